@@ -19,7 +19,7 @@ use wearwell::Error;
 use wearwell::address::RemapMode;
 use wearwell::flash_view::FlashPageState;
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell::nand::{CutOutcome, Geometry, PageKind};
+use wearwell::nand::{CutOutcome, Geometry};
 use wearwell::operation::{Cause, OpKind};
 use wearwell::recovery::RecoveryStepCost;
 use wearwell::stats::Stats;
@@ -27,6 +27,7 @@ use wearwell::store::{BlockState, Stream};
 use wearwell_config::ConfigError;
 use wearwell_replay::step::SteppedDrive;
 
+use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;
 use crate::integer::{integer_in, repr_of};
 use crate::policy::{OnInterrupt, PolicyOutcome, python_victim_policy};
@@ -38,20 +39,6 @@ pyo3::create_exception!(
     PyRuntimeError,
     "Power was lost, during this request or before it. `Device.recover()` restores power and recovers the drive."
 );
-
-/// Kinds of flash pages by name; the index is the code in a column of the table of pages. Code 0 is a page without
-/// content.
-pub(crate) const PAGE_KINDS_BY_CODE: [(&str, Option<PageKind>); 9] = [
-    ("none", None),
-    (PageKind::Data.name(), Some(PageKind::Data)),
-    (PageKind::Translation.name(), Some(PageKind::Translation)),
-    (PageKind::Delta.name(), Some(PageKind::Delta)),
-    (PageKind::Chunk.name(), Some(PageKind::Chunk)),
-    (PageKind::RemapLog.name(), Some(PageKind::RemapLog)),
-    (PageKind::Validity.name(), Some(PageKind::Validity)),
-    (PageKind::Head.name(), Some(PageKind::Head)),
-    (PageKind::Tail.name(), Some(PageKind::Tail)),
-];
 
 /// Streams of writes that fill blocks (such as host data or GC copies) by name; the index is the code in a column of
 /// the table of blocks. Code 0 is a block that is not open.
@@ -79,14 +66,6 @@ const BLOCK_STATES_BY_CODE: [(&str, BlockState); 5] = [
 const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] =
     [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
 
-pub(crate) fn code_of<T: PartialEq>(codes: &[(&str, T)], value: &T) -> u8 {
-    codes.iter().position(|(_, each)| each == value).expect("every value has a code") as u8
-}
-
-pub(crate) fn names_of_codes<T>(codes: &[(&'static str, T)]) -> Vec<&'static str> {
-    codes.iter().map(|&(name, _)| name).collect()
-}
-
 fn cut_outcome_named(name: &str) -> PyResult<CutOutcome> {
     let found = CUT_OUTCOMES_BY_NAME.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
     found.ok_or_else(|| {
@@ -96,29 +75,6 @@ fn cut_outcome_named(name: &str) -> PyResult<CutOutcome> {
             CUT_OUTCOMES_BY_NAME.iter().map(|(name, _)| *name),
         ))
     })
-}
-
-/// A column of a table for Python: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes
-/// their names (else empty).
-pub(crate) type NumpyColumn<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
-
-pub(crate) fn code_column<'py>(
-    py: Python<'py>,
-    name: &'static str,
-    values: impl Iterator<Item = u8>,
-    names: Vec<&'static str>,
-) -> NumpyColumn<'py> {
-    (name, PyBytes::new(py, &values.collect::<Vec<_>>()), "u1", names)
-}
-
-/// Creates a table column of 64-bit numbers for Python, with -1 for `None`.
-pub(crate) fn number_column<'py>(
-    py: Python<'py>,
-    name: &'static str,
-    values: impl Iterator<Item = Option<u32>>,
-) -> NumpyColumn<'py> {
-    let bytes: Vec<u8> = values.flat_map(|value| value.map_or(-1, i64::from).to_le_bytes()).collect();
-    (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
 }
 
 /// A flash operation of a request, for Python: kind, cause, plane, count (more than 1 for a series of copies or NVRAM

@@ -13,6 +13,7 @@
     reason = "arguments of Python are converted, and owned by the function"
 )]
 
+mod columns;
 mod configuration;
 mod device;
 mod input;

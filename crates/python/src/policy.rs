@@ -16,7 +16,7 @@ use pyo3::types::PyBytes;
 use wearwell::address::BlockId;
 use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandidates};
 
-use crate::device::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
+use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 
 /// How the policy's part in a run ended, if it has ended.
 #[derive(Default)]

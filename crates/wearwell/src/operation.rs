@@ -165,3 +165,23 @@ impl FlashOp {
         [read, FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..read }]
     }
 }
+
+/// Returns `ops` with each batch of page copies replaced by the single reads and programs of these copies.
+pub(crate) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
+    let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
+    for op in ops {
+        match (op.kind, op.ops_back_to_dependency as usize) {
+            (OpKind::Copies, _) => {
+                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
+            }
+            (_, 0) => single.push(*op),
+            (_, back) => {
+                let distance = single.len() - places[places.len() - back];
+                let after = distance.try_into().expect("a list has fewer operations");
+                single.push(FlashOp { ops_back_to_dependency: after, ..*op });
+            }
+        }
+        places.push(single.len() - 1);
+    }
+    single
+}

@@ -16,12 +16,18 @@
 use arrayvec::ArrayVec;
 
 use super::lru_queue::{LruQueue, QueuePosition, QueuePositions};
-use super::nvram_entries::{NO_NVRAM_WORD, NvramWordNumber};
 use crate::address::{Lpn, OptionalAddress, Unit};
 use crate::divide::Divider;
 use crate::error::Result;
 use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache};
 use crate::tables::{ChainedIndex, ChainedSlots};
+
+/// Number of a word (8 bytes) among those that NVRAM has for dirty map entries; [`NO_NVRAM_WORD`] for an entry without
+/// one.
+pub(super) type NvramWordNumber = u32;
+
+/// Number that means "no word" of NVRAM.
+pub(super) const NO_NVRAM_WORD: NvramWordNumber = NvramWordNumber::MAX;
 
 /// Number that means "no slot" in the cache of map entries.
 pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;

@@ -15,18 +15,11 @@
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
 use super::DemandPagedMapOptions;
-use super::entry_cache::CacheSlot;
+use super::entry_cache::{CacheSlot, NO_NVRAM_WORD, NvramWordNumber};
 use crate::address::{Lpn, Unit};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand};
 use crate::store::Store;
-
-/// Number of a word (8 bytes) among those that NVRAM has for dirty map entries; [`NO_NVRAM_WORD`] for an entry without
-/// one.
-pub(super) type NvramWordNumber = u32;
-
-/// Number that means "no word" of NVRAM.
-pub(super) const NO_NVRAM_WORD: NvramWordNumber = NvramWordNumber::MAX;
 
 /// Returns the number of NVRAM words (8 bytes each) reserved for the map entries that GC makes dirty when it moves
 /// pages. The words suffice for two blocks in the worst case, in which `entries_per_page` logical pages refer to each

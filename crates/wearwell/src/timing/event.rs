@@ -61,27 +61,7 @@ use super::nvram_scans::{NvramScan, NvramScans};
 use super::op_queue::{END_OF_LIST, NVRAM_SCAN_QUEUE_INDEX, OpRole, QueuedOp, UnqueuedOp, UnqueuedOps};
 use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
-use crate::operation::{FlashOp, OpKind};
-
-/// Returns `ops` with each batch of page copies replaced by the single reads and programs of these copies.
-pub(super) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
-    let (mut single, mut places) = (Vec::new(), Vec::<usize>::with_capacity(ops.len()));
-    for op in ops {
-        match (op.kind, op.ops_back_to_dependency as usize) {
-            (OpKind::Copies, _) => {
-                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
-            }
-            (_, 0) => single.push(*op),
-            (_, back) => {
-                let distance = single.len() - places[places.len() - back];
-                let after = distance.try_into().expect("a list has fewer operations");
-                single.push(FlashOp { ops_back_to_dependency: after, ..*op });
-            }
-        }
-        places.push(single.len() - 1);
-    }
-    single
-}
+use crate::operation::{FlashOp, OpKind, expand_copies};
 
 /// Place where the event engine has put an operation (flash operation or NVRAM scan) that it admitted: a queue of an
 /// array, or a list of operations that are held back. Later operations of the same submission can then wait for it.

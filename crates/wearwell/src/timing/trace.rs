@@ -17,8 +17,7 @@ use std::fmt::Debug;
 use rustc_hash::FxHashMap;
 
 use super::RequestKind;
-use super::event::expand_copies;
-use crate::operation::{FlashOp, OpKind};
+use crate::operation::{FlashOp, OpKind, expand_copies};
 use crate::stats::FlashOpPage;
 
 /// A period of simulated time: start and end, nanoseconds since the start of the run.

@@ -2,7 +2,6 @@
 
 use super::CHUNK_MEMBERS;
 use crate::address::{Lpn, OptionalAddress, Ppn};
-use crate::content::compress::directory::RecoveredChunk;
 use crate::data::Fingerprint;
 
 /// A host page in the RAM buffer, waiting to be compressed with others into the next chunk.
@@ -107,14 +106,6 @@ impl Chunk {
     /// in the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, ChunkMember)> {
         (0..CHUNK_MEMBERS).filter(|&k| self.is_member_live(k)).map(|k| (k, self.member(k)))
-    }
-
-    /// Creates a compressed chunk from the directory and the flash pages that recovery found. None of its members is
-    /// live (mapped) yet.
-    pub(super) fn from_recovered(found: &RecoveredChunk) -> Self {
-        let mut chunk = Self::of_members(found.directory.members.iter().copied());
-        chunk.pages.iter_mut().zip(found.pages()).for_each(|(page, ppn)| *page = ppn);
-        chunk
     }
 
     /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members

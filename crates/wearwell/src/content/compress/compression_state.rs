@@ -234,7 +234,7 @@ impl CompressionState {
             if self.chunks[number as usize].is_empty()
                 && let Some(found) = found.take_newest_complete_chunk(number)
             {
-                self.chunks[number as usize] = Chunk::from_recovered(&found);
+                self.chunks[number as usize] = found.to_chunk();
                 self.set_chunk_payload_bytes(number, found.directory.compressed_bytes);
             }
             let chunk = &mut self.chunks[number as usize];

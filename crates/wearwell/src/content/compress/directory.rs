@@ -13,7 +13,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::CHUNK_MEMBERS;
-use super::chunk::ChunkMember;
+use super::chunk::{Chunk, ChunkMember};
 use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::data::Fingerprint;
 
@@ -122,6 +122,13 @@ impl RecoveredChunk {
     /// Returns the flash pages of the compressed chunk in order; [`Ppn::NONE`] for a page that recovery did not find.
     pub(crate) fn pages(&self) -> impl Iterator<Item = Ppn> + '_ {
         self.newest_page_copies.iter().map(|&(_, ppn)| ppn)
+    }
+
+    /// Returns the entry of the chunk for the table of chunks. None of its members is live (mapped) yet.
+    pub(super) fn to_chunk(&self) -> Chunk {
+        let mut chunk = Chunk::of_members(self.directory.members.iter().copied());
+        chunk.pages.iter_mut().zip(self.pages()).for_each(|(page, ppn)| *page = ppn);
+        chunk
     }
 
     fn has_all_pages(&self) -> bool {

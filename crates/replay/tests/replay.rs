@@ -550,6 +550,34 @@ fn the_host_is_answered_no_faster_than_the_flash_can_collect() {
     }
 }
 
+/// Bug: flash operations that the device defers (merges of cold deltas) took no time if they belonged to the end of a
+/// run, when the write buffer is written out, or to a collection in idle time.
+#[test]
+fn every_flash_operation_of_a_timed_run_takes_its_time_on_a_channel() {
+    let settings = [
+        "device.preset=auto",
+        "device.channels=2",
+        "device.spare_bytes=128",
+        "device.channel_mb_per_s=100",
+        "buffer.pages=512",
+        "delta.scan_interval_writes=64",
+        "gc.background_share=0.3",
+    ];
+    let load = "zipf:pages=4000,requests=30000,read=0.3,rate=2000,arrival=poisson+dup:share=0.2,compress=0.5,delta=0.4";
+    for mode in ["timing.mode=event", "timing.mode=timeline"] {
+        for design in ["page-map", "delta", "integrated", "recyclable", "dftl", "wearwell"] {
+            let known = settings.into_iter().filter(|key| design == "delta" || !key.starts_with("delta."));
+            let settings: Vec<&str> = known.chain([mode]).collect();
+            let record = run_workload(&settings, load, design);
+            let spare_reads: u64 = record.spare_reads_by_cause.values().sum();
+            let transferred_bytes = 4096 * (record.reads - spare_reads + record.programs) + 128 * spare_reads;
+            let busy_s = 2.0 * record.timing.channel_utilisation * record.timing.device_s;
+            let difference = busy_s / (transferred_bytes as f64 / 100e6) - 1.0;
+            assert!(difference.abs() < 1e-6, "{mode}, {design}: busy for {busy_s} s, {difference} too much");
+        }
+    }
+}
+
 /// Bug: pages of the write buffer joined those that await compression after the latter had been stored. Stored as whole
 /// pages in the measured part, they made its count of compressed pages negative.
 #[test]

@@ -136,11 +136,7 @@ impl Run<'_> {
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.flash_ops_of_last_request().iter().map(cost).sum();
-            if let Some(timing) = &mut self.timing {
-                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
-                timing.submit_background(since_ns, self.device.flash_ops_of_last_request());
-            }
-            self.device.ftl_mut().store_mut().flash_ops.clear();
+            self.submit_background_ops(since_ns);
             idle_ns = idle_ns.saturating_sub(busy_ns / dies);
         }
         Ok(())

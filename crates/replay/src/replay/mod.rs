@@ -412,16 +412,25 @@ impl<'a> Run<'a> {
             return None;
         }
         let emptied = self.device.write_out_buffer();
+        self.submit_background_ops(self.timing.as_ref().map_or(0, TimingEngine::now_ns));
         if let Some(timing) = &mut self.timing {
-            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
-            timing.submit_background(timing.now_ns(), self.device.flash_ops_of_last_request());
             timing.run_to_completion();
         }
-        self.device.ftl_mut().store_mut().flash_ops.clear();
         if self.observations.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
             self.observations.series.push(self.current_counters());
         }
         emptied.err().map(|error| error.to_string())
+    }
+
+    /// Submits the flash operations that the device has executed since the last request to the timing engine, if there
+    /// is one, as work for which no request waits. It can start at `at_ns`, nanoseconds.
+    fn submit_background_ops(&mut self, at_ns: u64) {
+        if let Some(timing) = &mut self.timing {
+            timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
+            timing.submit_background(at_ns, self.device.flash_ops_of_last_request());
+            submit_deferred_ops(timing, &self.device, at_ns);
+        }
+        self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 
     /// Replays the measured part of the input with a loss of power, and recovery, after request
@@ -542,10 +551,7 @@ impl<'a> Run<'a> {
                 priced,
                 self.device.flash_ops_of_last_request(),
             );
-            if !self.device.deferred_flash_ops().is_empty() {
-                timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.deferred_op_pages());
-                timing.submit_background(self.clock.arrival_ns, self.device.deferred_flash_ops());
-            }
+            submit_deferred_ops(timing, &self.device, self.clock.arrival_ns);
             self.device.ftl_mut().store_mut().flash_ops.clear();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
                 let ftl = self.device.ftl();
@@ -598,5 +604,13 @@ fn to_config_error(error: Error) -> ReplayError {
             ConfigError::InvalidValue(error.to_string()).into()
         }
         other => other.into(),
+    }
+}
+
+/// Submits the deferred flash operations of the device, for which no request waits, to the timing engine.
+fn submit_deferred_ops(timing: &mut TimingEngine, device: &Device<SimNand>, at_ns: u64) {
+    if !device.deferred_flash_ops().is_empty() {
+        timing.set_pages_of_next_ops(device.ftl().store().flash_ops.deferred_op_pages());
+        timing.submit_background(at_ns, device.deferred_flash_ops());
     }
 }

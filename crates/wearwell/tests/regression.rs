@@ -4,12 +4,14 @@ use common::{
     FragileNand, Op, Oracle, Random, World, audit, designs, device, fill_and_overwrite_largest_device,
     full_medium, geometry_without_superblocks, medium_with_faults, medium_with_power_cut, worlds,
 };
-use wearwell::address::{BlockId, Lpn};
+use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell::design::{DftlOptions, MappingPart, Parts, dftl, page_map};
+use wearwell::design::{DftlOptions, MappingPart, Parts, Persistence, SharingOptions, dftl, page_map};
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, SimNand};
+use wearwell::sharing::counts::ReferenceCountForm;
+use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::{BlockState, Store};
 use wearwell::write_buffer::WriteBufferOptions;
 use wearwell::{Device, DeviceOptions, Error};
@@ -310,4 +312,50 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
     }
     audit(&mut device);
     assert!(choices > 1000 && passed_over > 10, "{passed_over} of {choices} choices");
+}
+
+/// Returns a demand-paged map with its dirty entries in NVRAM and sharing, whose cache holds `cache_entries` entries.
+fn cached_map_with_sharing(cache_entries: u32) -> Parts {
+    let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries });
+    parts.content.sharing = Some(SharingOptions {
+        reverse_map: ReverseMapKind::Ideal,
+        reference_count_form: ReferenceCountForm::Sparse,
+        dedup: None,
+        has_atomic_remap_commands: false,
+    });
+    parts.persistence = Persistence::NvramMap;
+    parts
+}
+
+/// Bug: room was made for the translation page of one map change before each page of a remap command. But if the cache
+/// of map entries is small, looking up source and target and unmapping the source evict one dirty entry each. The
+/// translation pages of the second and third used up the blocks that garbage collection needs, and the command answered
+/// that the device is full.
+#[test]
+fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
+    for (entries, world) in [1, 2, 4].into_iter().flat_map(|entries| worlds().into_iter().map(move |w| (entries, w))) {
+        let parts = cached_map_with_sharing(entries);
+        let mut device = device(&world, &parts, NO_BUFFER, full_medium(&world));
+        let mut oracle = Oracle::for_device(&device, 9);
+        let mut random = Random::new(7);
+        let page = oracle.page_sectors();
+        let half = oracle.sectors() / page / 2;
+        for round in 0..60 {
+            for lpn in (0..half).chain(std::iter::repeat_n(half, half as usize)) {
+                let lpn = if lpn < half { lpn } else { random.below(half) };
+                let id = 1 + random.below(8) as u16;
+                let write = Op::Write { first: (round % 2 * half + lpn) * page, sectors: page, id };
+                oracle.apply(&mut device, write).expect("half of the device holds nothing");
+            }
+            let (source, target) = if round % 2 == 0 { (0, half) } else { (half, 0) };
+            let moved = Op::Remap { target, source, pages: half, mode: RemapMode::Relocate };
+            oracle
+                .apply(&mut device, moved)
+                .unwrap_or_else(|error| panic!("{}, {entries} entries, round {round}: {error}", world.name));
+            let write_over = Op::Write { first: target * page, sectors: page, id: 1 };
+            oracle.apply(&mut device, write_over).expect("half of the device holds nothing");
+        }
+        oracle.compare_all(&mut device).expect("nothing is lost");
+        audit(&mut device);
+    }
 }

@@ -83,6 +83,20 @@ impl<N: Nand> Ftl<N> {
         if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
+    /// Executes the deferred metadata writes as [`Ftl::make_room_for_metadata`] does, and makes room for the translation
+    /// pages of `map_accesses` look-ups and updates of the map, between which no room can be made.
+    pub(crate) fn make_room_for_map_accesses(&mut self, map_accesses: u32) -> Result<()> {
+        self.make_room_for_metadata()?;
+        let pages = map_accesses * self.mapping.max_pages_per_update();
+        if pages == 0 {
+            Ok(())
+        } else if self.validity.is_on_flash() {
+            self.ensure_room_for_metadata_pages(pages, self.validity.max_pages_per_deferred_step())
+        } else {
+            self.make_room_in_metadata_stream(Stream::Translation, pages)
+        }
+    }
+
     fn write_deferred_translation_pages(&mut self) -> Result<()> {
         let pages = self.mapping.max_pages_per_update();
         loop {

@@ -23,6 +23,10 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(|ftl| ftl.try_remap_page(target, source, mode))
     }
 
+    /// Number of map accesses of a remap by a bind, each of which may evict a dirty map entry: look-ups of source and
+    /// target, and the update that unmaps the source. (The entry of the target is cached when it is updated.)
+    const MAP_ACCESSES_PER_REMAP: u32 = 3;
+
     fn try_remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         if self.is_buffered_for_chunk(source) || self.is_buffered_for_chunk(target) {
             self.write_buffered_chunk()?;
@@ -31,7 +35,7 @@ impl<N: Nand> Ftl<N> {
             return self.remap_by_writing(target, source, mode);
         }
         if self.sharing.is_some() {
-            self.make_room_for_metadata()?;
+            self.make_room_for_map_accesses(Self::MAP_ACCESSES_PER_REMAP)?;
             if let Some(unit) = self.mapping.lookup(&mut self.store, source)?
                 && self.bind(target, unit, (mode == RemapMode::Relocate).then_some(source))?
             {

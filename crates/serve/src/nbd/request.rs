@@ -123,6 +123,9 @@ impl RequestDecoder {
             taken = (self.header_bytes() - self.header_bytes_arrived).min(input.len());
             self.header[self.header_bytes_arrived..][..taken].copy_from_slice(&input[..taken]);
             self.header_bytes_arrived += taken;
+            if !self.may_be_magic(&self.header[..self.header_bytes_arrived]) {
+                return (taken, DecodedInput::Garbage);
+            }
             if self.header_bytes_arrived < self.header_bytes() {
                 return (taken, DecodedInput::Incomplete);
             }
@@ -213,6 +216,16 @@ impl RequestDecoder {
         self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
 
+    fn magic(&self) -> u32 {
+        if self.has_extended_headers { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC }
+    }
+
+    /// Whether a header that begins with `arrived` may still be a request: as far as its magic number has arrived, it is
+    /// right. A client that sends no request would otherwise wait for an answer, and the server for the rest of the header.
+    fn may_be_magic(&self, arrived: &[u8]) -> bool {
+        arrived.iter().zip(self.magic().to_be_bytes()).all(|(&byte, expected)| byte == expected)
+    }
+
     fn header_bytes(&self) -> usize {
         if self.has_extended_headers { EXTENDED_REQUEST_HEADER_BYTES } else { COMPACT_REQUEST_HEADER_BYTES }
     }
@@ -227,8 +240,7 @@ impl RequestDecoder {
     /// complete, if the bytes are no request, or if they announce a payload that is too long to be skipped: with
     /// extended headers the protocol wants such a client to be disconnected.
     fn decode_header(&self, input: &[u8]) -> Option<Request> {
-        let (magic, len_bytes) =
-            if self.has_extended_headers { (EXTENDED_REQUEST_MAGIC, 8) } else { (REQUEST_MAGIC, 4) };
+        let len_bytes = if self.has_extended_headers { 8 } else { 4 };
         let head = input.get(..self.header_bytes())?;
         let bytes = |at: usize, len: usize| {
             head[at..at + len].iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
@@ -244,7 +256,7 @@ impl RequestDecoder {
         let is_too_long = self.has_extended_headers
             && self.has_payload(&request)
             && request.len > u64::from(PAYLOAD_MAX_BYTES);
-        (bytes(0, 4) == u64::from(magic) && !is_too_long).then_some(request)
+        (self.may_be_magic(head) && !is_too_long).then_some(request)
     }
 }
 
@@ -571,6 +583,21 @@ mod tests {
                 assert_eq!(decode(HeaderForm::Extended, &bytes), expected, "{command}: {len} bytes");
             }
         }
+    }
+
+    /// Bug: the magic number was checked when the whole header had arrived. So a client that sent fewer bytes than a
+    /// header, such as a compact request where extended ones were negotiated, waited for an answer until it gave up.
+    #[test]
+    fn bytes_with_a_wrong_magic_number_are_garbage_before_the_header_is_complete() {
+        let compact = encoded_request(command::READ, 512);
+        for bytes in [&compact[..], &compact[..4], &[0], &b"GET / HTTP/1.1"[..]] {
+            let decoded = RequestDecoder::of(HeaderForm::Extended).decode_next(bytes);
+            assert_eq!(decoded, (bytes.len(), DecodedInput::Garbage), "{bytes:?}");
+        }
+        let mut decoder = RequestDecoder::of(HeaderForm::Simple);
+        assert_eq!(decoder.decode_next(&compact[..3]), (3, DecodedInput::Incomplete));
+        assert_eq!(decoder.decode_next(&[compact[3] ^ 1]), (1, DecodedInput::Garbage));
+        assert_eq!(RequestDecoder::default().decode_next(&compact[..27]), (27, DecodedInput::Incomplete));
     }
 
     #[test]

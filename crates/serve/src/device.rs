@@ -539,6 +539,11 @@ impl FlashDevice {
         self.run_changing_operation(|device| device.remap(target, source, len, mode))
     }
 
+    /// Returns the part of a remap that was executed before it failed; see [`LiveDevice::take_part_of_failed_remap`].
+    pub(crate) fn take_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
+        self.device.take_part_of_failed_remap(target, source, len)
+    }
+
     /// Runs an operation of the engine that changes the device. If the operating system refused a write before,
     /// deferred operations are written again first.
     fn run_changing_operation(

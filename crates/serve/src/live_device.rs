@@ -121,6 +121,12 @@ impl LiveDevice {
         self.device.remap(target, source, len, mode)
     }
 
+    /// Returns the offset and length of the part of a remap command that was executed before the command failed, and
+    /// forgets it; see [`Device::take_part_of_failed_remap`].
+    pub fn take_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
+        self.device.take_part_of_failed_remap(target, source, len)
+    }
+
     /// Makes every acknowledged write durable; see [`Device::flush`].
     ///
     /// # Errors

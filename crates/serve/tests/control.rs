@@ -1,11 +1,17 @@
 //! The control socket: remaps, counters, health, and what is said to those who ask badly.
 
+use std::any::Any;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
 use common::client::*;
-use common::{DESIGNS, MIB, PAGE, Random, Served};
+use common::{DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::{Value, json};
+use wearwell::address::Ppn;
+use wearwell::nand::{FaultInjectable as _, SimNand};
+use wearwell_serve::FlashDevice;
+use wearwell_serve::control::answer;
+use wearwell_serve::device::DriveHealthFacts;
 
 use crate::common;
 
@@ -137,6 +143,34 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     assert_eq!(client.read(5 * MIB, 4096), [0; 4096]);
     assert!(client.read(0, 1 << 20) == bytes);
     served.stop();
+}
+
+/// Bug: the answer to a remap that failed in the middle of a range did not say which part of it was remapped. Pages are
+/// remapped upwards to a lower address, and downwards to a higher one.
+#[test]
+fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
+    for (target, source, part_from, part_pages) in [(16, 32, 0, 3), (48, 32, 4, 4)] {
+        let mut device = specification("page-map", MIB).build().unwrap().into_live_device();
+        device.write(32 * PAGE, &pages(8, 5)).unwrap();
+        // The first eight flash pages hold these logical pages.
+        let medium: &mut dyn Any = device.medium_mut();
+        medium.downcast_mut::<SimNand>().unwrap().make_uncorrectable(Ppn(3));
+        let mut device = FlashDevice::new(device, DriveHealthFacts::default()).unwrap();
+        let range = json!({ "target": target * PAGE, "source": source * PAGE, "len": 8 * PAGE });
+        let command = json!({ "command": "remap", "ranges": [range], "mode": "move" }).to_string();
+        let reply: Value = serde_json::from_str(&answer(command.as_bytes(), &mut device)).unwrap();
+        assert_eq!((&reply["ok"], &reply["ranges"]), (&json!(false), &json!(0)), "{reply}");
+        let part = json!({
+            "target": (target + part_from) * PAGE,
+            "source": (source + part_from) * PAGE,
+            "len": part_pages * PAGE,
+        });
+        assert_eq!(reply["part_of_next_range"], part, "{reply}");
+        // An error before anything was remapped has no part.
+        let refused = command.replace(&format!("\"len\":{}", 8 * PAGE), "\"len\":1");
+        let reply: Value = serde_json::from_str(&answer(refused.as_bytes(), &mut device)).unwrap();
+        assert_eq!((&reply["ok"], reply.get("part_of_next_range")), (&json!(false), None), "{reply}");
+    }
 }
 
 #[test]

@@ -376,6 +376,7 @@ impl<N: Nand> Device<N> {
         mode: RemapMode,
     ) -> Result<()> {
         let page_bytes = self.page_bytes;
+        self.ftl.pages_remapped_by_last_command = 0;
         if [target_offset_bytes, source_offset_bytes, len]
             .iter()
             .any(|bytes| !bytes.is_multiple_of(page_bytes))
@@ -388,7 +389,25 @@ impl<N: Nand> Device<N> {
         let (target, source, pages) = (page(target_offset_bytes), page(source_offset_bytes), page(len));
         self.write_out_buffered_range(target, pages)?;
         self.write_out_buffered_range(source, pages)?;
-        self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)
+        self.ftl.remap_pages(Lpn(target), Lpn(source), pages, mode)?;
+        self.ftl.pages_remapped_by_last_command = 0;
+        Ok(())
+    }
+
+    /// Returns the part of a remap command that was executed before the command failed, and forgets it: the offset within
+    /// the `len` bytes of the command, and the number of bytes. The page that failed may be written to its target
+    /// already, and not yet deallocated at its source. After a command that did not fail the part is empty.
+    pub fn take_part_of_failed_remap(
+        &mut self,
+        target_offset_bytes: u64,
+        source_offset_bytes: u64,
+        len: u64,
+    ) -> (u64, u64) {
+        let done = std::mem::take(&mut self.ftl.pages_remapped_by_last_command);
+        let bytes = u64::from(done) * self.page_bytes;
+        // The order of the pages is that of `Ftl::remap_pages`.
+        let is_ascending = target_offset_bytes <= source_offset_bytes;
+        (if is_ascending { 0 } else { len.saturating_sub(bytes) }, bytes)
     }
 
     /// Writes the pages of the write buffer that are among the `pages` logical pages from `first` on to the FTL, and

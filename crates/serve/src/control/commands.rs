@@ -186,7 +186,7 @@ pub(super) fn error_answer(sentence: &str) -> Value {
 }
 
 /// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
-/// remapped, and the answer counts them.
+/// remapped, and the answer counts them. It also names the part of the failed range that was remapped.
 fn remap_ranges(
     device: &mut FlashDevice,
     ranges: &[RemapRange],
@@ -194,11 +194,17 @@ fn remap_ranges(
     durable: bool,
 ) -> Value {
     let bound_before = device.device().stats().remapped_pages;
-    let (mut done, mut bytes) = (0, 0);
+    let (mut done, mut bytes, mut part) = (0, 0, None);
     let mut outcome = ranges.iter().try_for_each(|range| {
         refuse_overlapping_move(range, mode)?;
-        device.remap(range.target, range.source, range.len, mode.into())?;
-        (done, bytes) = (done + 1, bytes + range.len);
+        let RemapRange { target, source, len } = *range;
+        let remapped = device.remap(target, source, len, mode.into());
+        let (from, part_bytes) = device.take_part_of_failed_remap(target, source, len);
+        if part_bytes > 0 {
+            part = Some(json!({ "target": target + from, "source": source + from, "len": part_bytes }));
+        }
+        remapped?;
+        (done, bytes) = (done + 1, bytes + len);
         Ok(())
     });
     if outcome.is_ok() {
@@ -209,6 +215,9 @@ fn remap_ranges(
     if let Err(error) = outcome {
         reply["ok"] = false.into();
         reply["error"] = error.to_string().into();
+    }
+    if let Some(part) = part {
+        reply["part_of_next_range"] = part;
     }
     reply
 }

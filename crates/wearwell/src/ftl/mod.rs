@@ -81,6 +81,8 @@ pub struct Ftl<N> {
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
     /// yet.
     pub(crate) battery_has_saved_ram: bool,
+    /// Number of pages that a remap command has remapped before it failed.
+    pub(crate) pages_remapped_by_last_command: u32,
 }
 
 /// Limits at which the RAM buffer of a validity store on flash is written before it is full. They are checked whenever
@@ -152,6 +154,7 @@ impl<N: Nand> Ftl<N> {
             may_valid_counts_be_too_high: false,
             has_recovered_by_backward_scan: false,
             battery_has_saved_ram: false,
+            pages_remapped_by_last_command: 0,
         };
         ftl.flush_limits = ValidityFlushLimits {
             max_retained_translation_pages: ftl.max_retained_translation_pages(),

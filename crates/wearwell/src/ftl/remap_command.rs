@@ -61,6 +61,7 @@ impl<N: Nand> Ftl<N> {
     /// Those of [`Ftl::remap_page`]; [`Error::NotAtomic`] for an atomic command that cannot be recorded as a whole and
     /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
+        self.pages_remapped_by_last_command = 0;
         if self.sharing.as_ref().is_some_and(|sharing| sharing.design.has_atomic_remap_commands) {
             return self.remap_atomically(RemapRanges {
                 first_target: target,
@@ -71,7 +72,11 @@ impl<N: Nand> Ftl<N> {
         }
         // Ascending if the target is lower than the source, descending if it is higher: no source is overwritten before
         // it is read.
-        let remap = |k: u32| self.remap_page(Lpn(target.0 + k), Lpn(source.0 + k), mode);
+        let remap = |k: u32| {
+            self.remap_page(Lpn(target.0 + k), Lpn(source.0 + k), mode)?;
+            self.pages_remapped_by_last_command += 1;
+            Ok(())
+        };
         if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
     }
 

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use wearwell::design;
 use wearwell::nand::preset;
-use wearwell_config::ContentName;
+use wearwell_config::{AUTO_SIZED_PRESET_NAME, ContentName};
 
 /// Parser of a command-line value that accepts any text. Its function returns the names that shell completion offers.
 #[derive(Clone)]
@@ -19,7 +19,7 @@ impl SuggestedNames {
     pub(crate) const DESIGNS: Self = Self(|| design::ALL.iter().map(|design| design.name).collect());
     pub(crate) const DEVICES: Self = Self(|| {
         let presets = preset::all_presets();
-        std::iter::once("auto").chain(presets.iter().map(|device| device.name)).collect()
+        std::iter::once(AUTO_SIZED_PRESET_NAME).chain(presets.iter().map(|device| device.name)).collect()
     });
     pub(crate) const GC_POLICIES: Self =
         Self(|| vec!["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc", "dead-bytes"]);

@@ -115,6 +115,8 @@ impl Search<'_> {
             Some(changes) => {
                 changes.iter().map(|change| changes_text(&[change])).collect::<Vec<_>>().join(" and ")
             }
+            // Nothing that the user left out or chose would help.
+            None if self.is_design_itself_refused() => "choose another design".into(),
             None => {
                 format!(
                     "start again from the parts of a design, which `wearwell designs {}` prints",
@@ -122,6 +124,12 @@ impl Search<'_> {
                 )
             }
         }
+    }
+
+    /// Whether the parts of the design cannot be combined even if no setting changes them.
+    fn is_design_itself_refused(&self) -> bool {
+        let parts = self.backup.parts_of(&Config::default(), self.design, self.resolved);
+        parts.is_ok_and(|parts| parts.require_compatible().is_err())
     }
 
     /// Returns the first accepted combination of `count` more changes of `config`, which has the changes `made`. Each

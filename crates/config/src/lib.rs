@@ -37,7 +37,7 @@ pub use metadata::{
 pub use origin::{Origin, Origins, Source};
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
 pub use read::ConfigError;
-pub use resolve::{ResolvedDevice, blocks_without_data_per_pool};
+pub use resolve::{AUTO_SIZED_PRESET_NAME, ResolvedDevice, blocks_without_data_per_pool};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};

@@ -47,8 +47,8 @@ impl ResolvedDevice {
     }
 }
 
-/// Name of the preset whose device is sized to the workload.
-pub(super) const AUTO_SIZED_PRESET_NAME: &str = "auto";
+/// Name of the preset whose device is sized to the workload, or to the size that is given.
+pub const AUTO_SIZED_PRESET_NAME: &str = "auto";
 
 impl Config {
     /// Returns the seed of all random choices of the run (default 1).

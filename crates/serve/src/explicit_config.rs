@@ -4,7 +4,7 @@
 //! same device, and an image means the same to every version. Settings that only apply to replays are refused rather
 //! than ignored.
 
-use wearwell_config::{Config, ConfigError, Precondition, ResolvedDevice, StripingName};
+use wearwell_config::{AUTO_SIZED_PRESET_NAME, Config, ConfigError, Precondition, ResolvedDevice, StripingName};
 
 /// Makes every value of `config` explicit that follows from the size of the device. The device exports `size_bytes`,
 /// or, if that is `None`, the size of the preset that the configuration names.
@@ -85,7 +85,7 @@ fn refuse_settings_overruled_by_size(config: &Config, size_bytes: Option<u64>) -
 
 /// Returns whether no preset sets the size of the device.
 fn has_auto_size(config: &Config) -> bool {
-    config.device.preset.as_deref().is_none_or(|name| name == "auto")
+    config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME)
 }
 
 /// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several

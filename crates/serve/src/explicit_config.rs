@@ -4,7 +4,9 @@
 //! same device, and an image means the same to every version. Settings that only apply to replays are refused rather
 //! than ignored.
 
-use wearwell_config::{AUTO_SIZED_PRESET_NAME, Config, ConfigError, Precondition, ResolvedDevice, StripingName};
+use wearwell_config::{
+    AUTO_SIZED_PRESET_NAME, Config, ConfigError, Precondition, ResolvedDevice, StripingName,
+};
 
 /// Makes every value of `config` explicit that follows from the size of the device. The device exports `size_bytes`,
 /// or, if that is `None`, the size of the preset that the configuration names.

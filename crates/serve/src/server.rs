@@ -436,10 +436,10 @@ impl Clients {
         let number = {
             let mut sockets = self.lock_open_clients();
             if sockets.open_sockets.len() >= self.max_clients {
+                let (count, plural) = (self.max_clients, if self.max_clients == 1 { "" } else { "s" });
                 return Err(io::Error::other(format!(
-                    "this socket has {} connected clients, its limit: disconnect one of them (--max-connections of wearwell \
-                     serve sets the limit of the NBD and control sockets)",
-                    self.max_clients
+                    "this socket has {count} connected client{plural}, its limit: disconnect one of them \
+                     (--max-connections of wearwell serve sets the limit of the NBD and control sockets)"
                 )));
             }
             sockets.last_client_number += 1;

@@ -410,6 +410,71 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
     }
 }
 
+/// Bug: the refusal of an interrupted creation named a file, or said that a file had to be put back, but not what was
+/// wrong. The refusal of a new image in the directory of another one did not say that there is an image.
+#[test]
+fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let path = directory.path().join("image");
+    drop(OpenImageFiles::create(&path).expect("a new directory"));
+    for file in [None, Some("mirror"), Some("journal"), Some("flash")] {
+        if let Some(file) = file {
+            fs::remove_file(path.join(file)).expect("it exists");
+        }
+        let unfinished = audit(&path).expect_err("it is no image");
+        assert!(matches!(unfinished, ImageError::Unfinished), "{file:?}: {unfinished}");
+        let sentence = unfinished.message_about(&path);
+        assert!(sentence.starts_with(&path.display().to_string()), "{sentence}");
+        assert!(sentence.contains("interrupted creation or copy of one: repeat that command"), "{sentence}");
+    }
+    create(&path, &specification("page-map", 4096)).expect("the remains are no obstacle");
+    let again = create(&path, &specification("page-map", 4096)).expect_err("there is one").to_string();
+    assert!(again.ends_with("it holds an image already; use or remove that one, or name a new or empty directory for the image"), "{again}");
+    let copied = repair(&path, Some(&path)).expect_err("there is one").to_string();
+    assert!(
+        copied.contains("it holds an image already; name a directory that does not exist yet"),
+        "{copied}"
+    );
+}
+
+/// Opening writes its session record twice. It is killed after each of its writes, and the next opening, too.
+#[test]
+fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
+    let mut states = Vec::new();
+    for design in ["page-map", "ib-ftl"] {
+        let mut files = MemoryFiles::default();
+        create_on(&mut files, &specification(design, 1024).build_superblock(7).expect("it fits"))
+            .expect("memory");
+        for end in [true, false] {
+            let mut image = Image::open_on(files.clone(), PROCESS).expect("an image");
+            perform(&mut image.device, Op::Write(3, (4, 1))).expect("there is room");
+            write_deferred(&mut image.device);
+            if end {
+                image.device.medium_mut().end_session().expect("memory")
+            }
+            files = image.into_backing();
+            states.push(files.clone());
+        }
+    }
+    for _ in 0..2 {
+        for state in std::mem::take(&mut states) {
+            let logged = MemoryFiles { log: Some(Vec::new()), ..state.clone() };
+            let image = Image::open_on(logged, PROCESS).expect("an image");
+            let log = image.into_backing::<MemoryFiles>().log.expect("it was set");
+            assert!(log.len() >= 2, "a session has two records");
+            for count in 0..=log.len() {
+                let mut killed = MemoryFiles { log: None, ..state.clone() };
+                for (file, offset, bytes) in &log[..count] {
+                    killed.write(*file, bytes, *offset).expect("memory");
+                }
+                let report = audit_backing(killed.clone()).expect("an image");
+                assert_ne!(report.verdict, Verdict::Corrupt, "{:?}", report.findings);
+                states.push(killed);
+            }
+        }
+    }
+}
+
 /// Regression: the directory left by an interrupted creation could neither be served nor be used for another creation.
 #[test]
 fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {

@@ -2,7 +2,7 @@
 //! another design, and views for reading. So does an image that was made larger in its place.
 
 use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
 use std::panic::catch_unwind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -13,7 +13,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
 use wearwell_serve::control::answer;
-use wearwell_serve::image::layout::{Layout, Superblock};
+use wearwell_serve::image::layout::{Layout, Session, Superblock};
 use wearwell_serve::image::{
     Access, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, Verdict, audit,
     copy, create, create_on, repair, resize,
@@ -190,7 +190,9 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     // A copy says what it would lose, or leaves it out.
     let refused = copy(&to, &written.path("copy"), &ImageCopyOptions::default(), &mut |_, _| {})
         .expect_err("a page is lost");
-    assert!(refused.to_string().contains("is lost"), "{refused}");
+    let sentence = refused.to_string();
+    assert!(sentence.contains("is lost") && sentence.contains("--leave-lost-out"), "{sentence}");
+    assert!(!refused.is_wrong_request(), "the image is the reason, not the command");
     assert!(!written.path("copy").exists(), "what was begun is removed");
     let changes = ImageCopyOptions { skips_lost_pages: true, ..ImageCopyOptions::default() };
     let copied = copy(&to, &written.path("copy"), &changes, &mut |_, _| {}).expect("there is room");
@@ -274,6 +276,126 @@ fn an_interrupted_image_resizing_leaves_the_old_or_the_larger_image() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
+/// Bug: a resizing that ended before it made the first file left an empty directory for good.
+#[test]
+fn the_next_start_removes_an_empty_directory_of_a_killed_image_resizing() {
+    let written = written("page-map");
+    let remains = written.path(".image.resizing");
+    fs::create_dir(&remains).expect("a new name");
+    drop(device(&written.image));
+    assert_eq!(names_beside(&written), ["image"]);
+    // A directory that holds something is somebody else's.
+    fs::create_dir(&remains).expect("a new name");
+    fs::write(remains.join("letter"), "not of an image").expect("writable");
+    drop(device(&written.image));
+    assert!(remains.join("letter").exists());
+}
+
+/// Writes to an image in `sessions` sessions, and applies the writes to `bytes`.
+fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
+    for session in 0..sessions {
+        let mut device = device(image);
+        work(&mut device, bytes, seed + session);
+        device.flush().expect("the disk takes it");
+        wearwell_serve::image::close(device.into_live_device()).expect("the disk takes it");
+    }
+}
+
+/// Requires that an image whose files `session` and `mirror` are of different copies is refused in every way.
+fn require_foreign_mirror_is_refused(image: &Path, what: &str) {
+    let part = "or one of them is of another copy of the image";
+    let report = audit(image).expect("an image");
+    assert_eq!((report.verdict, report.may_be_rescued), (Verdict::Corrupt, false), "{what}");
+    assert!(report.findings[0].contains(part), "{what}: {:?}", report.findings);
+    let refused = [
+        Image::open(image, PROCESS).map(drop),
+        repair(image, None).map(drop),
+        Image::rescue_on(CopyOnWrite::new(OpenImageFiles::open(image, Access::Read).expect("files")))
+            .map(drop),
+    ];
+    for refused in refused {
+        let refused = refused.expect_err("one of the files is foreign").to_string();
+        assert!(refused.contains(part), "{what}: {refused}");
+    }
+}
+
+/// Bug: two copies of an image have the same salt. If both were written and a file of one was put in the place of the
+/// file of the other, the image was served with stale data (`ib-ftl`), or refused without the reason.
+#[test]
+fn a_mirror_or_session_of_another_written_copy_of_an_image_is_refused() {
+    for (design, sessions) in
+        [("ib-ftl", (1, 1)), ("page-map", (1, 2)), ("wearwell", (3, 1)), ("remap", (2, 2))]
+    {
+        let mut written = written(design);
+        let other = written.path("other");
+        let mut other_bytes = written.bytes.clone();
+        fs::create_dir(&other).expect("a new name");
+        for file in ImageFile::ALL {
+            fs::copy(written.image.join(file.name()), other.join(file.name())).expect("there is room");
+        }
+        work_in_sessions(&written.image, &mut written.bytes, sessions.0, 100);
+        work_in_sessions(&other, &mut other_bytes, sessions.1, 200);
+        for file in ["mirror", "session"] {
+            let (own, foreign) = (written.image.join(file), other.join(file));
+            let bytes = fs::read(&own).expect("readable");
+            fs::copy(foreign, &own).expect("there is room");
+            require_foreign_mirror_is_refused(&written.image, &format!("{design}: {file}"));
+            fs::write(&own, bytes).expect("there is room");
+        }
+        // As the message advises.
+        fs::copy(other.join("mirror"), written.image.join("mirror")).expect("there is room");
+        fs::remove_file(written.image.join("mirror")).expect("it exists");
+        assert!(contents(&mut device(&written.image)) == written.bytes, "{design}");
+        drop(repair(&written.image, None).expect("it is whole"));
+        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean, "{design}");
+    }
+}
+
+/// As above, but the image is written on in the session in which the copy was made.
+#[test]
+fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
+    let mut written = written("ib-ftl");
+    let copy = written.path("snapshot");
+    let mut served = device(&written.image);
+    served.snapshot(&copy).expect("there is room");
+    let mut copy_bytes = written.bytes.clone();
+    work(&mut served, &mut written.bytes, 5);
+    served.flush().expect("the disk takes it");
+    wearwell_serve::image::close(served.into_live_device()).expect("the disk takes it");
+    for copy_sessions in [0, 1] {
+        work_in_sessions(&copy, &mut copy_bytes, copy_sessions, 6);
+        for (image, other) in [(&written.image, &copy), (&copy, &written.image)] {
+            let own = fs::read(image.join("mirror")).expect("readable");
+            fs::copy(other.join("mirror"), image.join("mirror")).expect("there is room");
+            require_foreign_mirror_is_refused(image, "snapshot");
+            fs::write(image.join("mirror"), own).expect("there is room");
+        }
+    }
+    assert!(contents(&mut device(&copy)) == copy_bytes);
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+}
+
+/// Older versions left zeros where the number of a session is now.
+#[test]
+fn an_image_whose_session_record_has_no_number_is_opened() {
+    let written = written("remap");
+    let superblock = Superblock::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let layout = Layout::new(&superblock.expect("it is whole"));
+    let bytes: [u8; 64] =
+        fs::read(written.image.join("session")).expect("readable").try_into().expect("64 bytes");
+    let session = Session::decode(&bytes, layout.checksum_salt).expect("it is whole");
+    assert_ne!(session.session_id, 0);
+    let old = Session { session_id: 0, previous_session_id: 0, ..session }.encode(layout.checksum_salt);
+    let mirror = fs::OpenOptions::new().write(true).open(written.image.join("mirror")).expect("writable");
+    fs::write(written.image.join("session"), old).expect("writable");
+    // One copy may be of the present version, if that was killed when it had written the record of its first session.
+    for copy_of_mirror in [session.encode(layout.checksum_salt), old] {
+        mirror.write_all_at(&copy_of_mirror, layout.mirror_offset(ImageFile::Session, 0)).expect("writable");
+        assert_ne!(audit(&written.image).expect("an image").verdict, Verdict::Corrupt);
+    }
+    assert!(contents(&mut device(&written.image)) == written.bytes);
+}
+
 /// Regression: files that somebody had put beside those of an image were left in the hidden directory of the old image,
 /// which therefore stayed.
 #[test]
@@ -331,10 +453,22 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
         catch_unwind(std::panic::AssertUnwindSafe(|| copy(&mut |_, _| panic!("the process ends here"))));
     assert!(interrupted.is_err());
     let opened = Image::open(&to, PROCESS).expect_err("it lacks pages");
-    assert!(matches!(opened, ImageError::NoImage { .. }), "{opened}");
+    assert!(matches!(opened, ImageError::Unfinished), "{opened}");
     copy(&mut |_, _| ()).expect("the remains are no obstacle");
     assert_eq!(audit(&to).expect("an image").verdict, Verdict::Clean);
     assert!(contents(&mut device(&to)) == written.bytes);
+}
+
+/// Bug: the refusal of a design that no image can have advised to start from the parts of this design.
+#[test]
+fn a_copy_to_a_design_that_no_image_can_have_advises_another_design() {
+    let written = written("page-map");
+    let changes = ImageCopyOptions { design: Some("u-ftl".into()), ..ImageCopyOptions::default() };
+    let refused =
+        copy(&written.image, &written.path("copy"), &changes, &mut |_, _| {}).expect_err("no battery");
+    let sentence = refused.to_string();
+    assert!(sentence.ends_with(": choose another design"), "{sentence}");
+    assert!(refused.is_wrong_request());
 }
 
 /// Regression: the parts that the configuration of an image exchanged in its design stayed in a copy of another design,

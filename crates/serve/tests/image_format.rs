@@ -85,6 +85,8 @@ fn image_files_have_the_layout_of_the_format_document() {
         (64, 0, 0, 0),
         "in use, process, never unclean"
     );
+    assert_ne!(u64_at(session, 48), 0, "the session has a number");
+    assert_ne!(u64_at(session, 56), 0, "so has that of the creation");
 
     let nvram = files.bytes(ImageFile::Nvram);
     let sectors = state_words.div_ceil(61);

@@ -216,6 +216,15 @@ fn bytes_that_are_no_nbd_request_end_only_their_connection() {
     bad.write(0, &[3; 4096]);
     bad.send(b"this is not the magic number of a request");
     assert!(bad.is_closed());
+    // Fewer bytes than a header has.
+    for bytes in [&b"GET / HTTP/1.1\r\n\r\n"[..], &[0x25, 0x61], &[0xff; 27]] {
+        let mut bad = served.client();
+        bad.send(bytes);
+        assert!(bad.is_closed(), "{bytes:?}");
+    }
+    let mut bad = served.connect().ready_extended();
+    bad.send(&request_bytes(READ, 0, 1, 0, 512));
+    assert!(bad.is_closed(), "a compact request where extended ones were negotiated");
     assert_eq!(good.read(0, 4096), [3; 4096]);
 }
 

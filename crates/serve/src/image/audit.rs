@@ -41,6 +41,8 @@ pub struct AuditReport {
     /// Number of metadata records and sectors of state words that are valid in only one of their two copies. If the
     /// image was not closed, the second copy (in the file `mirror`) may only be older, which is no damage.
     pub repairable_records: u64,
+    /// Whether a rescue may read a part of an image that would be refused.
+    pub may_be_rescued: bool,
     /// Logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
     /// Logical pages that are lost, each with the flash page that cannot be read. Each of them is also reported in
@@ -65,7 +67,7 @@ pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
 /// As [`audit`].
 pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
     match report_panic_as_damage(|| examine_image(backing)) {
-        Err(ImageError::Damaged { findings, .. }) => Ok(corrupt_report(findings)),
+        Err(ImageError::Damaged { findings, may_be_rescued }) => Ok(corrupt_report(findings, may_be_rescued)),
         examined => examined,
     }
 }
@@ -88,6 +90,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         torn_pages: loaded.torn_pages_with_erase_counts.len() as u64,
         was_closed_cleanly: !opened.was_shut_down_uncleanly,
         repairable_records: repaired,
+        may_be_rescued: true,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: opened.unsafe_shutdowns,
@@ -138,7 +141,7 @@ fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {
     lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 
-fn corrupt_report(findings: Vec<String>) -> AuditReport {
+fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
     AuditReport {
         verdict: Verdict::Corrupt,
         findings,
@@ -146,6 +149,7 @@ fn corrupt_report(findings: Vec<String>) -> AuditReport {
         torn_pages: 0,
         was_closed_cleanly: false,
         repairable_records: 0,
+        may_be_rescued,
         mapped_pages: None,
         lost_pages: Vec::new(),
         unsafe_shutdowns: 0,

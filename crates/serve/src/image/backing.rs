@@ -14,9 +14,9 @@ use std::thread;
 
 use rustix::fs::{FallocateFlags, FlockOperation};
 
-use super::copy::copy_files;
 use super::error::ImageError;
 use super::resize::clear_remains_of_resizing;
+use super::unfinished::UnfinishedImage;
 
 /// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -112,12 +112,12 @@ pub trait Backing: Debug + Send + 'static {
         Ok(())
     }
 
-    /// Copies all files to a new directory, syncs the copies and opens them. After an error, what was created is
-    /// removed.
+    /// Copies all files to a new or empty directory, which becomes an image when the caller finishes the copy. After an
+    /// error, what was created is removed.
     ///
     /// # Errors
-    /// Errors of the operating system; the directory exists already; this backing is not a directory of files.
-    fn copy_files_to(&self, _directory: &Path) -> io::Result<OpenImageFiles> {
+    /// Errors of the operating system; the directory is not empty; this backing is not a directory of files.
+    fn copy_files_to(&self, _directory: &Path) -> io::Result<UnfinishedImage> {
         Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
     }
 
@@ -188,7 +188,7 @@ pub(super) fn io_error_at<'a>(
 
 impl OpenImageFiles {
     /// Creates the empty files of an image in a new or empty directory, or over the remains of an interrupted creation.
-    /// Only their owner may read and write the files.
+    /// Only their owner may read and write the files. After an error, what was created is removed.
     ///
     /// # Errors
     /// [`ImageError::Exists`], [`ImageError::Io`].
@@ -201,7 +201,16 @@ impl OpenImageFiles {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        Self::open_and_lock(directory, &options, Access::Write)
+        let created = Self::open_and_lock(directory, &options, Access::Write);
+        // A file that exists now, or a lock, is of another process that creates an image here.
+        let is_of_another = |error: &ImageError| match error {
+            ImageError::Io { source, .. } => source.kind() == io::ErrorKind::AlreadyExists,
+            error => matches!(error, ImageError::Locked { .. }),
+        };
+        if created.as_ref().is_err_and(|error| !is_of_another(error)) {
+            remove_image_files(directory);
+        }
+        created
     }
 
     /// Removes the files of an image whose creation failed, and its directory if nothing else is in it.
@@ -213,13 +222,15 @@ impl OpenImageFiles {
     /// behind is removed.
     ///
     /// # Errors
-    /// [`ImageError::NoImage`], [`ImageError::Missing`], [`ImageError::Locked`], [`ImageError::Io`].
+    /// [`ImageError::NoImage`], [`ImageError::Unfinished`], [`ImageError::Missing`], [`ImageError::Locked`],
+    /// [`ImageError::Io`].
     pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
-        let files = Self::open_and_lock(
-            directory,
-            OpenOptions::new().read(true).write(access == Access::Write),
-            access,
-        )?;
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(access == Access::Write);
+        let files = Self::open_and_lock(directory, options, access).map_err(|error| match error {
+            ImageError::Missing { .. } if lacks_superblock(directory) => ImageError::Unfinished,
+            error => error,
+        })?;
         if access == Access::Write {
             let flash = files.len(ImageFile::Flash).map_err(io_error_at("measure", directory))?;
             require_permitted_file_size(flash)?;
@@ -260,7 +271,7 @@ impl OpenImageFiles {
         sync_parent_directory(directory)
     }
 
-    fn handle_of(&self, file: ImageFile) -> &File {
+    pub(super) fn handle_of(&self, file: ImageFile) -> &File {
         &self.open_files[file as usize]
     }
 }
@@ -335,34 +346,45 @@ pub(super) fn remove_image_files(directory: &Path) {
     let _ = fs::remove_dir(directory);
 }
 
-/// Empties a directory that holds only the files of an interrupted creation (files of an image without a superblock).
-/// Any other directory that is not empty is refused.
+/// Empties a directory that holds only the files of an interrupted creation or copy (files of an image without a
+/// superblock). Any other directory that is not empty is refused.
 fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
-    let exists = || ImageError::Exists { path: directory.display().to_string() };
     let entries = fs::read_dir(directory).map_err(io_error_at("list", directory))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
     let names = names.map_err(io_error_at("list", directory))?;
     if names.is_empty() {
         return Ok(());
     }
-    let is_ours = |name: &std::ffi::OsString| ImageFile::ALL.iter().any(|file| name == file.name());
-    if !names.iter().all(is_ours) {
-        return Err(exists());
-    }
+    let is_of_image = |name: &std::ffi::OsString| ImageFile::ALL.iter().any(|file| name == file.name());
+    let has = |file: ImageFile| directory.join(file.name()).is_file();
+    let exists = ImageError::Exists {
+        path: directory.display().to_string(),
+        holds_image: has(ImageFile::Flash) && !lacks_superblock(directory),
+    };
     // The process that is creating the image still holds the lock.
-    let superblock = File::open(directory.join(ImageFile::Superblock.name())).map_err(|_| exists())?;
-    let is_free = rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok();
-    let mut copy = [0];
-    let has_copy = File::open(directory.join(ImageFile::Mirror.name()))
-        .and_then(|mirror| mirror.read_exact_at(&mut copy, 0))
-        .is_ok_and(|()| copy != [0]);
-    if !is_free || has_copy || superblock.metadata().map_or(true, |metadata| metadata.len() > 0) {
-        return Err(exists());
+    let superblock = File::open(directory.join(ImageFile::Superblock.name()));
+    let is_free = superblock.is_ok_and(|superblock| {
+        rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    });
+    if !names.iter().all(is_of_image) || !is_free || !lacks_superblock(directory) {
+        return Err(exists);
     }
     names.iter().try_for_each(|name| {
         let path = directory.join(name);
         fs::remove_file(&path).map_err(io_error_at("remove", &path))
     })
+}
+
+/// Whether a directory holds what an interrupted creation or copy of an image leaves: an empty superblock, and a mirror
+/// that has no copy of it. While the mirror is copied, it has one, but the flash is still empty.
+pub(super) fn lacks_superblock(directory: &Path) -> bool {
+    let length = |file: ImageFile| fs::metadata(directory.join(file.name())).map(|metadata| metadata.len());
+    let mut copy = [0];
+    let has_copy = File::open(directory.join(ImageFile::Mirror.name()))
+        .and_then(|mirror| mirror.read_exact_at(&mut copy, 0))
+        .is_ok_and(|()| copy != [0]);
+    length(ImageFile::Superblock).is_ok_and(|bytes| bytes == 0)
+        && (!has_copy || length(ImageFile::Flash).unwrap_or(0) == 0)
 }
 
 /// Returns the limit of this process on the size of a file (`ulimit -f`), in bytes; `None` if there is no limit, or if
@@ -457,12 +479,8 @@ impl Backing for OpenImageFiles {
         Ok(rustix::fs::fallocate(self.handle_of(file), flags, offset, len)?)
     }
 
-    fn copy_files_to(&self, directory: &Path) -> io::Result<OpenImageFiles> {
-        copy_files(&ImageFile::ALL.map(|file| (file, self.handle_of(file))), directory)?;
-        OpenImageFiles::open(directory, Access::Write).map_err(|error| {
-            remove_image_files(directory);
-            io::Error::other(error)
-        })
+    fn copy_files_to(&self, directory: &Path) -> io::Result<UnfinishedImage> {
+        UnfinishedImage::copy_of(self.open_files.each_ref(), directory)
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {

@@ -1,9 +1,9 @@
 //! Copies of images: of the files (as a snapshot, or before a repair), and of the contents, into an image of another
 //! size or design.
 
-use std::fs::{self, DirBuilder, File};
+use std::fs::File;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use rustix::fs::SeekFrom;
@@ -11,42 +11,23 @@ use wearwell::address::Lpn;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
 
-use super::backing::{Access, ImageFile, OpenImageFiles, remove_image_files};
-use super::create::{ImageSpecification, new_salt};
+use super::backing::{Access, OpenImageFiles, remove_image_files};
+use super::create::{ImageSpecification, random_number};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
 use crate::live_device::LiveDevice;
 
-/// Copies the files `from` to a new directory that only its owner can read. If the file system supports it, the copies
-/// share their disk blocks with the originals; otherwise holes are copied as holes. After an error, what was created is
-/// removed.
+/// Copies a file of an image to the new and empty file `copy`: if the file system supports it, the copy shares its disk
+/// blocks with the original; otherwise holes are copied as holes.
 ///
 /// # Errors
-/// Errors of the operating system; the directory exists.
-pub(super) fn copy_files(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
-    DirBuilder::new().mode(0o700).create(to)?;
-    let copied = copy_files_into(from, to);
-    if copied.is_err() {
-        remove_image_files(to);
+/// Errors of the operating system.
+pub(super) fn copy_file(original: &File, copy: &File) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(copy, original).is_err() {
+        copy_sparse(original, copy)?;
     }
-    copied
-}
-
-fn copy_files_into(from: &[(ImageFile, &File)], to: &Path) -> io::Result<()> {
-    // The two files that hold a copy of the superblock are copied last: before that the directory is no image.
-    let has_superblock =
-        |&&(file, _): &&(ImageFile, &File)| matches!(file, ImageFile::Superblock | ImageFile::Mirror);
-    let (last, first): (Vec<_>, Vec<_>) = from.iter().partition(has_superblock);
-    for &(file, original) in first.into_iter().chain(last) {
-        let mut options = fs::OpenOptions::new();
-        let copy = options.read(true).write(true).create_new(true).mode(0o600).open(to.join(file.name()))?;
-        if rustix::fs::ioctl_ficlone(&copy, original).is_err() {
-            copy_sparse(original, &copy)?;
-        }
-        copy.sync_all()?;
-    }
-    File::open(to)?.sync_all()
+    Ok(())
 }
 
 /// Copies the parts of a file that hold data; the rest becomes holes.
@@ -134,14 +115,14 @@ pub(super) fn copy_contents(
             "the new size, {size_bytes} bytes, is smaller than the image: choose at least its {old_bytes} bytes"
         )));
     }
-    let superblock = specification.build_superblock(new_salt())?;
+    let superblock = specification.build_superblock(random_number())?;
     let unfinished = UnfinishedImage::create(to, &superblock)?;
     let copied = Image::open_on(unfinished, OpenOptions::default()).and_then(|mut image| {
         let copied =
             copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)
                 .and_then(|copied| end_session(&mut image.device).map(|()| copied))
                 .map_err(|error| refusal_of_new_image(&image.device).unwrap_or(error))?;
-        image.into_backing::<UnfinishedImage>().finish(&superblock)?;
+        image.into_backing::<UnfinishedImage>().finish()?;
         Ok(copied)
     });
     match copied {
@@ -219,6 +200,9 @@ fn copy_pages(
                 pages += 1;
             }
             Err(error) if skips_lost_pages && error.is_media_error() => lost.push(lpn),
+            Err(error) if error.is_media_error() => {
+                return Err(ImageError::LostPage { refusal: error.to_string() });
+            }
             Err(error) => return Err(error.into()),
         }
     }
@@ -228,12 +212,43 @@ fn copy_pages(
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::image::backing::ImageFile;
 
     /// Regression: the mirror, which has a copy of the superblock, was copied first. A snapshot that was killed while
     /// the flash file was copied left an image that lacked pages.
     #[test]
-    fn an_interrupted_copy_of_the_files_of_an_image_is_no_image() {
+    fn an_interrupted_copy_of_the_files_of_an_image_is_no_image_and_can_be_repeated() {
+        let folder = tempfile::tempdir().unwrap();
+        let (image, to) = (folder.path().join("image"), folder.path().join("copy"));
+        drop(OpenImageFiles::create(&image).unwrap());
+        for file in ImageFile::ALL {
+            fs::write(image.join(file.name()), "WEARWELL and more").unwrap();
+        }
+        let originals = ImageFile::ALL.map(|file| File::open(image.join(file.name())).unwrap());
+        let unfinished = UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap();
+        // As after the end of the process.
+        drop(unfinished);
+        assert_eq!(fs::read(to.join("flash")).unwrap(), b"WEARWELL and more");
+        assert_eq!(fs::read(to.join("mirror")).unwrap(), b"\0\0\0\0\0\0\0\0 and more");
+        assert_eq!(fs::read(to.join("superblock")).unwrap(), b"");
+        // As after the end of the process before the superblock in the mirror was removed.
+        fs::write(to.join("mirror"), "WEARWELL and more").unwrap();
+        fs::write(to.join("flash"), "").unwrap();
+        let unfinished = UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap();
+        unfinished.finish().unwrap();
+        for file in ImageFile::ALL {
+            assert_eq!(fs::read(to.join(file.name())).unwrap(), b"WEARWELL and more", "{file:?}");
+        }
+        let again = UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap_err();
+        assert_eq!(again.to_string(), "it holds an image already");
+    }
+
+    /// Bug: a copy whose files could not all be copied left its directory behind.
+    #[test]
+    fn a_copy_of_the_files_of_an_image_that_fails_leaves_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let (image, to) = (folder.path().join("image"), folder.path().join("copy"));
         drop(OpenImageFiles::create(&image).unwrap());
@@ -242,12 +257,9 @@ mod tests {
         let originals = ImageFile::ALL.map(|file| {
             let can_be_read = file != ImageFile::Flash;
             let mut options = fs::OpenOptions::new();
-            (file, options.read(can_be_read).write(true).open(image.join(file.name())).unwrap())
+            options.read(can_be_read).write(true).open(image.join(file.name())).unwrap()
         });
-        DirBuilder::new().create(&to).unwrap();
-        copy_files_into(&originals.each_ref().map(|(file, original)| (*file, original)), &to).unwrap_err();
-        assert!(to.join(ImageFile::Flash.name()).exists());
-        let opened = OpenImageFiles::open(&to, Access::Read).unwrap_err();
-        assert!(matches!(opened, ImageError::NoImage { .. } | ImageError::Missing { .. }), "{opened}");
+        UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap_err();
+        assert!(!to.exists());
     }
 }

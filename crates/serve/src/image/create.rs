@@ -4,6 +4,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
 
 use wearwell::DeviceOptions;
+use wearwell::design::{MappingPart, Parts};
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell_config::Config;
 
@@ -54,6 +55,7 @@ impl ImageSpecification {
         let geometry = superblock.geometry.clone();
         let nvram_bytes = parts.total_nvram_bytes(&geometry, superblock.logical_pages);
         superblock.nvram_words = nvram_bytes / 8;
+        require_memory(&parts, &superblock)?;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial: Box<dyn Medium> =
             Box::new(SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes));
@@ -61,6 +63,39 @@ impl ImageSpecification {
         LiveDevice::new(trial, superblock.logical_pages, &parts, options)?;
         Ok(superblock)
     }
+}
+
+/// Refuses a device whose tables do not fit into the memory that the system grants to this process. The engine panics
+/// without memory, and other allocations end the process.
+fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageError> {
+    /// Address space of the process itself: its code, stacks and heaps.
+    const PROCESS_BYTES: u64 = 512 << 20;
+    let needed = tables_bytes(parts, superblock) + PROCESS_BYTES;
+    let refused = ImageError::LittleMemory { needed_mib: needed.div_ceil(1 << 20) };
+    let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
+    // Without a limit, most systems refuse only a table that is larger than all memory.
+    let largest_table_bytes = (8 * superblock.nvram_words).max(4 * superblock.geometry.pages());
+    let is_granted = usize::try_from(largest_table_bytes)
+        .is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
+    if limit.is_some_and(|limit| limit < needed) || !is_granted { Err(refused) } else { Ok(()) }
+}
+
+/// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for each
+/// design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
+fn tables_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
+    let content = &parts.content;
+    let of_content = [
+        (content.sharing.is_some(), 7),
+        (content.recycle.is_some(), 5),
+        (content.delta.is_some(), 2),
+        (content.chunks.is_some(), 2),
+    ];
+    let of_content: u64 =
+        of_content.into_iter().filter(|&(is_present, _)| is_present).map(|(_, bytes)| bytes).sum();
+    let map_entry_bytes = if parts.mapping == MappingPart::Flat { 4 } else { 0 };
+    superblock.geometry.pages() * (5 + of_content)
+        + u64::from(superblock.logical_pages) * map_entry_bytes
+        + 8 * superblock.nvram_words
 }
 
 /// Creates an image in a new or empty directory. The superblock is written last: without it a directory is no image. If
@@ -82,7 +117,7 @@ pub fn create_with_progress(
     specification: &ImageSpecification,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Superblock, ImageError> {
-    let superblock = specification.build_superblock(new_salt())?;
+    let superblock = specification.build_superblock(random_number())?;
     require_permitted_file_size(Layout::new(&superblock).flash_file_bytes())?;
     let mut files = OpenImageFiles::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
@@ -96,9 +131,10 @@ pub fn create_with_progress(
     }
 }
 
-/// Returns the salt of a new image's checksums, by which its metadata is told from that of other images.
-pub(super) fn new_salt() -> u64 {
-    RandomState::new().hash_one(std::process::id())
+/// Returns a random number other than 0: the salt of a new image's checksums, by which its metadata is told from that of
+/// other images, or the number of a session.
+pub(super) fn random_number() -> u64 {
+    RandomState::new().hash_one(std::process::id()).max(1)
 }
 
 /// Writes the files of a new image to `backing`. All metadata is written now, so that later, when the disk of the
@@ -120,7 +156,12 @@ fn write_image_files(
     let blocks = u64::from(layout.geometry.blocks());
     let mut state = vec![0; layout.nvram_words as usize];
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
-    let session = Session { was_closed: true, durability: superblock.durability, ..Session::default() };
+    let session = Session {
+        was_closed: true,
+        durability: superblock.durability,
+        session_id: random_number(),
+        ..Session::default()
+    };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
     writer.write_blank_metadata()?;
     writer.write_state_words(&Journal::with_state_words(state))?;

@@ -21,7 +21,7 @@ pub enum ImageError {
         /// Error of the operating system.
         source: io::Error,
     },
-    /// The operating system refused an operation on a file of a new image while contents were copied to it.
+    /// The operating system refused an operation on a file of an image while its device was used.
     #[error(
         "{refusal}; {} and try again",
         if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the cause" }
@@ -33,12 +33,23 @@ pub enum ImageError {
         is_disk_full: bool,
     },
     /// The directory for a new image exists and is not empty.
-    #[error("{path} exists and is not empty: name a new or empty directory for the image")]
+    #[error(
+        "{path} exists and is not empty: {}name a new or empty directory for the image",
+        if *.holds_image { "it holds an image already; use or remove that one, or " } else { "" }
+    )]
     Exists {
         /// Path of the directory that is not empty.
         path: String,
+        /// Whether the directory holds an image.
+        holds_image: bool,
     },
-    /// The directory holds no image, or one whose creation was interrupted.
+    /// The directory holds only what an interrupted creation or copy of an image left.
+    #[error(
+        "the directory holds no image, but the remains of an interrupted creation or copy of one: repeat that command, \
+         which removes them, or remove the directory"
+    )]
+    Unfinished,
+    /// The directory holds no image.
     #[error("{path} holds no image: check the path, or make an image with `wearwell create`")]
     NoImage {
         /// Path of the directory without an image.
@@ -93,6 +104,24 @@ pub enum ImageError {
         /// What is damaged, or why nothing can be proven, one sentence each.
         findings: Vec<String>,
     },
+    /// A logical page of an image that is to be copied is lost.
+    #[error(
+        "{refusal}; or leave lost pages out, so that they read as zeros in the new image: `wearwell copy \
+         --leave-lost-out`"
+    )]
+    LostPage {
+        /// Which logical page is lost, and how to use it again.
+        refusal: String,
+    },
+    /// The memory of the server machine, or the limit of this process, is too small for the device of a new image.
+    #[error(
+        "the device needs about {needed_mib} MiB of memory, and the system does not grant them to this process: choose a \
+         smaller size or larger pages (device.page_bytes), or raise the limit (`ulimit -v`)"
+    )]
+    LittleMemory {
+        /// Estimated memory that the device needs, MiB.
+        needed_mib: u64,
+    },
     /// The configuration of the device is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
@@ -115,6 +144,28 @@ impl ImageError {
             | Self::Missing { .. }
             | Self::Locked { .. } => self.to_string(),
             _ => format!("{}: {self}", directory.display()),
+        }
+    }
+
+    /// Whether the request is what is wrong: what it asks for is impossible, or is there already. Otherwise the system
+    /// or the image is the reason, and the same request may succeed at another time.
+    pub fn is_wrong_request(&self) -> bool {
+        match self {
+            Self::Exists { .. }
+            | Self::Unfinished
+            | Self::NoImage { .. }
+            | Self::Version { .. }
+            | Self::Config(_)
+            | Self::Setting(_) => true,
+            Self::Io { .. }
+            | Self::Refused { .. }
+            | Self::Missing { .. }
+            | Self::Locked { .. }
+            | Self::Damaged { .. }
+            | Self::Lost { .. }
+            | Self::LostPage { .. }
+            | Self::LittleMemory { .. }
+            | Self::Device(_) => false,
         }
     }
 

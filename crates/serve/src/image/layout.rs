@@ -650,9 +650,29 @@ pub struct Session {
     pub session_count: u64,
     /// Number of the journal's last record, if the session closed the image.
     pub last_journal_record_number: u64,
+    /// Random number of the session; 0 if an older version of Wearwell wrote the record.
+    pub session_id: u64,
+    /// Random number of the session before, as its record had it; 0 if there was none or it is unknown.
+    pub previous_session_id: u64,
 }
 
 impl Session {
+    /// Whether two records may be the two copies of the record of one image: they are of one session, or of two
+    /// consecutive ones, because a crash may come between the writes of the copies. Records without the random number,
+    /// of older versions, may belong to any session.
+    pub fn may_be_copy_of(&self, other: &Self) -> bool {
+        if self.session_id == 0 || other.session_id == 0 {
+            return true;
+        }
+        let (older, newer) =
+            if self.session_count < other.session_count { (self, other) } else { (other, self) };
+        if older.session_count == newer.session_count {
+            older.session_id == newer.session_id
+        } else {
+            older.session_id == newer.previous_session_id
+        }
+    }
+
     /// Encodes the session record, which is the file `session`.
     pub fn encode(&self, salt: u64) -> [u8; RECORD_BYTES] {
         let mut bytes = [0; RECORD_BYTES];
@@ -662,6 +682,8 @@ impl Session {
         bytes[16..32].copy_from_slice(&self.boot_id);
         put_u64(&mut bytes, 32, self.session_count);
         put_u64(&mut bytes, 40, self.last_journal_record_number);
+        put_u64(&mut bytes, 48, self.session_id);
+        put_u64(&mut bytes, 56, self.previous_session_id);
         write_record_checksum(&mut bytes, salt, 0);
         bytes
     }
@@ -676,6 +698,8 @@ impl Session {
             unsafe_shutdowns: u64_at(bytes, 8),
             session_count: u64_at(bytes, 32),
             last_journal_record_number: u64_at(bytes, 40),
+            session_id: u64_at(bytes, 48),
+            previous_session_id: u64_at(bytes, 56),
         })
     }
 }

@@ -42,6 +42,7 @@ pub use audit::{AuditReport, Verdict, audit, audit_backing};
 use backing::read_prefix;
 pub use backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
+use create::random_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub(crate) use error::advice_for_io_error;
@@ -55,6 +56,7 @@ use metadata_copy::{METADATA_COPIES, MetadataCopy};
 pub use nand::FileNand;
 pub use repair::{RepairReport, repair};
 pub use resize::resize;
+pub use unfinished::UnfinishedImage;
 pub use upgrade::{upgrade, upgrade_on};
 use wearwell::DeviceOptions;
 use wearwell::address::{BlockId, Lpn, Ppn};
@@ -184,7 +186,7 @@ impl Image {
         let found = FoundImage::read(&mut backing, rescues)?;
         let mut report = found.open_report();
         let (superblock, config) = (found.superblock.clone(), found.config.clone());
-        let layout = found.layout.clone();
+        let (layout, previous_session_id) = (found.layout.clone(), found.session.session_id);
         let mut loaded = found.load(&mut backing, loading)?;
         if rescues {
             report.lpns_with_unproven_version =
@@ -205,6 +207,8 @@ impl Image {
             unsafe_shutdowns: report.unsafe_shutdowns,
             session_count: report.session_count,
             last_journal_record_number: 0,
+            session_id: random_number(),
+            previous_session_id,
         };
         let durability = session.durability;
         let mut nand = FileNand::new(backing, layout, loaded, session);
@@ -311,10 +315,14 @@ fn parts_and_endurance_cycles_of(
 }
 
 fn medium_failure(medium: &dyn Medium) -> ImageError {
-    ImageError::Setting(medium.unresolved_write_error().map_or_else(
-        || "the files of the image could not be read or written: open the image again".to_owned(),
-        |refused| refused.message.clone(),
-    ))
+    let refused = medium.unresolved_write_error();
+    ImageError::Refused {
+        refusal: refused.map_or_else(
+            || "the files of the image could not be read or written".to_owned(),
+            |refused| refused.refusal.clone(),
+        ),
+        is_disk_full: refused.is_some_and(|refused| refused.is_disk_full),
+    }
 }
 
 /// Runs `work`, which opens or audits an image, and returns a panic of the engine as damage. The engine assumes that
@@ -388,7 +396,7 @@ impl DevicePlan {
         let options = DeviceOptions { buffer: self.config.configured_write_buffer() };
         let mut device = LiveDevice::new(medium, logical_pages, &self.parts, options)?;
         let recovery = device.recover().map_err(|error| match device.medium().unresolved_write_error() {
-            Some(refused) => ImageError::Setting(refused.message.clone()),
+            Some(_) => medium_failure(device.medium()),
             None => error.into(),
         })?;
         // A backward scan does not read the whole map.
@@ -451,7 +459,7 @@ impl FoundImage {
         require_plausible_nvram(&superblock, &config)?;
         let layout = Layout::new(&superblock);
         extend_short_flash_file(backing, &layout)?;
-        let (mut session, of_session) = read_session(backing, &layout);
+        let (mut session, of_session) = read_session(backing, &layout)?;
         let damaged = |finding| ImageError::Damaged { findings: vec![finding], may_be_rescued: true };
         let journal = if rescues {
             let last = rescue::newest_journal_record_number(backing, &layout, &session);
@@ -567,7 +575,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
         [Err(SuperblockError::Magic), _]
             if home.is_empty() && mirror.iter().take(SUPERBLOCK_BYTES).all(|&byte| byte == 0) =>
         {
-            return Err(ImageError::NoImage { path: backing.path_for_messages(ImageFile::Superblock) });
+            return Err(ImageError::Unfinished);
         }
         [Err(_), Err(_)] => {
             return Err(ImageError::Damaged {
@@ -629,9 +637,17 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 /// Returns the newer copy of the session record, and the number of copies that were repaired. If neither copy is whole,
 /// the last session counts as one that a crash of the host machine ended; the other fields of the record are
 /// statistics.
-fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
+///
+/// # Errors
+/// [`ImageError::Damaged`] if the two copies cannot be of one image; [`ImageError::Io`].
+fn read_session(backing: &mut impl Backing, layout: &Layout) -> Result<(Session, u64), ImageError> {
     let file = ImageFile::Session;
     let found = METADATA_COPIES.map(|side| read_session_copy(backing, layout, side));
+    if let [Some(home), Some(mirror)] = &found
+        && !home.may_be_copy_of(mirror)
+    {
+        return Err(foreign_mirror(backing));
+    }
     let newest = found
         .into_iter()
         .flatten()
@@ -644,5 +660,25 @@ fn read_session(backing: &mut impl Backing, layout: &Layout) -> (Session, u64) {
             repaired += 1;
         }
     }
-    (session, repaired)
+    if repaired > 0 {
+        // The next session writes its record first at home. Were the repair still in the page cache then, a crash of the
+        // host machine could leave copies that are two sessions apart, which look like those of two images.
+        let synced = backing.sync_all(&[file, ImageFile::Mirror]);
+        synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))?;
+    }
+    Ok((session, repaired))
+}
+
+/// Returns the refusal of an image whose files `session` and `mirror` are of two copies of the image, or of two moments
+/// that are several sessions apart. Nothing shows which of the files is the wrong one, so none is changed.
+fn foreign_mirror(backing: &impl Backing) -> ImageError {
+    let finding = format!(
+        "its files `{}` and `{}` are not of the same moment, or one of them is of another copy of the image: put the right \
+         file back; if `{}` is the wrong one, move {} away, and opening makes it again from the other files",
+        ImageFile::Session.name(),
+        ImageFile::Mirror.name(),
+        ImageFile::Mirror.name(),
+        backing.path_for_messages(ImageFile::Mirror),
+    );
+    ImageError::Damaged { findings: vec![finding], may_be_rescued: false }
 }

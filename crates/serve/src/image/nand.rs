@@ -39,7 +39,9 @@ use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, ImageFile, OpenImageFiles};
+use super::create::random_number;
 use super::epoch::{Epoch, PageProgram, RunBuffers};
+use super::error::ImageError;
 use super::journal::Journal;
 use super::layout::{
     BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, Layout, OobRecord, OobSlot, RECORD_BYTES,
@@ -806,18 +808,24 @@ impl<B: Backing> Medium for FileNand<B> {
         let session = Session {
             was_closed: true,
             last_journal_record_number: self.journal.last_record_number(),
+            // From here on the copy and this image are different, although no session begins.
+            session_id: random_number(),
+            previous_session_id: self.session.session_id,
             ..self.session
         };
         let bytes = session.encode(self.layout.checksum_salt);
         let closed = METADATA_COPIES.into_iter().try_for_each(|side| {
             let (file, offset) = side.location_of(&self.layout, ImageFile::Session, 0);
-            copy.write(file, &bytes, offset)?;
-            copy.sync(file)
+            copy.write(file, &bytes, offset)
         });
-        if closed.is_err() {
-            copy.remove_image();
+        if let Err(error) = closed {
+            copy.remove();
+            return Err(error);
         }
-        closed
+        copy.finish().map_err(|error| match error {
+            ImageError::Io { source, .. } => source,
+            error => io::Error::other(error),
+        })
     }
 }
 

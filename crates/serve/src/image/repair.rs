@@ -6,10 +6,11 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing as _, OpenImageFiles, io_error_at, remove_image_files};
+use super::backing::{Access, Backing, OpenImageFiles, io_error_at, remove_image_files};
 use super::error::ImageError;
 use super::nand::FileNand;
-use super::{Image, medium_failure};
+use super::unfinished::UnfinishedImage;
+use super::{Image, end_session, medium_failure};
 use crate::device::lost_page_sentence;
 
 /// Report of the repair of an image.
@@ -52,32 +53,39 @@ impl RepairReport {
     }
 }
 
-/// Repairs the image in a directory, or first makes a copy of it and repairs the copy. All metadata is read, and
-/// rewritten where one of its two copies is damaged; all data is compared with its checksum. Reads of lost pages stay
-/// errors until the pages are written or trimmed. A copy that cannot be repaired is removed.
+/// Repairs the image in a directory, or a copy of it. All metadata is read, and rewritten where one of its two copies is
+/// damaged; all data is compared with its checksum. Reads of lost pages stay errors until the pages are written or
+/// trimmed. The directory of a copy becomes an image when the repair is complete; a copy that cannot be repaired is
+/// removed.
 ///
 /// # Errors
-/// As [`Image::open`]; the directory of the copy exists.
+/// As [`Image::open`]; the directory of the copy is not empty.
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
-    let Some(copy) = copy else { return repair_in_place(directory) };
+    let Some(copy) = copy else {
+        return repair_files(OpenImageFiles::open(directory, Access::Write)?, |_: OpenImageFiles| Ok(()));
+    };
     let files = OpenImageFiles::open(directory, Access::Read)?;
-    files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
-    let repaired = repair_in_place(copy);
+    let unfinished = files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
+    let repaired = repair_files(unfinished, UnfinishedImage::finish);
     if repaired.is_err() {
         remove_image_files(copy);
     }
     repaired
 }
 
-fn repair_in_place(directory: &Path) -> Result<RepairReport, ImageError> {
-    let mut image = Image::open_and_verify(OpenImageFiles::open(directory, Access::Write)?)?;
+/// Repairs the image in `files`, closes it, and passes the files to `finish`.
+fn repair_files<B: Backing>(
+    files: B,
+    finish: impl FnOnce(B) -> Result<(), ImageError>,
+) -> Result<RepairReport, ImageError> {
+    let mut image = Image::open_and_verify(files)?;
     let (mut marked_pages, mut left_pages) = (Vec::new(), Vec::new());
     for ppn in std::mem::take(&mut image.damaged_pages) {
         if image.device.may_hold_needed_data(ppn)? {
             image.device.report_unreadable_page(ppn);
             continue;
         }
-        let nand: &mut FileNand = FileNand::medium_of_device_mut(&mut image.device);
+        let nand: &mut FileNand<B> = FileNand::medium_of_device_mut(&mut image.device);
         match nand.mark_dead_page_lost(ppn) {
             Ok(true) => marked_pages.push(ppn),
             Ok(false) => left_pages.push(ppn),
@@ -92,6 +100,7 @@ fn repair_in_place(directory: &Path) -> Result<RepairReport, ImageError> {
         left_pages,
         page_bytes: image.superblock.geometry.page_bytes.into(),
     };
-    image.close()?;
+    end_session(&mut image.device)?;
+    finish(image.into_backing())?;
     Ok(report)
 }

@@ -70,7 +70,12 @@ pub fn resize(
 pub(super) fn clear_remains_of_resizing(directory: &Path) {
     let remains = fs::canonicalize(directory).ok().and_then(|directory| {
         let remains = hidden_sibling_path(&directory).ok()?;
-        has_image_files(&remains).then_some((directory, remains))
+        if has_image_files(&remains) {
+            return Some((directory, remains));
+        }
+        // An empty directory is what a resizing leaves that ended at once; any other one is not ours and stays.
+        let _ = fs::remove_dir(remains);
+        None
     });
     let Some((directory, remains)) = remains else { return };
     match remove_remains_of_resizing(&directory, &remains) {

@@ -3,21 +3,26 @@
 //! Both copies of the superblock are kept in memory until then. So an interruption at any instant leaves what an
 //! interrupted creation leaves: a directory that is no image, in which an image can be created.
 
+use std::fs::File;
 use std::io::{self, IoSliceMut};
+use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
 use super::backing::{Backing, ImageFile, OpenImageFiles, require_permitted_file_size};
-use super::create::{create_on, finish_creation};
+use super::copy::copy_file;
+use super::create::create_on;
 use super::error::ImageError;
 use super::io_error;
-use super::layout::{Layout, Superblock};
+use super::layout::{Layout, SUPERBLOCK_MAGIC, Superblock};
 
 /// The files of an image without its superblock, which is in memory.
 #[derive(Debug)]
-pub(super) struct UnfinishedImage {
+pub struct UnfinishedImage {
     files: OpenImageFiles,
-    /// Content of both copies of the superblock: of its own file, and of the beginning of the mirror.
+    /// Content of the superblock's own file.
     superblock: Vec<u8>,
+    /// Content of the beginning of the mirror: the second copy of the superblock, or its first bytes.
+    superblock_in_mirror: Vec<u8>,
 }
 
 impl UnfinishedImage {
@@ -27,7 +32,7 @@ impl UnfinishedImage {
     /// As [`create`](super::create()).
     pub(super) fn create(directory: &Path, superblock: &Superblock) -> Result<Self, ImageError> {
         require_permitted_file_size(Layout::new(superblock).flash_file_bytes())?;
-        let mut unfinished = Self { files: OpenImageFiles::create(directory)?, superblock: Vec::new() };
+        let mut unfinished = Self::without_content(OpenImageFiles::create(directory)?);
         match create_on(&mut unfinished, superblock) {
             Ok(()) => Ok(unfinished),
             Err(error) => {
@@ -37,26 +42,105 @@ impl UnfinishedImage {
         }
     }
 
-    /// Makes the directory an image, after a sync of all that was written. The image must be closed before.
+    /// Copies the files `originals` of an image to a new or empty directory, the mirror first. If the file system
+    /// supports it, the copies share their disk blocks with the originals; otherwise holes are copied as holes. After an
+    /// error, what was created is removed.
+    ///
+    /// # Errors
+    /// Errors of the operating system; the directory exists and is not empty.
+    pub(super) fn copy_of(originals: [&File; ImageFile::ALL.len()], directory: &Path) -> io::Result<Self> {
+        let created = OpenImageFiles::create(directory).map_err(io_error_of_creation)?;
+        let mut unfinished = Self::without_content(created);
+        match unfinished.copy_contents(originals) {
+            Ok(()) => Ok(unfinished),
+            Err(error) => {
+                unfinished.files.remove_image();
+                Err(error)
+            }
+        }
+    }
+
+    fn without_content(files: OpenImageFiles) -> Self {
+        Self { files, superblock: Vec::new(), superblock_in_mirror: Vec::new() }
+    }
+
+    fn copy_contents(&mut self, originals: [&File; ImageFile::ALL.len()]) -> io::Result<()> {
+        let [superblock, session, flash, nvram, journal, mirror] = originals;
+        // A missing file is the null device, whose length is 0.
+        self.superblock = vec![0; superblock.metadata()?.len() as usize];
+        superblock.read_exact_at(&mut self.superblock, 0)?;
+        // The flash file is still empty while the mirror has its superblock: by this the directory is known as no image.
+        copy_file(mirror, self.files.handle_of(ImageFile::Mirror))?;
+        let magic_bytes = SUPERBLOCK_MAGIC.len().min(mirror.metadata()?.len() as usize);
+        self.superblock_in_mirror = vec![0; magic_bytes];
+        mirror.read_exact_at(&mut self.superblock_in_mirror, 0)?;
+        self.files.write(ImageFile::Mirror, &SUPERBLOCK_MAGIC.map(|_| 0)[..magic_bytes], 0)?;
+        for (file, original) in [
+            (ImageFile::Session, session),
+            (ImageFile::Nvram, nvram),
+            (ImageFile::Journal, journal),
+            (ImageFile::Flash, flash),
+        ] {
+            copy_file(original, self.files.handle_of(file))?;
+        }
+        Ok(())
+    }
+
+    /// Removes all that was created.
+    pub(super) fn remove(self) {
+        self.files.remove_image();
+    }
+
+    /// Makes the directory an image, after a sync of all that was written. The image must be closed before. After an
+    /// error, what was created is removed.
     ///
     /// # Errors
     /// [`ImageError::Io`].
-    pub(super) fn finish(mut self, superblock: &Superblock) -> Result<(), ImageError> {
-        finish_creation(&mut self.files, superblock)?;
+    pub(super) fn finish(mut self) -> Result<(), ImageError> {
+        let finished = self.write_superblock();
+        if finished.is_err() {
+            self.remove();
+        }
+        finished
+    }
+
+    fn write_superblock(&mut self) -> Result<(), ImageError> {
+        let synced = self.files.sync_all(&ImageFile::ALL);
+        synced.map_err(|(file, source)| io_error(&self.files, "sync", file)(source))?;
+        let copies =
+            [(ImageFile::Superblock, &self.superblock), (ImageFile::Mirror, &self.superblock_in_mirror)];
+        for (file, bytes) in copies {
+            let written = self.files.write(file, bytes, 0);
+            written.map_err(io_error(&self.files, "write", file))?;
+            self.files.sync(file).map_err(io_error(&self.files, "sync", file))?;
+        }
         self.files.sync_directory().map_err(io_error(&self.files, "create", ImageFile::Superblock))
+    }
+}
+
+/// Returns the error of the operating system for a directory in which no copy of an image can be made.
+fn io_error_of_creation(error: ImageError) -> io::Error {
+    match error {
+        ImageError::Io { source, .. } => source,
+        ImageError::Exists { holds_image, .. } => {
+            let found = if holds_image { "it holds an image already" } else { "it exists and is not empty" };
+            io::Error::new(io::ErrorKind::AlreadyExists, found)
+        }
+        error => io::Error::other(error),
     }
 }
 
 impl Backing for UnfinishedImage {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
-        let kept = self.superblock.get(offset as usize..).unwrap_or_default();
         match file {
             ImageFile::Superblock => {
+                let kept = self.superblock.get(offset as usize..).unwrap_or_default();
                 let kept = kept.get(..bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
                 bytes.copy_from_slice(kept);
             }
             ImageFile::Mirror => {
                 self.files.read(file, bytes, offset)?;
+                let kept = self.superblock_in_mirror.get(offset as usize..).unwrap_or_default();
                 let len = kept.len().min(bytes.len());
                 bytes[..len].copy_from_slice(&kept[..len]);
             }
@@ -67,11 +151,12 @@ impl Backing for UnfinishedImage {
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         // The superblock is always written whole, and nothing else of the mirror begins at its first byte.
-        if file == ImageFile::Superblock || (file == ImageFile::Mirror && offset == 0) {
-            bytes.clone_into(&mut self.superblock);
-            return Ok(());
+        match file {
+            ImageFile::Superblock => bytes.clone_into(&mut self.superblock),
+            ImageFile::Mirror if offset == 0 => bytes.clone_into(&mut self.superblock_in_mirror),
+            _ => return self.files.write(file, bytes, offset),
         }
-        self.files.write(file, bytes, offset)
+        Ok(())
     }
 
     fn read_parts(&self, file: ImageFile, parts: &mut [IoSliceMut<'_>], offset: u64) -> io::Result<()> {

@@ -382,11 +382,25 @@ impl Configurations {
                 if known.is_none() {
                     configs.push(config);
                 }
-                runs.push((number, variant.design.clone(), settings.join(" ").replace('"', "")));
+                runs.push((number, variant.design.clone(), settings_text(&settings)));
             }
         }
         Ok(Self { configs, runs })
     }
+}
+
+/// Returns the text of the settings (each `section.key=value`) that distinguish a run from others. Of several values of a
+/// key it has the last, which counts.
+fn settings_text(settings: &[String]) -> String {
+    let key_and_value = |setting: &String| {
+        let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+        (key.trim().to_owned(), value.trim().replace('"', ""))
+    };
+    let all: Vec<(String, String)> = settings.iter().map(key_and_value).collect();
+    let is_last =
+        |(at, (key, _)): &(usize, &(String, String))| all[at + 1..].iter().all(|(later, _)| later != key);
+    let counting = all.iter().enumerate().filter(is_last);
+    counting.map(|(_, (key, value))| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 /// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.

@@ -4,6 +4,7 @@
 //! and the file of a single run becomes a sweep by a few more lines. The price: the section is removed from the text
 //! before the rest is read as a configuration. Its lines become blank lines, so that errors keep their line numbers.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use schemars::JsonSchema;
@@ -168,6 +169,12 @@ fn add_setting_axes(
         let key = format!("{key_prefix}{name}");
         match value {
             toml::Value::Table(inner) => add_setting_axes(inner, &format!("{key}."), axes)?,
+            _ if axes.iter().flatten().any(|setting| setting.starts_with(&format!("{key}="))) => {
+                return Err(format!(
+                    "sweep.vary.{key} is given twice, with the key in quotes and without: write all its values in one \
+                     list"
+                ));
+            }
             toml::Value::Array(values) if !values.is_empty() => {
                 axes.push(values.iter().map(|value| format!("{key}={}", setting_value(value))).collect());
             }
@@ -283,7 +290,8 @@ impl Swept {
     pub(crate) fn rows_by_input(&self) -> impl Iterator<Item = (String, Vec<Vec<String>>)> {
         let rows = |runs: &[RunRecord]| {
             let titles = std::iter::once("").chain(FIGURE_TITLES).map(str::to_owned).collect();
-            let rows = std::iter::once(titles).chain(runs.iter().map(run_row)).collect();
+            let names = ShortKeyNames::of_runs(runs);
+            let rows = std::iter::once(titles).chain(runs.iter().map(|run| run_row(run, &names))).collect();
             (runs[0].trace.path.clone(), rows)
         };
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
@@ -320,11 +328,26 @@ impl Swept {
 /// Titles of the figures in the tables of a sweep.
 const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
 
-fn run_row(run: &RunRecord) -> Vec<String> {
+/// Keys of the settings in the labels of a table's runs. A label has the last part of a key (`policy` of `gc.policy`),
+/// but the whole key if another key of the table ends in the same part.
+struct ShortKeyNames<'a>(BTreeSet<&'a str>);
+
+impl<'a> ShortKeyNames<'a> {
+    fn of_runs(runs: &'a [RunRecord]) -> Self {
+        let settings = runs.iter().flat_map(|run| run.variant.split(' '));
+        Self(settings.filter_map(|setting| setting.split_once('=')).map(|(key, _)| key).collect())
+    }
+
+    fn short_name<'k>(&self, key: &'k str) -> &'k str {
+        let last_part = |key: &'k str| key.rsplit('.').next().unwrap_or(key);
+        let is_of_other = |other: &&str| *other != key && other.rsplit('.').next() == Some(last_part(key));
+        if self.0.iter().any(is_of_other) { key } else { last_part(key) }
+    }
+}
+
+fn run_row(run: &RunRecord, names: &ShortKeyNames<'_>) -> Vec<String> {
     let short = |setting: &str| {
-        setting
-            .split_once('=')
-            .map(|(key, value)| format!("{}={value}", key.rsplit('.').next().unwrap_or(key)))
+        setting.split_once('=').map(|(key, value)| format!("{}={value}", names.short_name(key)))
     };
     let partial = run.partial.then(|| "PARTIAL".to_owned());
     let settings = run.variant.split(' ').filter_map(short).chain(partial);
@@ -376,6 +399,15 @@ low_blocks = 5
         assert_eq!((config.device.preset.as_deref(), config.gc.low_blocks), (Some("lab-8g"), Some(5)));
     }
 
+    /// Both keys used to be shortened to `cache_entries`.
+    #[test]
+    fn keys_with_the_same_last_part_are_written_out_in_the_labels_of_a_sweep_table() {
+        let names =
+            ShortKeyNames(BTreeSet::from(["gc.policy", "dftl.cache_entries", "mapping.cache_entries"]));
+        let short = ["gc.policy", "dftl.cache_entries"].map(|key| names.short_name(key));
+        assert_eq!(short, ["policy", "dftl.cache_entries"]);
+    }
+
     #[test]
     fn equal_sweep_errors_share_a_printed_line_but_have_a_csv_row_each() {
         let failed = |seed: u32, error: &str| FailedRun {
@@ -408,6 +440,8 @@ low_blocks = 5
         assert!(error(&format!("{workload}vary.gc.policy = 'fifo'\n")).contains("a list of values"));
         assert!(error(&format!("{workload}vary.gc.policy = []\n")).contains("an empty list: name"));
         assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
+        let twice = format!("{workload}vary.gc.policy = ['fifo']\nvary.'gc.policy' = ['greedy']\n");
+        assert!(error(&twice).contains("sweep.vary.gc.policy is given twice"), "{}", error(&twice));
         assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
         assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));
     }

@@ -494,6 +494,14 @@ fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     assert_eq!(both.gc_options.gc_start_free_blocks, 102);
 }
 
+/// A threshold of 0 was executed as 1, because the next collection needs a free block, but sized and recorded as 0.
+#[test]
+fn a_gc_threshold_of_0_blocks_is_refused() {
+    let refused = sentence(try_resolve_for_footprint(&["gc.low_blocks=0"], 1_000));
+    assert_contains_all(&refused, &["gc.low_blocks is 0; it must lie in 1 to"]);
+    assert_eq!(resolved_for_footprint(&["gc.low_blocks=1"], 1_000).gc_options.gc_start_free_blocks, 1);
+}
+
 fn try_resolve_for_footprint(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {
     config_of_settings(list).resolve_device(footprint)
 }

@@ -405,6 +405,63 @@ fn command_line_flags_override_the_configuration_file() {
     assert_eq!(output_of_status(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
 }
 
+/// `--set` used to win over an option with one value even before it, and options with several values over any `--set`.
+#[test]
+fn of_an_option_and_a_setting_of_the_same_key_the_last_on_the_command_line_counts() {
+    let shown = |arguments: &[&str], line: &str| {
+        let text = output_of_status(DONE, &[&["config"], arguments].concat());
+        assert!(text.contains(line), "{arguments:?}: `{line}` is missing in:\n{text}");
+    };
+    shown(&["--set", "replay.seed=7", "--seed", "9"], "seed = 9");
+    shown(&["--seed", "9", "--set", "replay.seed=7"], "seed = 7");
+    shown(&["--set", "replay.seed=7", "--seed", "9", "--set", "replay.seed=8"], "seed = 8");
+    shown(&["--set", "gc.policy=fifo", "--gc-policy", "random"], "policy = \"random\"");
+    shown(&["--gc-policy", "random", "--set", "gc.policy = fifo"], "policy = \"fifo\"");
+    let policies = |arguments: &[&str]| {
+        let replay = ["replay", "--workload", "uniform:pages=1000,requests=100", "--json", "-"];
+        let json = output_of_status(DONE, &[&replay[..], arguments].concat());
+        let result: Value = serde_json::from_str(&json).unwrap();
+        let policy_of = |run: &Value| run["config"]["gc"]["policy"].as_str().unwrap().to_owned();
+        result["runs"].as_array().unwrap().iter().map(policy_of).collect::<Vec<_>>()
+    };
+    let several = ["--gc-policy", "random,cost-benefit"];
+    let one = ["--set", "gc.policy=fifo"];
+    assert_eq!(policies(&[several, one].concat()), ["fifo"]);
+    assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
+}
+
+#[test]
+fn options_and_settings_of_watch_and_of_live_devices_count_in_their_order() {
+    let fixture = Fixture::new(1);
+    let page = fixture.path("page.html");
+    let watch = ["watch", "--out", &page, "--requests", "5", "--force", "--seed", "3"];
+    output_of_status(DONE, &[&watch[..], &["--set", "replay.seed=4"]].concat());
+    let last_set = fs::read_to_string(&page).unwrap();
+    output_of_status(DONE, &["watch", "--out", &page, "--requests", "5", "--force", "--seed", "4"]);
+    assert_eq!(last_set, fs::read_to_string(&page).unwrap());
+    let image = fixture.path("image");
+    let create = ["create", &image, "--set", "device.preset=lx-40g", "--device", "no-such-size"];
+    assert_refused(USAGE, &create, &["no-such-size"]);
+}
+
+/// The label of such a run used to have both values, and so did not say which was used.
+#[test]
+fn the_label_of_a_run_has_one_value_for_each_key() {
+    let compare = ["compare", "--workload", "uniform:pages=1000,requests=100", "--json", "-"];
+    let designs = "page-map:gc.policy=fifo,page-map:gc.policy=fifo:wear.dynamic=true:gc.policy=random";
+    let more = ["--designs", designs, "--over-provisioning", "0.1,0.2", "--gc-policy", "greedy,cost-benefit"];
+    let result: Value =
+        serde_json::from_str(&output_of_status(DONE, &[&compare[..], &more].concat())).unwrap();
+    let runs = result["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), 8);
+    for run in runs {
+        let label = run["variant"].as_str().unwrap();
+        let policy = run["config"]["gc"]["policy"].as_str().unwrap();
+        assert_eq!(label.matches("gc.policy=").count(), 1, "{label}");
+        assert!(label.contains(&format!("gc.policy={policy}")), "{label}, but {policy}");
+    }
+}
+
 #[test]
 fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
     let fixture = Fixture::new(10);

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::option_order::OptionOrder;
 use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
@@ -53,6 +54,9 @@ pub(crate) struct CopyArgs {
 /// Options that determine a live device, in memory or in an image.
 #[derive(Args)]
 pub(crate) struct LiveDeviceArgs {
+    // First, because the fields below take their values out of what was parsed.
+    #[command(flatten)]
+    option_order: OptionOrder,
     /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
     #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
     pub(crate) design: String,
@@ -65,16 +69,17 @@ pub(crate) struct LiveDeviceArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file and over earlier options
     #[arg(long = "set", value_name = "KEY=VALUE")]
     settings: Vec<String>,
 }
 
 impl LiveDeviceArgs {
-    /// Returns all settings of the live device, as `key=value`; later ones override earlier ones.
+    /// Returns all settings of the live device, as `key=value`, in their order on the command line; later ones override
+    /// earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
-        let preset = self.device.iter().map(|preset| format!("device.preset=\"{preset}\""));
-        preset.chain(self.settings.iter().cloned()).collect()
+        let preset = self.device.as_ref().map(|preset| format!("device.preset=\"{preset}\""));
+        self.option_order.settings_in_order([("device", preset)], &self.settings)
     }
 }
 

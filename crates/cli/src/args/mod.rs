@@ -1,10 +1,11 @@
 //! Options of the command line: the commands, and in a file for each kind of command its options. Every setting of the
 //! configuration can be given with `--set section.key=value`; frequent settings have options of their own, which are
-//! only short forms.
+//! only short forms (`option_order.rs` keeps the order of both).
 
 mod image;
 mod input;
 mod life;
+mod option_order;
 mod reproduce;
 mod results;
 mod run;

@@ -7,6 +7,7 @@ use clap::Args;
 use wearwell_replay::replay::TraceWindow;
 
 use super::input::InputArgs;
+use super::option_order::OptionOrder;
 use super::results::ResultArgs;
 use crate::suggested_names::SuggestedNames;
 
@@ -98,13 +99,16 @@ pub(crate) struct SweepArgs {
 /// Options of commands that run a trace or a workload.
 #[derive(Args)]
 pub(crate) struct RunArgs {
+    // First, because the fields below take their values out of what was parsed.
+    #[command(flatten)]
+    option_order: OptionOrder,
     /// Generated workload instead of a trace, e.g. uniform:write=1.0,pages=2000000 (see `wearwell workloads`)
     #[arg(long, value_name = "SPEC")]
     pub(crate) workload: Option<String>,
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file and over earlier options
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Device preset (see `wearwell devices`); default: a small drive sized to the trace [device.preset]
@@ -170,45 +174,50 @@ impl RunArgs {
     /// Returns the settings of each run: every combination of the options that have several values. The list has one
     /// empty entry if no option has several values.
     pub(crate) fn sweep_points(&self) -> Vec<Vec<String>> {
-        let shares = self
-            .over_provisioning
-            .iter()
-            .map(|share| format!("device.over_provisioning={share:?}"))
-            .collect();
-        let policies = self.gc_policy.iter().map(|policy| format!("gc.policy=\"{policy}\"")).collect();
-        let lists: [Vec<String>; 2] = [shares, policies];
-        lists.iter().filter(|list| list.len() > 1).fold(vec![Vec::new()], |points, list| {
+        let lists = [
+            ("device.over_provisioning", "over_provisioning", self.over_provisioning_settings()),
+            ("gc.policy", "gc_policy", self.gc_policy_settings()),
+        ];
+        let is_swept = |(key, option, values): &&(&str, &str, Vec<String>)| {
+            values.len() > 1 && !self.option_order.is_replaced_by_setting(option, key, &self.settings)
+        };
+        lists.iter().filter(is_swept).fold(vec![Vec::new()], |points, (_, _, list)| {
             let with = |point: &Vec<String>, value: &String| [point.clone(), vec![value.clone()]].concat();
             points.iter().flat_map(|point| list.iter().map(move |value| with(point, value))).collect()
         })
     }
 
-    /// Returns the options as settings, before the explicit settings, so that these override them; without options that
-    /// have several values.
+    fn over_provisioning_settings(&self) -> Vec<String> {
+        self.over_provisioning.iter().map(|share| format!("device.over_provisioning={share:?}")).collect()
+    }
+
+    fn gc_policy_settings(&self) -> Vec<String> {
+        self.gc_policy.iter().map(|policy| format!("gc.policy=\"{policy}\"")).collect()
+    }
+
+    /// Returns the options as settings, in their order on the command line, so that the last value of a key counts;
+    /// without options that have several values.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let text =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
         let number = |key: &str, value: Option<String>| value.map(|value| format!("{key}={value}"));
         let flags = [
-            text("device.preset", &self.device),
-            number(
-                "device.over_provisioning",
-                single_value(&self.over_provisioning).map(|share| format!("{share:?}")),
-            ),
-            text("gc.policy", &single_value(&self.gc_policy).cloned()),
-            number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string())),
-            text("timing.mode", &self.timing),
-            text("precondition.mode", &self.precondition),
-            text("content.model", &self.content),
-            text("replay.arrival", &self.arrival),
-            number("replay.queue_depth", self.queue_depth.map(|depth| depth.to_string())),
-            number("replay.requests", self.requests.map(|requests| requests.to_string())),
-            number("replay.seed", self.seed.map(|seed| seed.to_string())),
+            ("device", text("device.preset", &self.device)),
+            ("over_provisioning", single_value(self.over_provisioning_settings())),
+            ("gc_policy", single_value(self.gc_policy_settings())),
+            ("buffer_pages", number("buffer.pages", self.buffer_pages.map(|pages| pages.to_string()))),
+            ("timing", text("timing.mode", &self.timing)),
+            ("precondition", text("precondition.mode", &self.precondition)),
+            ("content", text("content.model", &self.content)),
+            ("arrival", text("replay.arrival", &self.arrival)),
+            ("queue_depth", number("replay.queue_depth", self.queue_depth.map(|depth| depth.to_string()))),
+            ("requests", number("replay.requests", self.requests.map(|requests| requests.to_string()))),
+            ("seed", number("replay.seed", self.seed.map(|seed| seed.to_string()))),
         ];
-        flags.into_iter().flatten().chain(self.settings.iter().cloned()).collect()
+        self.option_order.settings_in_order(flags, &self.settings)
     }
 }
 
-fn single_value<T>(values: &[T]) -> Option<&T> {
-    if let [value] = values { Some(value) } else { None }
+fn single_value(mut values: Vec<String>) -> Option<String> {
+    if values.len() == 1 { values.pop() } else { None }
 }

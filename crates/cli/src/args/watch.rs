@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::input::InputArgs;
+use super::option_order::OptionOrder;
 use crate::suggested_names::SuggestedNames;
 
 #[derive(Args)]
 pub(crate) struct WatchArgs {
+    // First, because the fields below take their values out of what was parsed.
+    #[command(flatten)]
+    option_order: OptionOrder,
     /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input; without a trace and a workload, a
     /// workload that shows what the design does
     #[arg(conflicts_with = "workload")]
@@ -22,7 +26,7 @@ pub(crate) struct WatchArgs {
     /// Configuration file (TOML)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file
+    /// One setting, e.g. gc.policy=fifo; may be repeated and wins over the file and over earlier options
     #[arg(long = "set", value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// Content model for writes that have no content [content.model]
@@ -51,10 +55,10 @@ pub(crate) struct WatchArgs {
 }
 
 impl WatchArgs {
-    /// Returns the options as settings; later ones override earlier ones.
+    /// Returns the options as settings, in their order on the command line; later ones override earlier ones.
     pub(crate) fn all_settings(&self) -> Vec<String> {
-        let content = self.content.iter().map(|model| format!("content.model=\"{model}\""));
-        let seed = self.seed.iter().map(|seed| format!("replay.seed={seed}"));
-        content.chain(seed).chain(self.settings.iter().cloned()).collect()
+        let content = self.content.as_ref().map(|model| format!("content.model=\"{model}\""));
+        let seed = self.seed.map(|seed| format!("replay.seed={seed}"));
+        self.option_order.settings_in_order([("content", content), ("seed", seed)], &self.settings)
     }
 }

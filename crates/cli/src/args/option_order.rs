@@ -1,0 +1,76 @@
+//! The order of the options on the command line that are settings.
+//!
+//! Frequent settings have options of their own, and all have `--set`. Of several values of a key the last counts, in
+//! whatever form it is given, as docs/configuration.md says. The parser keeps the values of each option, but not the
+//! order of different options; so the positions of all options are kept here.
+
+use std::collections::BTreeMap;
+
+use clap::{ArgMatches, Args, Command, FromArgMatches};
+
+/// Identifier of the option `--set` in every command that has it.
+const SET_OPTION: &str = "settings";
+
+/// Positions on the command line of the values of each option, by the identifier of the option. As a flattened part of
+/// a command's arguments, it adds no option of its own.
+#[derive(Clone, Default)]
+pub(crate) struct OptionOrder(BTreeMap<String, Vec<usize>>);
+
+impl OptionOrder {
+    /// Returns all settings in the order of the command line: those that options are short for (each with the
+    /// identifier of its option; `None` if it is not given), and those of `--set`.
+    pub(crate) fn settings_in_order<'a>(
+        &self,
+        options: impl IntoIterator<Item = (&'a str, Option<String>)>,
+        set: &[String],
+    ) -> Vec<String> {
+        let of_options = options
+            .into_iter()
+            .filter_map(|(option, setting)| setting.map(|setting| (self.last_position(option), setting)));
+        let mut settings: Vec<(usize, String)> =
+            of_options.chain(self.set_positions().zip(set.iter().cloned())).collect();
+        settings.sort_by_key(|(position, _)| *position);
+        settings.into_iter().map(|(_, setting)| setting).collect()
+    }
+
+    /// Returns whether a setting of `--set` after this option has the `key` that the option is short for.
+    pub(crate) fn is_replaced_by_setting(&self, option: &str, key: &str, set: &[String]) -> bool {
+        self.set_positions().zip(set).any(|(position, setting)| {
+            let key_of_setting = setting.split('=').next().unwrap_or_default().trim();
+            key_of_setting == key && position > self.last_position(option)
+        })
+    }
+
+    fn last_position(&self, option: &str) -> usize {
+        self.0.get(option).and_then(|positions| positions.last()).copied().unwrap_or_default()
+    }
+
+    fn set_positions(&self) -> impl Iterator<Item = usize> {
+        self.0.get(SET_OPTION).into_iter().flatten().copied()
+    }
+}
+
+impl FromArgMatches for OptionOrder {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let positions_of = |id: &clap::Id| {
+            let positions = matches.indices_of(id.as_str())?.collect();
+            Some((id.to_string(), positions))
+        };
+        Ok(Self(matches.ids().filter_map(positions_of).collect()))
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl Args for OptionOrder {
+    fn augment_args(command: Command) -> Command {
+        command
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        command
+    }
+}

@@ -116,7 +116,8 @@ impl<N: Nand> Device<N> {
         self.ftl.logical_pages() as u64 * self.page_bytes
     }
 
-    /// Returns the number of page writes that the write buffer absorbed: their page was already in the buffer.
+    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed, while
+    /// it was in the buffer.
     pub fn absorbed_writes(&self) -> u64 {
         self.buffer.absorbed_writes()
     }
@@ -353,7 +354,7 @@ impl<N: Nand> Device<N> {
         let (first, end) = (offset.div_ceil(page_bytes), (offset + len) / page_bytes);
         let pages = end.saturating_sub(first) as u32;
         for lpn in (first as u32..).take(pages as usize).map(Lpn) {
-            self.buffer.remove(lpn);
+            self.buffer.discard_trimmed_page(lpn);
         }
         self.ftl.trim_range(Lpn(first as u32), pages)
     }

@@ -145,7 +145,8 @@ impl WriteBuffer {
         self.options.capacity_pages == 0
     }
 
-    /// Returns the number of page writes that the write buffer absorbed, because it already held their page.
+    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed, while
+    /// it was in the buffer, so that they never reach the FTL.
     pub(crate) fn absorbed_writes(&self) -> u64 {
         self.absorbed_writes
     }
@@ -252,9 +253,16 @@ impl WriteBuffer {
         entry
     }
 
-    /// Discards all buffered pages, because power was lost.
+    /// Removes logical page `lpn` from the write buffer, if it is there, because the host trims it. The write that
+    /// brought the page counts as absorbed.
+    pub(crate) fn discard_trimmed_page(&mut self, lpn: Lpn) {
+        self.absorbed_writes += u64::from(self.remove(lpn).is_some());
+    }
+
+    /// Discards all buffered pages, because power was lost. Their writes are lost and not absorbed.
     pub(crate) fn discard_on_power_loss(&mut self) {
-        *self = Self::new(self.options, self.page_sectors);
+        let absorbed_writes = self.absorbed_writes;
+        *self = Self { absorbed_writes, ..Self::new(self.options, self.page_sectors) };
     }
 
     pub(crate) fn ram_bytes(&self) -> u64 {

@@ -75,6 +75,15 @@ pub enum TraceError {
         /// Name of the trace file.
         file: String,
     },
+    /// The trace file is text in UTF-16, in which no known trace format is written.
+    #[error(
+        "{file}: the file is text in UTF-16, but traces are read as ASCII or UTF-8: convert it, as by `iconv -f UTF-16 -t \
+         UTF-8`"
+    )]
+    Utf16 {
+        /// Name of the trace file.
+        file: String,
+    },
     /// No known trace format fits the first lines or bytes of the file.
     #[error(
         "{file}: the format of the trace is not recognised (first bytes `{start}`): describe the columns of a CSV with \

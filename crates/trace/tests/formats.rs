@@ -372,6 +372,30 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
     );
 }
 
+/// Such a file was said to be impossible to open, because the format could not be detected.
+#[test]
+fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
+    let packed = zstd(&fixture("msr").bytes);
+    let bytes = packed[..packed.len() / 2].to_vec();
+    let error = open_stream(std::io::Cursor::new(bytes), "cut.zst", &OpenOptions::default()).err().unwrap();
+    assert_eq!(error.requests_before_damage(), Some(0));
+    assert!(
+        error.to_string().starts_with("cut.zst: the file is truncated or corrupt after 0 requests"),
+        "{error}"
+    );
+}
+
+#[test]
+fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
+    let text = String::from_utf8(fixture("msr").bytes).unwrap();
+    for encode in [u16::to_le_bytes, u16::to_be_bytes] {
+        let units = std::iter::once(0xfeff).chain(text.encode_utf16());
+        let bytes: Vec<u8> = units.flat_map(encode).collect();
+        let error = open_stream(std::io::Cursor::new(bytes), "f.csv", &OpenOptions::default()).err().unwrap();
+        assert!(matches!(error, TraceError::Utf16 { .. }) && error.to_string().contains("iconv"), "{error}");
+    }
+}
+
 /// Copies the first `max_requests` requests of a trace. Returns whether the trace has so many, and the bytes of the two
 /// copies: of all that was read, and of the part.
 fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<Format>, [Vec<u8>; 2]) {

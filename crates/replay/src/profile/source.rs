@@ -53,7 +53,7 @@ pub fn is_profiled_as_trace(path: &Path, options: &OpenOptions) -> Result<bool, 
     }
     let is_format_given = options.format.is_some() || options.columns.is_some();
     match wearwell_trace::open(path, options) {
-        Err(TraceError::UnknownFormat { .. }) if !is_format_given => Ok(false),
+        Err(TraceError::UnknownFormat { .. } | TraceError::Utf16 { .. }) if !is_format_given => Ok(false),
         opened => Ok(opened.map(|_| true)?),
     }
 }

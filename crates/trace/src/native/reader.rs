@@ -57,7 +57,7 @@ struct KnownContents {
 
 impl NativeReader {
     pub(crate) fn new(mut source: DecompressedStream, tally: ReadCounters) -> Result<Self, TraceError> {
-        let provenance = read_header(&mut source).map_err(|error| tally.corrupt_error(error))?;
+        let provenance = read_header(&mut source, &tally)?;
         let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;
         Ok(Self {
             source,
@@ -248,10 +248,6 @@ fn corrupt_data_error(message: &str) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }
 
-fn unreadable_header_error(reason: &str) -> Error {
-    Error::new(ErrorKind::Unsupported, reason)
-}
-
 fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     std::array::from_fn(|index| {
         u32::from_le_bytes(bytes[index * 4..index * 4 + 4].try_into().expect("four bytes"))
@@ -259,26 +255,45 @@ fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 /// Reads and checks the header of a native trace file and returns its text about the trace's origin.
-fn read_header(source: &mut DecompressedStream) -> Result<String, Error> {
+fn read_header(source: &mut DecompressedStream, counters: &ReadCounters) -> Result<String, TraceError> {
+    let corrupt = |error| counters.corrupt_error(error);
     let mut header = Vec::new();
-    source.read_exact(HEADER_BYTES, &mut header)?;
-    let [version_and_flags, page_bytes, provenance_len] = little_endian_words(&header[8..]);
-    if !matches_signature(&header) {
-        return Err(unreadable_header_error(
+    source.read_exact(HEADER_BYTES, &mut header).map_err(corrupt)?;
+    if let Some(reason) = unreadable_header_reason(&header) {
+        let file = counters.file_name.clone();
+        return Err(TraceError::UnreadableHeader { file, reason: reason.to_owned() });
+    }
+    let [_, _, provenance_len] = little_endian_words(&header[8..]);
+    read_provenance(source, header, provenance_len as usize).map_err(corrupt)
+}
+
+/// Returns why a file with this header is no native trace that this version can read, and what to do; `None` if it is
+/// one.
+fn unreadable_header_reason(header: &[u8]) -> Option<&'static str> {
+    let [version_and_flags, page_bytes, _] = little_endian_words(&header[8..]);
+    if !matches_signature(header) {
+        return Some(
             "the file does not begin with the signature of a native trace: name its format by --format, or get the file \
              again from its source",
-        ));
+        );
     }
-    if version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES {
-        return Err(unreadable_header_error(
-            "the header of the native trace has a format version, flags or a page size that this version of Wearwell \
-             cannot read: use the version that wrote it, or convert the original trace again by `wearwell trace convert`",
-        ));
-    }
-    if provenance_len as usize > PROVENANCE_MAX_BYTES {
+    (version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES).then_some(
+        "the header of the native trace has a format version, flags or a page size that this version of Wearwell \
+         cannot read: use the version that wrote it, or convert the original trace again by `wearwell trace convert`",
+    )
+}
+
+/// Reads the text about the trace's origin, which follows the first bytes of the header (`header`), and checks the
+/// checksum of both.
+fn read_provenance(
+    source: &mut DecompressedStream,
+    mut header: Vec<u8>,
+    provenance_len: usize,
+) -> Result<String, Error> {
+    if provenance_len > PROVENANCE_MAX_BYTES {
         return Err(corrupt_data_error("its provenance is longer than 64 KiB"));
     }
-    source.read_exact(provenance_len as usize + 4, &mut header)?;
+    source.read_exact(provenance_len + 4, &mut header)?;
     let (body, sum) = header.split_at(header.len() - 4);
     if frame_checksum([body, &[]]).to_le_bytes() != sum {
         return Err(corrupt_data_error("the checksum of the header does not match"));

@@ -204,19 +204,34 @@ fn detect_format(
     file: &str,
     options: &OpenOptions,
 ) -> Result<Format, TraceError> {
-    let (head, complete) = source
-        .peek_up_to_damage(FORMAT_DETECTION_BYTES)
-        .map_err(|source| TraceError::CannotOpen { file: file.to_owned(), source })?;
+    let (head, complete) =
+        source.peek_up_to_damage(FORMAT_DETECTION_BYTES).map_err(|error| first_read_error(file, error))?;
     let candidates = candidate_formats(head, complete, options);
     match candidates[..] {
         [format] => Ok(format),
         [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
+        [] if UTF_16_MARKS.iter().any(|mark| head.starts_with(mark)) => {
+            Err(TraceError::Utf16 { file: file.to_owned() })
+        }
         [] => {
             let start = head[..head.len().min(40)].escape_ascii().to_string();
             Err(TraceError::UnknownFormat { file: file.to_owned(), start })
         }
         _ => Err(TraceError::AmbiguousFormat { file: file.to_owned(), candidates }),
     }
+}
+
+/// Byte order marks with which text in UTF-16 begins: little-endian and big-endian.
+const UTF_16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
+
+/// Returns the error of a file of which not even the first bytes can be read: an error of the operating system has a
+/// number; any other is of the decompressor, and the file is damaged.
+fn first_read_error(file: &str, source: std::io::Error) -> TraceError {
+    let file = file.to_owned();
+    if source.raw_os_error().is_some() {
+        return TraceError::CannotOpen { file, source };
+    }
+    TraceError::TruncatedOrCorrupt { file, requests: 0, source }
 }
 
 fn make_reader(

@@ -1107,7 +1107,8 @@ class RunRecord(Section):
     })
 
     buffer_absorbed_writes: int
-    """Page writes that the write buffer absorbed, so that the FTL did not receive them."""
+    """Page writes that the write buffer absorbed, so that the FTL did not receive them: their page was
+    written again, or trimmed, while it was in the buffer."""
     bytes: BytesRecord
     """What the host wrote and what was programmed in the run, in bytes."""
     config: Config
@@ -1306,11 +1307,12 @@ class LifePoint(Section):
     max_erases: int
     """Erases of the drive's most worn block so far."""
     mean_erases: float
-    """Erases per block of the drive so far, mean over all blocks."""
+    """Erases per block of the drive so far, mean over all blocks; erases that failed do not count."""
     programs: int
     """Page programs of the drive so far."""
     spare: float
-    """Spare blocks left, as a share of the spare blocks of the new drive."""
+    """Spare blocks left, as a share of the spare blocks of the new drive; 0 also if more blocks have failed
+    than the new drive had spare ones."""
 
 
 class Wear(Section):
@@ -1319,7 +1321,7 @@ class Wear(Section):
     least: int
     """Erases of the drive's least worn block."""
     mean: float
-    """Erases per block of the drive, mean over all blocks."""
+    """Erases per block of the drive, mean over all blocks; erases that failed do not count."""
     most: int
     """Erases of the drive's most worn block."""
     p10: int

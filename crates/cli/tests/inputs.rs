@@ -75,7 +75,7 @@ fn trace_info_counts_unsorted_times_empty_requests_and_partial_sectors() {
         Fixture::new("first.csv", &format!("{HEADER}5,W,0,4096,0,,\n1,W,4096,4096,0,,\n9,W,0,4096,0,,\n"));
     assert_eq!(trace_info_of(&[&file.1])["unsorted_times"], 1);
     let replayed = String::from_utf8(wearwell(&["replay", &file.1]).stdout).unwrap();
-    assert!(replayed.contains("times run backwards at 1 requests of the trace"), "{replayed}");
+    assert!(replayed.contains("times run backwards: 1 requests have a time before"), "{replayed}");
 }
 
 #[test]

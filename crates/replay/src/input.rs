@@ -190,11 +190,11 @@ impl InputReader {
         }
     }
 
-    /// Returns how many requests of the trace file have a time before that of their predecessor. The trace reader
-    /// counts them, because it may deliver corrected times.
-    fn unsorted_request_count(&self) -> u64 {
+    /// Returns how many requests so far the trace reader moved to the start of the trace, because their time in the file
+    /// is before that of the first request ([`TraceReader::requests_moved_to_start`]).
+    pub(crate) fn requests_moved_to_start(&self) -> u64 {
         match self {
-            Self::Trace(reader) => reader.unsorted_request_count(),
+            Self::Trace(reader) => reader.requests_moved_to_start(),
             Self::Workload(_) | Self::Host(_) => 0,
         }
     }
@@ -225,12 +225,8 @@ pub struct InputSurvey {
     pub has_writes_without_content: bool,
     /// Whether at least two requests of the input have different times.
     pub has_different_times: bool,
-    /// Number of requests of a trace whose time is before that of the preceding request.
-    pub unsorted_request_count: u64,
     /// Time of the first request of the input, nanoseconds.
     first_request_ns: Option<u64>,
-    /// Time of the last request of the input, nanoseconds.
-    last_request_ns: u64,
     /// Table that maps the pages touched by a trace to dense page numbers; for traces only.
     pub footprint: Option<Arc<Footprint>>,
     /// Device number of the last request of the input.
@@ -270,11 +266,7 @@ impl InputSurvey {
         loop {
             match requests.next_request(&mut request) {
                 Ok(true) => self.count_request(&request),
-                Ok(false) => {
-                    self.unsorted_request_count =
-                        self.unsorted_request_count.max(requests.unsorted_request_count());
-                    return Ok(());
-                }
+                Ok(false) => return Ok(()),
                 Err(error) if error.requests_before_damage().is_some_and(|before| before > 0) => {
                     return Ok(());
                 }
@@ -288,8 +280,6 @@ impl InputSurvey {
 
     fn count_request(&mut self, request: &Request) {
         self.requests += 1;
-        self.unsorted_request_count += u64::from(request.time_ns < self.last_request_ns);
-        self.last_request_ns = request.time_ns;
         self.has_different_times |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;
         if request.len_bytes > 0 {
             let before = self.last_device_number.replace(request.device);

@@ -78,7 +78,8 @@ pub(crate) fn lines_below_comparison(runs: &[RunRecord]) -> String {
     whole_run_ratio_line(runs) + &lines_below_table(&labelled_runs(runs))
 }
 
-fn labelled_runs(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
+/// Returns the runs, each with its label: its design, and the settings that distinguish it from others.
+pub(crate) fn labelled_runs(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.design_and_variant(), run)).collect()
 }
 
@@ -585,11 +586,15 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     }),
     FigureColumn {
         visibility: FigureVisibility::If(|run| run.lifetime.years.is_some()),
-        ..extrapolated_column("years", "years at this rate", |run| run.lifetime.years)
+        ..extrapolated_column("years", "years at this rate", |run| {
+            value_unless_overloaded(run, run.lifetime.years?)
+        })
     },
     FigureColumn {
         visibility: FigureVisibility::If(|run| run.lifetime.scaled_years.is_some()),
-        ..extrapolated_column("scaled_years", "  on the larger drive", |run| run.lifetime.scaled_years)
+        ..extrapolated_column("scaled_years", "  on the larger drive", |run| {
+            value_unless_overloaded(run, run.lifetime.scaled_years?)
+        })
     },
     extrapolated_column("drive_writes_per_day", "drive writes a day for 5 years", |run| {
         run.lifetime.drive_writes_per_day
@@ -657,6 +662,12 @@ fn has_timing(run: &RunRecord) -> bool {
 
 fn value_if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
+}
+
+/// Returns a figure that depends on the rate of the requests; `None` if the drive was overloaded, because it cannot take
+/// that rate.
+fn value_unless_overloaded<T>(run: &RunRecord, value: T) -> Option<T> {
+    (!run.service.is_overloaded).then_some(value)
 }
 
 /// Whether write amplification in bytes differs from that in pages by more than a thousandth.
@@ -881,6 +892,25 @@ fn initial_state_sentence(run: &RunRecord) -> &'static str {
     }
 }
 
+/// Beginning of the note on a run in which requests came faster than the drive could answer them.
+pub(crate) const OVERLOAD_NOTE_START: &str = "overload";
+
+/// Returns the notes of all runs, each once. Among several runs, the note on an overload begins with the label of the
+/// run, because some designs are overloaded where others are not.
+pub(crate) fn distinct_notes(labelled: &[(String, &RunRecord)]) -> Vec<String> {
+    let mut notes: Vec<String> = Vec::new();
+    for (label, run) in labelled {
+        for note in &run.notes {
+            let is_of_design = labelled.len() > 1 && note.starts_with(OVERLOAD_NOTE_START);
+            let note = if is_of_design { format!("{label}: {note}") } else { note.clone() };
+            if !notes.contains(&note) {
+                notes.push(note);
+            }
+        }
+    }
+    notes
+}
+
 /// Returns the lines below a table of runs: steadiness and notes of the runs, and why figures are incomplete.
 pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
     let mut text = String::new();
@@ -896,12 +926,8 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
         )
         .expect("a string takes everything");
     }
-    let mut said: Vec<&str> = Vec::new();
-    for note in runs.iter().flat_map(|run| &run.notes) {
-        if !said.contains(&note.as_str()) {
-            writeln!(text, "note: {note}").expect("a string takes everything");
-            said.push(note);
-        }
+    for note in distinct_notes(labelled) {
+        writeln!(text, "note: {note}").expect("a string takes everything");
     }
     if runs.iter().any(|run| run.erases == 0 && run.host_page_writes > 0) {
         text += "note: TB written is missing for runs in which no block was erased\n";

@@ -55,6 +55,40 @@ fn simulated_drive_lives_with_equal_seeds_are_equal() {
     assert_ne!(with_seed("replay.seed=5").host_bytes, other.host_bytes, "other blocks are weak");
 }
 
+/// Bug: the curve of a life counted erases that failed, its table did not.
+#[test]
+fn the_erases_per_block_of_a_life_are_one_figure_in_its_curve_and_its_table() {
+    let endurance = Endurance { program_share: 0.0, ..Endurance::default() };
+    let life = run_life(&drive_config(20, &[]), &uniform_input(), "page-map", endurance);
+    let last = life.series.last().unwrap();
+    assert!(life.failed_blocks > 0, "an erase failed");
+    assert!((last.mean_erases - life.wear.mean).abs() < 1e-9, "{last:?}, {:?}", life.wear);
+}
+
+/// Bug: a drive of which the host uses a small part can lose more blocks than it had spare ones. The share of these that
+/// was left was then negative.
+#[test]
+fn the_share_of_spare_blocks_left_is_never_negative() {
+    let settings = [
+        "device.channels=1",
+        "device.dies_per_channel=1",
+        "device.planes_per_die=1",
+        "device.blocks_per_plane=500",
+        "device.pages_per_block=4",
+        "device.over_provisioning=0.2",
+    ];
+    let (config, input) =
+        (drive_config(20, &settings), generated_input("uniform:write=1.0,pages=200,requests=200000"));
+    let plan = Plan::new(&config, &input).unwrap();
+    let endurance = Endurance { spread: 0.1, program_share: 0.0, ..EQUAL_ENDURANCE };
+    let mut record = plan.new_life_record("page-map", Leveling::Configured, endurance);
+    record.is_filled = false;
+    plan.run_life(&mut record, &mut |_| std::ops::ControlFlow::Continue(())).unwrap();
+    let life = &record.lives[0];
+    assert!(life.failed_blocks > 83, "{} of 83 spare blocks failed", life.failed_blocks);
+    assert!(life.series.iter().all(|point| point.spare >= 0.0), "{:?}", life.series.last());
+}
+
 /// The pages of a block can be programmed once more than the block can be erased.
 #[test]
 fn no_drive_erases_more_than_the_endurance_of_its_blocks() {

@@ -713,6 +713,27 @@ fn the_write_buffer_absorbs_overwrites() {
     }
 }
 
+/// Bug: a write whose page was trimmed while it was in the buffer was in no count.
+#[test]
+fn a_write_whose_buffered_page_is_trimmed_counts_as_absorbed() {
+    let folder = tempfile::tempdir().unwrap();
+    let trim = Request { op: Op::Trim, ..page_write(0, 3) };
+    let requests = [page_write(0, 4), page_write(3, 1), trim, page_write(9, 1)];
+    let input = csv_trace(folder.path(), "trimmed.csv", &requests);
+    let record = run_input(&small_device_config(&["buffer.pages=100"]), &input, "page-map");
+    assert_eq!((record.buffer_absorbed_writes, record.host_page_writes), (4, 2));
+}
+
+/// Bug: a loss of power set the count to 0, so that subtracting the writes absorbed before the measured part panicked.
+#[test]
+fn a_loss_of_power_keeps_the_count_of_absorbed_writes() {
+    let settings = ["buffer.pages=100", "precondition.mode=aged", "recovery.after_requests=1000"];
+    let record = run_on_small_device(&settings, "uniform:pages=10,requests=10000", "page-map");
+    // Up to ten pages are buffered when power is lost; their last writes reach neither FTL nor count.
+    let counted = record.buffer_absorbed_writes + record.host_page_writes;
+    assert!((4990..=5000).contains(&counted), "{counted}");
+}
+
 /// Bug: writes that the buffer absorbed in the aging part were counted as measured ones.
 #[test]
 fn absorbed_writes_are_counted_in_the_measured_part_only() {
@@ -887,6 +908,53 @@ fn a_time_that_runs_backwards_changes_neither_duration_nor_think_time() {
     let think = ["timing.mode=event", "replay.arrival=think"];
     let device_s = of("lagging.csv", &lagging, &think).lifetime.elapsed_s;
     assert_close(device_s, of("sorted.csv", &sorted, &think).lifetime.elapsed_s, 0.05);
+}
+
+/// Returns the number of requests that the note on times that run backwards states; 0 without the note.
+fn requests_running_backwards(record: &RunRecord) -> u64 {
+    let note = record.notes.iter().find_map(|note| note.strip_prefix("times run backwards: "));
+    note.map_or(0, |note| note.split(' ').next().unwrap().parse().unwrap())
+}
+
+/// Bug: one time far in the future moves all requests after it, but the note counted the one request directly after it.
+#[test]
+fn the_note_on_times_that_run_backwards_counts_every_request_after_an_outlier() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = |k: u64| Request { time_ns: k * 1_000_000, ..page_write(k % 500, 1) };
+    let with_outlier_at = |outlier: usize| {
+        let mut requests: Vec<Request> = (0..1000).map(request).collect();
+        requests[outlier].time_ns = 3_600_000_000_000;
+        csv_trace(folder.path(), &format!("outlier-{outlier}.csv"), &requests)
+    };
+    for timing in ["timing.mode=none", "timing.mode=event"] {
+        for (outlier, later) in [(0, 999), (300, 699), (999, 0)] {
+            let record = run_input(&small_device_config(&[timing]), &with_outlier_at(outlier), "page-map");
+            assert_eq!(requests_running_backwards(&record), later, "{timing}, outlier at {outlier}");
+        }
+    }
+}
+
+/// Bug: the step from the last time of the ageing trace to the first of the input counted as a time that runs backwards,
+/// and so did those within the ageing trace, though they are not replayed at their times.
+#[test]
+fn times_of_requests_that_age_the_drive_are_not_noted_as_running_backwards() {
+    let folder = tempfile::tempdir().unwrap();
+    let request = |k: u64| Request { time_ns: k * 1_000_000, ..page_write(k % 500, 1) };
+    let sorted: Vec<Request> = (0..1000).map(request).collect();
+    let mut unsorted = sorted.clone();
+    unsorted[100].time_ns = 0;
+    let [sorted, unsorted] = [("sorted.csv", sorted), ("unsorted.csv", unsorted)]
+        .map(|(name, requests)| csv_trace(folder.path(), name, &requests));
+    let aged_by = |trace: &str| format!("precondition.trace={}", folder.path().join(trace).display());
+    let count = |input: &Input, settings: &[&str]| {
+        let settings = [&["precondition.mode=aged"], settings].concat();
+        requests_running_backwards(&run_input(&small_device_config(&settings), input, "page-map"))
+    };
+    assert_eq!(count(&sorted, &[&aged_by("sorted.csv")]), 0);
+    assert_eq!(count(&sorted, &[&aged_by("unsorted.csv")]), 0);
+    assert_eq!(count(&unsorted, &[&aged_by("sorted.csv")]), 1);
+    assert_eq!(count(&unsorted, &["precondition.share=0.5"]), 0);
+    assert_eq!(count(&unsorted, &["precondition.share=0.05"]), 1);
 }
 
 /// Bug: a power loss after the last request, or after more requests than there are, did not happen, without a word.
@@ -1064,6 +1132,47 @@ fn an_overloaded_run_is_recognised_by_its_queue_at_the_end() {
         assert!(overloaded.service.is_overloaded, "{mode}: {:?}", overloaded.service);
         assert!(overloaded.notes.iter().any(|note| note.starts_with("overload")), "{mode}");
     }
+}
+
+/// Bug: a request of no bytes was answered at once and counted in the latencies.
+#[test]
+fn requests_of_no_bytes_are_in_no_latency() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |pages: u64| Request { op: Op::Read, ..page_write(1, pages) };
+    let requests = [page_write(1, 1), page_write(2, 0), read(0), read(1), read(0)];
+    let input = csv_trace(folder.path(), "empty.csv", &requests);
+    for mode in ["timeline", "event"] {
+        let timing = format!("timing.mode={mode}");
+        let record = run_input(&small_device_config(&[&timing]), &input, "page-map");
+        assert_eq!((record.latency_us.read.count, record.latency_us.write.count), (1, 1), "{mode}");
+        assert_eq!(record.trace.requests, 5);
+        assert!(record.notes.iter().any(|note| note.starts_with("3 requests are of no bytes")), "{mode}");
+    }
+}
+
+#[test]
+fn a_limit_of_requests_beyond_the_input_is_noted() {
+    let of_limit = |limit: u64| {
+        let limit = format!("replay.requests={limit}");
+        run_on_small_device(&[&limit], "uniform:pages=1000,requests=3000", "page-map")
+    };
+    let is_noted = |record: &RunRecord| record.notes.iter().any(|note| note.contains("only 3000 requests"));
+    assert_eq!([2999, 3000, 3001].map(|limit| is_noted(&of_limit(limit))), [false, false, true]);
+}
+
+#[test]
+fn arrivals_at_the_times_of_an_input_without_times_are_noted() {
+    let of_arrival = |arrival: &str| {
+        let arrival = format!("replay.arrival={arrival}");
+        let spec = "uniform:pages=1000,requests=3000";
+        run_on_small_device(&["timing.mode=event", &arrival], spec, "page-map")
+    };
+    let count =
+        |record: &RunRecord, part: &str| record.notes.iter().filter(|note| note.contains(part)).count();
+    let open = of_arrival("open");
+    assert!(open.service.is_overloaded);
+    assert_eq!((count(&open, "arrive at once"), count(&open, "overload")), (1, 0), "{:?}", open.notes);
+    assert_eq!(count(&of_arrival("closed"), "arrive at once"), 0);
 }
 
 #[test]

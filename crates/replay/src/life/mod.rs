@@ -131,11 +131,12 @@ pub struct LifePoint {
     pub host_bytes: u64,
     /// Page programs of the drive so far.
     pub programs: u64,
-    /// Erases per block of the drive so far, mean over all blocks.
+    /// Erases per block of the drive so far, mean over all blocks; erases that failed do not count.
     pub mean_erases: f64,
     /// Erases of the drive's most worn block so far.
     pub max_erases: u32,
-    /// Spare blocks left, as a share of the spare blocks of the new drive.
+    /// Spare blocks left, as a share of the spare blocks of the new drive; 0 also if more blocks have failed than the
+    /// new drive had spare ones.
     pub spare: f64,
 }
 
@@ -152,7 +153,7 @@ pub struct Wear {
     pub p90: u32,
     /// Erases of the drive's most worn block.
     pub most: u32,
-    /// Erases per block of the drive, mean over all blocks.
+    /// Erases per block of the drive, mean over all blocks; erases that failed do not count.
     pub mean: f64,
 }
 

@@ -4,6 +4,7 @@ use super::HtmlReport;
 use super::markup::{charts_element_of_runs, html_element, html_heading, html_notes_list, html_table};
 use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, run_details_html};
 use crate::record::RunRecord;
+use crate::report::{distinct_notes, labelled_runs};
 use crate::sweep::Swept;
 
 impl HtmlReport for Swept {
@@ -19,7 +20,11 @@ impl HtmlReport for Swept {
     fn body_html(&self) -> String {
         let runs = &self.comparison.runs;
         let mut html = html_heading("Result") + &html_element("p", "lead", &self.lead_sentence());
-        html += &html_notes_list(NOTES_TITLE, self.failure_lines().lines().chain(self.distinct_notes()));
+        let notes = distinct_notes(&labelled_runs(runs));
+        html += &html_notes_list(
+            NOTES_TITLE,
+            self.failure_lines().lines().chain(notes.iter().map(String::as_str)),
+        );
         html += &charts_element_of_runs(0..runs.len());
         for (input, rows) in self.rows_by_input() {
             html += &html_table("", &input, &rows);
@@ -46,12 +51,5 @@ impl Swept {
             ),
             None => format!("{} runs, {failed} failed.", runs.len()),
         }
-    }
-
-    /// Returns the notes of all runs of the sweep, each different note once.
-    fn distinct_notes(&self) -> impl Iterator<Item = &str> {
-        let mut seen = std::collections::BTreeSet::new();
-        let notes = self.comparison.runs.iter().flat_map(|run| &run.notes).map(String::as_str);
-        notes.filter(move |note| seen.insert(*note))
     }
 }

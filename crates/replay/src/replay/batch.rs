@@ -56,11 +56,9 @@ impl Run<'_> {
         let (written, outcome) =
             self.device.write_pages_without_content(&self.input.lookahead.first_lpns_of_writes);
         let batch = &batch[..written];
-        batch
-            .first()
-            .into_iter()
-            .chain(batch.last())
-            .for_each(|request| self.record_request_time(request.time_ns));
+        for request in batch {
+            self.record_request_time(request.time_ns);
+        }
         if self.timing.is_some() {
             self.submit_writes_to_timing(batch);
         }

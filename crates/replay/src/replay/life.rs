@@ -185,11 +185,14 @@ impl<'a> LifeSimulation<'a> {
         if is_filled && let Some(end) = self.fill_drive(on_progress)? {
             return Ok(end);
         }
+        let mut late_requests_of_first_pass = None;
         loop {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.replay_input_once(on_progress)?;
             self.elapsed_s += self.run.duration_s();
-            self.run.requested_counts.first_request_ns = None;
+            let counts = &mut self.run.requested_counts;
+            counts.first_request_ns = None;
+            counts.late_requests = *late_requests_of_first_pass.get_or_insert(counts.late_requests);
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -277,8 +280,10 @@ impl<'a> LifeSimulation<'a> {
         self.failed_blocks() >= self.failed_blocks_ending_life
     }
 
+    /// Returns the erases per block, mean over all blocks. An erase that fails uses no cycle and does not count.
     fn mean_erases_per_block(&self) -> f64 {
-        self.run.device.ftl().stats().total_erases() as f64 / self.physical_blocks
+        let erases: u64 = self.erase_counts().map(u64::from).sum();
+        erases as f64 / self.erase_counts().count().max(1) as f64
     }
 
     /// Adds a point with the drive's present wear and counters to the time series of its life. Also records whether the
@@ -323,7 +328,8 @@ impl<'a> LifeSimulation<'a> {
             programs: self.run.device.ftl().stats().total_programs(),
             mean_erases: self.mean_erases_per_block(),
             max_erases: self.erase_counts().max().unwrap_or(0),
-            spare: 1.0 - failed,
+            // A drive that still finds room may lose more blocks than it has spare ones.
+            spare: (1.0 - failed).max(0.0),
         }
     }
 

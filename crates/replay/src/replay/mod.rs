@@ -173,8 +173,12 @@ struct RequestedCounts {
     remapped_pages: u64,
     /// Time in the input of the first request, nanoseconds; `None` before the first request.
     first_request_ns: Option<u64>,
-    /// Time in the input of the latest request, nanoseconds.
+    /// Latest time in the input of the requests so far, nanoseconds.
     latest_request_ns: u64,
+    /// Number of requests with a time before the latest time until then.
+    late_requests: u64,
+    /// Number of requests of no bytes, apart from flushes.
+    empty_requests: u64,
 }
 
 /// Observations of the run that the counters of the device do not contain.
@@ -204,6 +208,8 @@ struct EarlierCounters {
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
     partial_writes: PartialWriteCounts,
+    /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
+    requests_moved_to_start: u64,
 }
 
 impl<'a> Run<'a> {
@@ -337,6 +343,7 @@ impl<'a> Run<'a> {
         self.aging_requests = std::mem::take(&mut self.requested_counts).requests;
         self.observations.series.clear();
         self.observations.phase_counters.clear();
+        self.earlier_counters.requests_moved_to_start = self.input.requests.requests_moved_to_start();
         Ok(ended)
     }
 
@@ -514,6 +521,7 @@ impl<'a> Run<'a> {
             self.clock.previous_request_trace_ns = time_ns;
         }
         // Times may run backwards: the input lasts until its latest time.
+        counts.late_requests += u64::from(time_ns < counts.latest_request_ns);
         counts.latest_request_ns = counts.latest_request_ns.max(time_ns);
     }
 
@@ -526,6 +534,11 @@ impl<'a> Run<'a> {
         }
         if self.timing.is_some() {
             self.advance_to_next_arrival(time_ns)?;
+        }
+        if request.len_bytes == 0 && request.op != Op::Flush {
+            // It asks nothing of the drive. As a request answered at once, it would lower latencies.
+            self.requested_counts.empty_requests += 1;
+            return Ok(());
         }
         if self.lifetime_management.is_some() {
             self.apply_lifetime_management(request)?;

@@ -17,7 +17,7 @@ use crate::record::{
     BytesRecord, DeviceRecord, Latency, LatencyRecord, LayoutRecord, LifetimeRecord, RecoveryOpTimes,
     RecoveryRecord, RunRecord, SeriesPoint, ServiceRecord, TimeRecord, TraceRecord,
 };
-use crate::report::with_thousands_separators;
+use crate::report::{OVERLOAD_NOTE_START, with_thousands_separators};
 use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
 
@@ -381,7 +381,10 @@ impl Run<'_> {
             notes.push("addresses are compacted: only touched pages exist, in order".to_owned());
         }
         notes.extend(self.note_of_user_policy());
+        notes.extend(self.note_of_request_limit());
         notes.extend(self.note_of_unsorted_times());
+        notes.extend(self.note_of_absent_times());
+        notes.extend(self.note_of_empty_requests());
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
@@ -452,10 +455,54 @@ impl Run<'_> {
         })
     }
 
+    /// Returns a note if the input ends before the number of requests after which the run was to stop.
+    fn note_of_request_limit(&self) -> Option<String> {
+        let before = if self.plan.aging_input.is_some() { 0 } else { self.aging_requests };
+        let available = self.plan.survey.requests.saturating_sub(before);
+        let limit = self.plan.config.replay.requests.filter(|&limit| limit > available)?;
+        Some(format!(
+            "replay.requests is {limit}, but the input has only {available} requests, so that the setting changes nothing"
+        ))
+    }
+
+    /// Returns a note if requests are to arrive at the times of an input that has none.
+    fn note_of_absent_times(&self) -> Option<String> {
+        (self.timing.is_some() && self.arrives_all_at_once()).then(|| {
+            "the requests of the input have no times, or all the same, and replay.arrival is open: all of them arrive at \
+             once, and latencies are the length of that queue (replay.arrival=closed asks for a number of requests in \
+             flight instead)"
+                .to_owned()
+        })
+    }
+
+    fn arrives_all_at_once(&self) -> bool {
+        self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_different_times
+    }
+
+    /// Returns a note if requests of no bytes are in no latency.
+    fn note_of_empty_requests(&self) -> Option<String> {
+        let empty = self.requested_counts.empty_requests;
+        (self.timing.is_some() && empty > 0).then(|| {
+            format!("{empty} requests are of no bytes: they ask nothing of the drive and are in no latency")
+        })
+    }
+
+    /// Returns a note if measured requests have times before that of an earlier request, and what that does to them.
     fn note_of_unsorted_times(&self) -> Option<String> {
-        let unsorted = self.plan.survey.unsorted_request_count;
-        (unsorted > 0).then(|| {
-            format!("times run backwards at {unsorted} requests of the trace: each comes together with the request in front of it")
+        let moved = self.input.requests.requests_moved_to_start();
+        let late =
+            self.requested_counts.late_requests + moved - self.earlier_counters.requests_moved_to_start;
+        let effect = match (self.timing.is_some(), self.plan.arrival_mode()) {
+            (true, Arrival::Open) => "they arrive at the latest time until then",
+            (true, Arrival::Think) => "they arrive without a gap",
+            _ => "the input counts as long as up to its latest time",
+        };
+        (late > 0).then(|| {
+            format!(
+                "times run backwards: {late} requests have a time before that of an earlier one; {effect} (the latest time is \
+                 {:.3} s after the first)",
+                self.duration_s()
+            )
         })
     }
 
@@ -530,11 +577,11 @@ impl Run<'_> {
     /// Returns a note if requests arrived at the trace's times faster than the drive could answer them; otherwise
     /// `None`.
     fn note_of_overload(&self) -> Option<String> {
-        let queue_s = self.queue_drain_s().filter(|_| self.is_overloaded())?;
+        let queue_s = self.queue_drain_s().filter(|_| self.is_overloaded() && !self.arrives_all_at_once())?;
         Some(format!(
-            "overload: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
-             length of that queue and are left out of the table (replay.arrival=closed asks for a number of requests in \
-             flight instead)",
+            "{OVERLOAD_NOTE_START}: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
+             length of that queue, and years those at a rate that the drive cannot take, so that the table leaves both out \
+             (replay.arrival=closed asks for a number of requests in flight instead)",
             self.arrival_span_s()
         ))
     }

@@ -55,6 +55,13 @@ pub trait TraceReader: Send {
         0
     }
 
+    /// Returns the number of requests so far whose time in the file is before that of the first request, and that were
+    /// delivered, with time 0, before any later time. A caller cannot see these times run backwards. It is 0 for readers
+    /// that deliver the file's times unchanged.
+    fn requests_moved_to_start(&self) -> u64 {
+        0
+    }
+
     /// Returns the number of bytes of the decompressed trace up to the end of the last delivered request, or of the frame
     /// of requests that contains it; `None` if the reader does not know it.
     fn consumed_bytes(&self) -> Option<u64> {
@@ -112,6 +119,9 @@ pub(crate) struct ReadCounters {
     /// unsorted.
     previous_request_ns: u64,
     unsorted_requests: u64,
+    /// Latest time so far as delivered, that is since the first request, nanoseconds.
+    latest_delivered_ns: u64,
+    requests_moved_to_start: u64,
 }
 
 impl ReadCounters {
@@ -124,6 +134,8 @@ impl ReadCounters {
             first_request_ns: None,
             previous_request_ns: 0,
             unsorted_requests: 0,
+            latest_delivered_ns: 0,
+            requests_moved_to_start: 0,
         }
     }
 
@@ -135,7 +147,10 @@ impl ReadCounters {
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
         let base = *self.first_request_ns.get_or_insert(request.time_ns);
+        let is_moved_to_start = request.time_ns < base && self.latest_delivered_ns == 0;
+        self.requests_moved_to_start += u64::from(is_moved_to_start);
         request.time_ns = request.time_ns.saturating_sub(base);
+        self.latest_delivered_ns = self.latest_delivered_ns.max(request.time_ns);
         self.delivered_requests += 1;
         Ok(())
     }
@@ -149,13 +164,9 @@ impl ReadCounters {
         Ok(())
     }
 
-    /// Returns the error of a file that ends too early or is damaged. `source` of the kind `Unsupported`: the header of
-    /// the file cannot be read by this version.
+    /// Returns the error of a file that ends too early or is damaged.
     pub(crate) fn corrupt_error(&self, source: std::io::Error) -> TraceError {
         let file = self.file_name.clone();
-        if source.kind() == std::io::ErrorKind::Unsupported {
-            return TraceError::UnreadableHeader { file, reason: source.to_string() };
-        }
         TraceError::TruncatedOrCorrupt { file, requests: self.delivered_requests, source }
     }
 }
@@ -256,6 +267,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         self.counters.unsorted_requests
     }
 
+    fn requests_moved_to_start(&self) -> u64 {
+        self.counters.requests_moved_to_start
+    }
+
     fn consumed_bytes(&self) -> Option<u64> {
         Some(self.source.offset_bytes())
     }
@@ -344,6 +359,10 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
 
     fn unsorted_request_count(&self) -> u64 {
         self.counters.unsorted_requests
+    }
+
+    fn requests_moved_to_start(&self) -> u64 {
+        self.counters.requests_moved_to_start
     }
 
     fn consumed_bytes(&self) -> Option<u64> {

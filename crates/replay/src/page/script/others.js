@@ -1,12 +1,15 @@
 // Sweeps, lives, ablations, profiles and differences.
 
+/** As in the tables: none of few requests, nor of an overloaded drive. */
+const p99 = (run, latency) => (latency.count >= 100 && !run.service.is_overloaded ? latency.p99 : null);
+
 const FIGURES = [
   ["write amplification", (run) => run.write_amplification],
   ["block erases", (run) => run.erases],
   ["TB written until worn", (run) => run.lifetime.host_tb_written_until_worn],
-  ["years at this rate", (run) => run.lifetime.years],
-  ["write latency p99, us", (run) => (run.latency_us.write.count >= 100 ? run.latency_us.write.p99 : null)],
-  ["read latency p99, us", (run) => (run.latency_us.read.count >= 100 ? run.latency_us.read.p99 : null)],
+  ["years at this rate", (run) => (run.service.is_overloaded ? null : run.lifetime.years)],
+  ["write latency p99, us", (run) => p99(run, run.latency_us.write)],
+  ["read latency p99, us", (run) => p99(run, run.latency_us.read)],
   ["controller RAM, MiB", (run) => run.ram_bytes / 2 ** 20],
 ];
 

@@ -62,6 +62,8 @@ const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
+const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.mode is event";
+
 const WHEN_TRANSFERS_COUNT: &str = "there is a time model (timing.mode is timeline or event), or overwrites are stored as deltas and delta.max_ratio is not set";
 
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
@@ -137,6 +139,11 @@ fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
 
 fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode == Mode::Event
+}
+
+/// Returns whether programs and erases are suspended for reads, which only the event engine simulates.
+fn suspends_operations(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    has_event_engine(config, chosen) && config.timing.suspend
 }
 
 /// Returns whether the largest delta that is worth storing follows from the times of flash operations and of encoding:
@@ -314,8 +321,14 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "the design has a content mechanism, and its map (wearwell, or parts.survives=nvram-map) or its reverse map \
          (segments or nvram-log) is in NVRAM",
     ),
-    rule_for_key("timing.suspend_overhead_us", |config, _| config.timing.suspend, "timing.suspend is true"),
-    rule_for_key("timing.suspend_max", |config, _| config.timing.suspend, "timing.suspend is true"),
+    rule_for_key("timing.suspend_overhead_us", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
+    rule_for_key("timing.suspend_max", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
+    rule_for_key(
+        "timing.multi_plane",
+        |config, chosen| has_event_engine(config, chosen) && !config.timing.independent_planes,
+        "timing.mode is event, and timing.independent_planes is false (device.striping alone orders pages as for \
+         multi-plane operations)",
+    ),
     rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
     rule_for_key("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
     rule_for_key("lifetime.epoch_writes", chooses_best_lifetime_schemes, WHEN_BEST_SCHEMES_RUN),

@@ -219,6 +219,9 @@ fn plain_message(message: &str) -> String {
     if message.ends_with("value was too large") {
         return TOO_LARGE_INTEGER.to_owned();
     }
+    if matches!(message, "invalid mantissa, expected digits" | "invalid fraction, expected digits") {
+        return "a number needs a digit before and after its decimal point: write 0.15, not .15".to_owned();
+    }
     if message.starts_with("invalid type: unit variant") {
         return "expected a name (docs/configuration.md lists the names that each setting accepts)"
             .to_owned();
@@ -244,8 +247,16 @@ fn parse_literal(text: &str) -> toml::Value {
         Ok(mut table) if !is_word => {
             table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned()))
         }
-        _ => toml::Value::String(text.to_owned()),
+        _ => number_without_digit(text)
+            .map_or_else(|| toml::Value::String(text.to_owned()), toml::Value::Float),
     }
+}
+
+/// Returns the value of a number with no digit before or after its decimal point (`.15`, `2.`), which TOML does not
+/// accept; `None` for any other text.
+fn number_without_digit(text: &str) -> Option<f64> {
+    let is_decimal = text.chars().all(|c| c.is_ascii_digit() || "+-.".contains(c));
+    text.parse().ok().filter(|_| is_decimal)
 }
 
 /// Converts an error of the TOML parser. A message about an "unknown field" or "unknown variant" gets the most similar

@@ -77,6 +77,9 @@ impl Config {
     ///
     /// # Errors
     /// Unknown preset, impossible geometry, a value out of range, or settings that contradict each other.
+    ///
+    /// # Panics
+    /// Never: a geometry has at most 2^32 pages.
     pub fn resolve_device(&self, footprint_pages: u64) -> Result<ResolvedDevice, ConfigError> {
         self.require_values_in_range()?;
         self.require_timing_for_throttling()?;
@@ -127,12 +130,8 @@ impl Config {
                  over-provisioning: lower device.reserve_blocks or device.logical_pages"
             )));
         }
-        let logical_pages = u32::try_from(logical).map_err(|_| {
-            ConfigError::InvalidValue(format!(
-                "the device would export {logical} logical pages, more than 2^32 - 1: set fewer pages \
-                 (device.logical_pages) or larger ones (device.page_bytes)"
-            ))
-        })?;
+        let logical_pages =
+            u32::try_from(logical).expect("a device exports fewer pages than its flash has, at most 2^32");
         if let Some(asked) = self.device.fit.filter(|_| name != AUTO_SIZED_PRESET_NAME) {
             require_reachable_fit(
                 name,
@@ -199,7 +198,7 @@ impl Config {
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
-            ("timing.delta_codec_units", count(Some(timing.delta_codec_units)), 1.0, 1024.0),
+            ("timing.delta_codec_units", count(Some(timing.delta_codec_units)), 0.0, 1024.0),
             ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_IN_OWN_UNIT),

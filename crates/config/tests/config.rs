@@ -494,6 +494,50 @@ fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     assert_eq!(both.gc_options.gc_start_free_blocks, 102);
 }
 
+/// Such a value of a setting was said to be a string.
+#[test]
+fn a_number_without_a_digit_before_its_point_is_a_number_in_settings_and_explained_in_files() {
+    for text in [".15", "+.15", "0.15"] {
+        let config = config_of_settings(&[&format!("device.over_provisioning={text}")]);
+        assert_eq!(config.device.over_provisioning, Some(0.15), "{text}");
+    }
+    assert_eq!(config_of_settings(&["device.over_provisioning=2."]).device.over_provisioning, Some(2.0));
+    let refused = sentence(config_of_file("[device]\nover_provisioning = .15\n"));
+    assert_contains_all(&refused, &["drive.toml:2: ", "write 0.15, not .15"]);
+}
+
+/// `timing.multi_plane` was accepted with the timeline engine, which has no multi-plane operations.
+#[test]
+fn settings_that_the_timeline_engine_ignores_are_reported() {
+    let designs = ["geckoftl".to_owned()];
+    let is_ignored = |mode: &str, setting: &str| {
+        let settings = [format!("timing.mode={mode}"), "timing.suspend=true".to_owned(), setting.to_owned()];
+        let config = Config::from_text_and_settings(None, &settings).unwrap();
+        !config.ignored_settings(&[setting.to_owned()], &designs).is_empty()
+    };
+    for setting in ["timing.multi_plane=true", "timing.suspend_max=3", "timing.suspend_overhead_us=5"] {
+        assert!(is_ignored("timeline", setting), "{setting}");
+        assert!(!is_ignored("event", setting), "{setting}");
+    }
+    for setting in ["timing.blocking_gc=true", "timing.independent_planes=true"] {
+        assert!(!is_ignored("timeline", setting), "{setting}: the timeline engine uses it");
+    }
+    let settings =
+        to_settings(&["timing.mode=event", "timing.independent_planes=true", "timing.multi_plane=true"]);
+    let config = Config::from_text_and_settings(None, &settings).unwrap();
+    assert_eq!(
+        config.ignored_settings(&settings, &designs).len(),
+        1,
+        "independent planes exclude multi-plane"
+    );
+}
+
+/// 0 was documented as "no limit" and refused.
+#[test]
+fn the_units_that_make_deltas_may_be_without_a_limit() {
+    assert!(try_resolve_for_footprint(&["timing.delta_codec_units=0"], 1_000).is_ok());
+}
+
 /// A threshold of 0 was executed as 1, because the next collection needs a free block, but sized and recorded as 0.
 #[test]
 fn a_gc_threshold_of_0_blocks_is_refused() {

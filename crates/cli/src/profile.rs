@@ -75,6 +75,7 @@ enum ProfileSource<'a> {
 fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure> {
     match &args.workload {
         Some(spec) => {
+            args.input.refuse_for_generated_requests()?;
             let input =
                 Input::of_generator_spec(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
             Ok(vec![ProfileSource::Generated(input)])

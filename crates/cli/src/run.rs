@@ -80,6 +80,12 @@ impl PerfettoOutput {
 }
 
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
+    if args.sweep_points().len() > 1 {
+        return Err(Failure::of_usage(
+            "config prints the configuration of one run, but the values of --over-provisioning and --gc-policy make \
+             several: give one value of each of these options",
+        ));
+    }
     print(&config_of_args(args)?.to_toml())?;
     Ok(Outcome::Done)
 }
@@ -493,6 +499,7 @@ pub(crate) fn input_sources<'a>(
     config: &Config,
 ) -> Result<Vec<InputSource>, Failure> {
     if let Some(spec) = &args.workload {
+        args.input.refuse_for_generated_requests()?;
         let input = Input::of_generator_spec_with_default_seed(spec, config.seed())
             .map_err(|error| Failure::of_usage(error.to_string()))?;
         return Ok(vec![InputSource::Generated(input)]);

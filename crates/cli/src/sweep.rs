@@ -103,6 +103,9 @@ impl SweepInput {
 }
 
 fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
+    if sweep.traces.is_empty() {
+        args.input.refuse_for_generated_requests()?;
+    }
     let options = args.input.open_options()?;
     let of_trace = |path: &std::path::PathBuf| SweepInput {
         name: path.display().to_string(),

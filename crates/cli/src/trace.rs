@@ -171,6 +171,12 @@ fn convert_trace(
             return Err(Failure::of_usage(message));
         }
     };
+    if is_csv && !provenance.is_empty() {
+        return Err(Failure::of_usage(
+            "--provenance stores a text about the origin of the trace, for which a CSV has no place: leave it out, or name \
+             an output file that ends in .wwt",
+        ));
+    }
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
     let file = TraceFile::open_repeatable(from, &options, None, || false)?;
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))
@@ -185,10 +191,21 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
         TraceError::Write(error) => Failure::of_output(to, &error),
         other => Failure::of_run(&other),
     };
+    let provenance = if provenance.is_empty() {
+        reader.provenance().unwrap_or_default().to_owned()
+    } else {
+        provenance.into()
+    };
+    if is_csv && !provenance.is_empty() {
+        print_message(
+            "wearwell: note: the text about the origin of the trace is left out, because a CSV has no place for it; wearwell \
+             trace info shows it",
+        );
+    }
     let mut writer: Box<dyn TraceWriter> = if is_csv {
         Box::new(CsvWriter::new(out).map_err(of_copy)?)
     } else {
-        Box::new(NativeWriter::new(out, provenance).map_err(of_copy)?)
+        Box::new(NativeWriter::new(out, &provenance).map_err(of_copy)?)
     };
     let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut()).map_err(of_copy)?;
     print_message(&format!(

@@ -46,6 +46,7 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
     if let Some(path) = &args.trace {
         return Ok(InputSource::Trace(path.clone(), args.input.open_options()?));
     }
+    args.input.refuse_for_generated_requests()?;
     let spec = match &args.workload {
         Some(spec) => spec.clone(),
         None => default_workload(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,

@@ -427,6 +427,8 @@ fn of_an_option_and_a_setting_of_the_same_key_the_last_on_the_command_line_count
     let several = ["--gc-policy", "random,cost-benefit"];
     let one = ["--set", "gc.policy=fifo"];
     assert_eq!(policies(&[several, one].concat()), ["fifo"]);
+    assert_refused(USAGE, &[&["config"][..], &several].concat(), &["the configuration of one run"]);
+    shown(&[several, one].concat(), "policy = \"fifo\"");
     assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
 }
 
@@ -460,6 +462,65 @@ fn the_label_of_a_run_has_one_value_for_each_key() {
         assert_eq!(label.matches("gc.policy=").count(), 1, "{label}");
         assert!(label.contains(&format!("gc.policy={policy}")), "{label}, but {policy}");
     }
+}
+
+/// The years were those of a rate that the drive could not take, and the notes did not say which drive was overloaded.
+#[test]
+fn a_comparison_leaves_the_years_of_an_overload_out_and_says_whose_overload_it_is() {
+    let load = "uniform:pages=10000,requests=30000,rate=100000";
+    let designs = "page-map,dftl";
+    let table = output_of_status(
+        DONE,
+        &["compare", "--workload", load, "--timing", "event", "--scale-to", "1TiB", "--designs", designs],
+    );
+    for row in ["years at this rate", "on the larger drive", "write latency mean, us"] {
+        let row = table.lines().find(|line| line.contains(row)).unwrap();
+        assert!(row.ends_with('-'), "{row}");
+    }
+    for design in ["page-map", "dftl"] {
+        assert!(table.contains(&format!("note: {design}: overload: requests came for 0.3 s")), "{table}");
+    }
+}
+
+#[test]
+fn options_for_reading_a_trace_are_refused_on_generated_requests() {
+    let fixture = Fixture::new(1);
+    let page = fixture.path("page.html");
+    let load = ["--workload", "uniform:pages=1000,requests=100"];
+    let sentence = ["says how a trace is read, but the requests are generated"];
+    for command in ["replay", "compare", "profile", "life", "ablate"] {
+        for option in [
+            ["--format", "csv"],
+            ["--assume", "reads"],
+            ["--action", "q"],
+            ["--columns", "t=1,op=2,offset=3,length=4"],
+        ] {
+            assert_refused(USAGE, &[&[command][..], &load, &option].concat(), &[option[0], sentence[0]]);
+        }
+    }
+    assert_refused(USAGE, &["watch", "--out", &page, "--format", "csv"], &sentence);
+    assert_refused(USAGE, &["replay", "--workload", load[1], "--skip-bad-lines"], &sentence);
+}
+
+#[test]
+fn a_lifetime_is_not_scaled_to_a_drive_without_bytes() {
+    let arguments = ["replay", "--workload", "uniform:pages=1000,requests=100", "--scale-to", "0"];
+    assert_refused(USAGE, &arguments, &["a drive exports more than 0 bytes"]);
+}
+
+/// A conversion from native format to native format lost the text about the origin.
+#[test]
+fn a_conversion_keeps_the_provenance_or_says_that_it_is_lost() {
+    let fixture = Fixture::new(10);
+    let [csv, first, second] = ["trace.csv", "first.wwt", "second.wwt"].map(|name| fixture.path(name));
+    output_of_status(DONE, &["trace", "convert", &csv, &first, "--provenance", "made for a test"]);
+    output_of_status(DONE, &["trace", "convert", &first, &second]);
+    assert!(output_of_status(DONE, &["trace", "info", &second]).contains("made for a test"));
+    let back = fixture.path("back.csv");
+    let to_csv = wearwell(&["trace", "convert", &second, &back]);
+    assert!(stderr(&to_csv).contains("a CSV has no place for it"), "{}", stderr(&to_csv));
+    let other = fixture.path("other.csv");
+    assert_refused(USAGE, &["trace", "convert", &second, &other, "--provenance", "x"], &["leave it out"]);
 }
 
 #[test]

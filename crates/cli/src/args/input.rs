@@ -56,6 +56,27 @@ pub(crate) enum AssumedOpName {
 }
 
 impl InputArgs {
+    /// Refuses options for reading a trace where the requests are generated. A stage (`--action`) that is the default is
+    /// not refused.
+    pub(crate) fn refuse_for_generated_requests(&self) -> Result<(), crate::Failure> {
+        let options = [
+            ("--format", self.format.is_some()),
+            ("--action", !matches!(self.action, BlockLayerStageName::D)),
+            ("--time-unit", self.time_unit.is_some()),
+            ("--assume", self.assume.is_some()),
+            ("--skip-bad-lines", self.skip_bad_lines),
+            ("--bytes", self.bytes),
+            ("--without-sidecars", self.without_sidecars),
+            ("--columns", self.columns.is_some()),
+        ];
+        match options.into_iter().find(|&(_, is_given)| is_given) {
+            None => Ok(()),
+            Some((option, _)) => Err(crate::Failure::of_usage(format!(
+                "{option} says how a trace is read, but the requests are generated: leave {option} out, or name a trace"
+            ))),
+        }
+    }
+
     pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
         let format = self.format.as_deref().map(trace_format_named).transpose();
         let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;
@@ -106,7 +127,7 @@ pub(crate) enum TraceCommand {
         /// Replace an existing output
         #[arg(long)]
         force: bool,
-        /// Text about the origin of the trace, stored in the native file
+        /// Text about the origin of the trace, stored in the native file [default: that of the converted trace]
         #[arg(long, default_value = "")]
         provenance: String,
         #[command(flatten)]

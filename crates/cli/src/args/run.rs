@@ -96,6 +96,14 @@ pub(crate) struct SweepArgs {
     pub(crate) quiet: bool,
 }
 
+/// Parses the exported bytes of the drive to which the lifetime is scaled.
+fn parse_scaled_bytes(text: &str) -> Result<u64, String> {
+    match wearwell_serve::parse_size_bytes(text)? {
+        0 => Err("a drive exports more than 0 bytes: give its size, such as 512GiB or 1TiB".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// Options of commands that run a trace or a workload.
 #[derive(Args)]
 pub(crate) struct RunArgs {
@@ -157,7 +165,7 @@ pub(crate) struct RunArgs {
     pub(crate) results: ResultArgs,
     /// Also print the lifetime in years of a drive that exports this many bytes (512GiB, 1TiB) and receives the same
     /// writes per second
-    #[arg(long, value_name = "BYTES", value_parser = wearwell_serve::parse_size_bytes)]
+    #[arg(long, value_name = "BYTES", value_parser = parse_scaled_bytes)]
     pub(crate) scale_to: Option<u64>,
     /// Number of runs at a time
     #[arg(long, value_name = "N")]

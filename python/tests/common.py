@@ -75,8 +75,11 @@ print(json.dumps([result.partial, result.to_dict(), [str(one.message) for one in
 
 
 def refused_alike(done: subprocess.CompletedProcess[str], call: Callable[[], object]) -> None:
-    """The command failed, and the call fails with the command's sentence."""
+    """The command failed, and the call fails with the command's sentence, with arguments in the place of options."""
     assert done.returncode != 0
     with pytest.raises(ww.WearwellError) as raised:
         call()
-    assert str(raised.value) == sentence_of(done.stderr)
+    sentence = sentence_of(done.stderr)
+    for option in ("format", "action", "time-unit", "assume", "skip-bad-lines", "bytes", "without-sidecars", "columns"):
+        sentence = sentence.replace(f"--{option}", f"`{option.replace('-', '_')}`")
+    assert str(raised.value) == sentence

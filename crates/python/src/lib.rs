@@ -38,9 +38,28 @@ pyo3::create_exception!(
     "An error that the user can correct: the message says what is wrong, where, and what to do."
 );
 
-/// Returns a `WearwellError` exception with the message of an error.
+/// Returns a `WearwellError` exception with the message of an error, which names arguments of Python.
 fn refusal_error(error: impl Display) -> PyErr {
-    WearwellError::new_err(error.to_string())
+    WearwellError::new_err(with_argument_names(error.to_string()))
+}
+
+/// Options of the command line for reading a trace, and the arguments of `wearwell.Trace` that do the same.
+const OPTIONS_AND_ARGUMENTS: [(&str, &str); 8] = [
+    ("--format", "`format`"),
+    ("--action", "`action`"),
+    ("--time-unit", "`time_unit`"),
+    ("--assume", "`assume`"),
+    ("--skip-bad-lines", "`skip_bad_lines`"),
+    ("--bytes", "`bytes`"),
+    ("--without-sidecars", "`without_sidecars`"),
+    ("--columns", "`columns`"),
+];
+
+/// Returns a message with the arguments of Python in the place of the options for reading a trace.
+fn with_argument_names(message: String) -> String {
+    OPTIONS_AND_ARGUMENTS
+        .into_iter()
+        .fold(message, |message, (option, argument)| message.replace(option, argument))
 }
 
 /// The native part of the package; `_native.pyi` lists the names that it exports.

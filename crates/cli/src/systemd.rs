@@ -28,7 +28,7 @@ pub(crate) enum Protocol {
 impl Protocol {
     /// Returns the protocol for the name of a socket (`FileDescriptorName=`), or `None` if the name is unknown. Without
     /// that setting systemd gives the socket the name of its unit, or none; it is then for NBD.
-    fn of_name(name: &str) -> Option<Self> {
+    fn of_socket_name(name: &str) -> Option<Self> {
         match name {
             "nbd" | "" | "unknown" => Some(Self::Nbd),
             "control" => Some(Self::Control),
@@ -64,7 +64,7 @@ fn inherited_socket(
     name: &str,
     reach: AllowedClients,
 ) -> Result<(Protocol, BoundListener), Failure> {
-    let Some(protocol) = Protocol::of_name(name) else {
+    let Some(protocol) = Protocol::of_socket_name(name) else {
         return Err(Failure::of_usage(format!(
             "systemd passed a socket with the unknown name `{name}`: set FileDescriptorName= of its .socket unit to \
              nbd, control, metrics or dashboard"

@@ -92,7 +92,7 @@ impl Default for RemapConfig {
 /// Limit of the controller RAM for tables that grow with the stored contents.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct TablesConfig {
+pub struct ContentTablesConfig {
     /// Bytes of controller RAM per flash page that the tables of content mechanisms may take: who refers to shared
     /// pages, deltas, directory of chunks. While they are full, pages are stored whole. Absent: no limit, and 1/8 on
     /// the design `wearwell`.

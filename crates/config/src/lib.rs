@@ -25,8 +25,8 @@ mod resolve;
 mod timing;
 
 pub use content::{
-    ContentConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig, ReverseMapName,
-    TablesConfig,
+    ContentConfig, ContentTablesConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig,
+    ReverseMapName,
 };
 pub use ignored_settings::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
@@ -80,7 +80,7 @@ pub struct Config {
     /// Options of the delta design (Delta-FTL), which stores overwrites as differences.
     pub delta: DeltaConfig,
     /// Limit of the controller RAM for tables that grow with the stored contents.
-    pub tables: TablesConfig,
+    pub tables: ContentTablesConfig,
     /// Options of the time model.
     pub timing: TimingConfig,
     /// Preconditioning: the state of the device before the first measured request.

@@ -24,7 +24,7 @@ use crate::steadiness::Steadiness;
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct LifetimeManagement {
-    controller: LifetimeController,
+    lifetime_controller: LifetimeController,
     endurance_cycles: u32,
     /// Erases of physical blocks before the measured part of the run.
     erases_before_run: u64,
@@ -63,7 +63,7 @@ impl LifetimeManagement {
         Self {
             erases_before_run,
             endurance_bytes_at_start: endurance_bytes_left(store, endurance_cycles, erases_before_run),
-            controller: LifetimeController::new(options),
+            lifetime_controller: LifetimeController::new(options),
             endurance_cycles,
             total_throttle_delay_ns: 0,
             throttled_writes: 0,
@@ -91,7 +91,7 @@ impl LifetimeManagement {
             // The flash bytes are read before the schemes are switched, because switching may write buffered pages.
             let flash_bytes = programmed_bytes(device);
             self.begin_epoch_if_due(device, now_ns)?;
-            match self.controller.delay_ns(now_ns, flash_bytes) {
+            match self.lifetime_controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
                     self.total_throttle_delay_ns += delay_ns;
@@ -113,34 +113,34 @@ impl LifetimeManagement {
         device: &mut Device<SimNand>,
         now_ns: u64,
     ) -> Result<(), Error> {
-        let now = match self.controller.options().epoch {
+        let now = match self.lifetime_controller.options().epoch {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
         };
-        if !self.controller.is_decision_due(now) {
+        if !self.lifetime_controller.is_decision_due(now) {
             return Ok(());
         }
         self.count_scheme_writes(device);
         let counters = self.lifetime_counters(device);
-        let Some(decision) = self.controller.advance_to(now, &counters) else { return Ok(()) };
+        let Some(decision) = self.lifetime_controller.advance_to(now, &counters) else { return Ok(()) };
         self.epochs += 1;
-        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.controller.options().epoch) {
+        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime_controller.options().epoch) {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
-            let start_ns = self.controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
+            let start_ns = self.lifetime_controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;
             self.second_epoch_start_ns_and_programs = Some((start_ns, device.ftl().stats().total_programs()));
         }
         self.throttled_epochs += u64::from(decision.throttle_bytes_per_epoch.is_some());
-        for kind in self.controller.running_schemes().iter() {
+        for kind in self.lifetime_controller.running_schemes().iter() {
             self.scheme_activity[kind as usize].epochs += 1;
         }
-        device.ftl_mut().switch_content_schemes(self.controller.running_schemes())
+        device.ftl_mut().switch_content_schemes(self.lifetime_controller.running_schemes())
     }
 
     /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
     fn count_scheme_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
-        for kind in self.controller.running_schemes().iter() {
+        for kind in self.lifetime_controller.running_schemes().iter() {
             self.scheme_activity[kind as usize].host_page_writes +=
                 writes - self.host_writes_at_last_decision;
         }
@@ -163,7 +163,7 @@ impl LifetimeManagement {
         let erases = self.erases_before_run + stats.total_erases();
         let remaining_bytes = endurance_bytes_left(device.ftl().store(), self.endurance_cycles, erases)
             .min(self.endurance_bytes_at_start.saturating_sub(activity.flash_bytes));
-        let schemes = self.controller.options().schemes.iter();
+        let schemes = self.lifetime_controller.options().schemes.iter();
         let schemes = schemes.map(|scheme| device.ftl().scheme_bytes(scheme.kind)).collect();
         LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: schemes }
     }
@@ -171,7 +171,7 @@ impl LifetimeManagement {
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
     /// of the run. It is more than 0 if earlier writes exceeded the budget.
     pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
-        self.controller.delay_ns(now_ns, programmed_bytes(device))
+        self.lifetime_controller.delay_ns(now_ns, programmed_bytes(device))
     }
 
     /// Adds the results of lifetime management to the record of a run.
@@ -180,7 +180,7 @@ impl LifetimeManagement {
         ended.count_scheme_writes(device);
         let all_writes = ended.host_writes_at_last_decision.max(1) as f64;
         record.schemes = self
-            .controller
+            .lifetime_controller
             .options()
             .schemes
             .iter()

@@ -26,7 +26,7 @@ pub enum Error {
     /// The connection to a running server failed.
     #[error(
         "{place}: the connection to the server failed: {source}; check that `wearwell serve` is running and listens on \
-         this socket"
+         this socket, then open the database again"
     )]
     Server {
         /// Path of the server's socket.
@@ -73,10 +73,19 @@ pub enum Error {
          `wearwell serve`"
     )]
     Answer {
-        /// Path of the server's control socket.
+        /// Path of the socket.
         place: String,
         /// Description of the server's answer.
         answer: String,
+    },
+    /// A running server sent a reply that does not belong to the request.
+    #[error(
+        "{place}: the server's reply does not belong to the request that was sent: open the database again; if this \
+         happens once more, look at the log of the server"
+    )]
+    ForeignReply {
+        /// Path of the server's NBD socket.
+        place: String,
     },
     /// Another process, or another database of this one, uses the server's device.
     #[error(

@@ -107,7 +107,7 @@ impl ShmLocks {
             return Ok(());
         }
         let is_shared = flags & shm::SHM_SHARED != 0;
-        if locks.clone().any(|lock| !self.is_lock_available(*held, lock, is_shared)) {
+        if locks.clone().any(|lock| !self.is_shm_lock_available(*held, lock, is_shared)) {
             return Err(LockBusy);
         }
         for lock in locks {
@@ -123,7 +123,7 @@ impl ShmLocks {
         Ok(())
     }
 
-    fn is_lock_available(&self, held: HeldShmLocks, lock: usize, is_shared: bool) -> bool {
+    fn is_shm_lock_available(&self, held: HeldShmLocks, lock: usize, is_shared: bool) -> bool {
         let bit = 1 << lock;
         let is_written_by_another = self.exclusive_mask & bit != 0 && held.exclusive_lock_mask & bit == 0;
         let other_readers = self.reader_counts[lock] - u32::from(held.shared_lock_mask & bit != 0);

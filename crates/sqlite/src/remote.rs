@@ -1,12 +1,14 @@
 //! The device of a running server: reads, writes, trims and flushes use NBD, remaps use the server's control socket.
 //!
 //! A request is sent only after the preceding one has been answered, so that every earlier write is done before a
-//! remap. A server accepts any number of clients. Therefore a lock file next to the NBD socket prevents a second
+//! remap. A connection on which a request failed halfway is shut down, because its answer may still come, and would
+//! count as that of the next request. A server accepts any number of clients. Therefore a lock file next to the NBD socket prevents a second
 //! process from using the same device for its database.
 
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -69,14 +71,8 @@ impl RemoteDrive {
 
     /// Sends a command to the server's control socket and returns the answer; an error if the answer reports a failure.
     fn send_command(&mut self, command: &Value) -> Result<Value, Error> {
-        let mut line = String::new();
-        let asked = writeln!(self.control_socket.get_mut(), "{command}")
-            .and_then(|()| self.control_socket.read_line(&mut line));
-        asked.map_err(|source| server_error(&self.control_socket_path, source))?;
-        let answer: Value = serde_json::from_str(&line).map_err(|_| match line.trim_end() {
-            "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
-            line => Error::Answer { place: self.control_socket_path.clone(), answer: format!("`{line}`") },
-        })?;
+        let answer =
+            self.exchange_json_lines(command).inspect_err(|_| shut_down(self.control_socket.get_ref()))?;
         if answer["ok"] == true {
             return Ok(answer);
         }
@@ -87,6 +83,20 @@ impl RemoteDrive {
                 .to_owned(),
         )
         .into())
+    }
+}
+
+impl RemoteDrive {
+    /// Sends a line with `command` to the control socket and receives a line.
+    fn exchange_json_lines(&mut self, command: &Value) -> Result<Value, Error> {
+        let mut line = String::new();
+        let asked = writeln!(self.control_socket.get_mut(), "{command}")
+            .and_then(|()| self.control_socket.read_line(&mut line));
+        asked.map_err(|source| server_error(&self.control_socket_path, source))?;
+        serde_json::from_str(&line).map_err(|_| match line.trim_end() {
+            "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
+            line => Error::Answer { place: self.control_socket_path.clone(), answer: format!("`{line}`") },
+        })
     }
 }
 
@@ -192,6 +202,13 @@ fn server_error(place: &str, source: io::Error) -> Error {
     }
 }
 
+/// Shuts down a connection on which a request failed halfway. Later requests then fail, too, instead of taking a late
+/// answer for theirs.
+fn shut_down(stream: &UnixStream) {
+    // If this fails, there is no connection any more.
+    let _ = stream.shutdown(Shutdown::Both);
+}
+
 fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(SERVER_REPLY_TIMEOUT))?;
@@ -216,12 +233,12 @@ impl NbdClient {
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let sent = self.stream.write_all(bytes);
-        sent.map_err(|source| server_error(&self.socket_path, source))
+        sent.map_err(|source| self.connection_error(source))
     }
 
     fn receive(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let received = self.stream.read_exact(into);
-        received.map_err(|source| server_error(&self.socket_path, source))
+        received.map_err(|source| self.connection_error(source))
     }
 
     fn receive_array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
@@ -230,7 +247,13 @@ impl NbdClient {
         Ok(bytes)
     }
 
+    fn connection_error(&self, source: io::Error) -> Error {
+        shut_down(&self.stream);
+        server_error(&self.socket_path, source)
+    }
+
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
+        shut_down(&self.stream);
         Error::Answer { place: self.socket_path.clone(), answer: answer.into() }
     }
 
@@ -289,7 +312,8 @@ impl NbdClient {
         let errno = u32::from_be_bytes(self.receive_array()?);
         let cookie = u64::from_be_bytes(self.receive_array()?);
         if magic != SIMPLE_REPLY_MAGIC || cookie != self.last_cookie {
-            return Err(self.protocol_error("bytes that are no reply to the request"));
+            shut_down(&self.stream);
+            return Err(Error::ForeignReply { place: self.socket_path.clone() });
         }
         match errno {
             0 => Ok(()),
@@ -403,5 +427,50 @@ mod tests {
             "{error}"
         );
         assert!(error.to_string().contains("check that `wearwell serve` is running"), "{error}");
+    }
+
+    /// Returns a client and a server's end of its connection. The client waits for answers for a hundredth of a second.
+    fn connected() -> (UnixStream, UnixStream) {
+        let (client, server) = UnixStream::pair().unwrap();
+        client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
+        (client, server)
+    }
+
+    fn nbd_client(stream: UnixStream) -> NbdClient {
+        NbdClient { stream, socket_path: "nbd".into(), last_cookie: 0 }
+    }
+
+    /// Bug: the connections stayed open after a request without an answer. The answer that came later counted as that of
+    /// the next command, so that a remap could be taken for done before the server executed it.
+    #[test]
+    fn an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_command() {
+        let (control, mut server) = connected();
+        let (nbd, _nbd_server) = connected();
+        let mut remote = RemoteDrive {
+            nbd: nbd_client(nbd),
+            control_socket: BufReader::new(control),
+            control_socket_path: "control".into(),
+            capacity_bytes: 1 << 20,
+            block_bytes: 4096,
+            _lock: DeviceLock(tempfile::tempfile().unwrap()),
+        };
+        let unanswered = remote.stats().unwrap_err();
+        assert!(matches!(unanswered, Error::NoAnswer { .. }), "{unanswered}");
+        // The server may see already that nobody waits for its answer.
+        let _ = server.write_all(b"{\"ok\":true}\n");
+        let refused = remote.remap(0, 4096, 4096).unwrap_err();
+        assert!(matches!(refused, Error::Server { .. }), "{refused}");
+    }
+
+    #[test]
+    fn a_reply_that_comes_too_late_is_not_taken_for_that_of_the_next_request() {
+        let (stream, mut server) = connected();
+        let mut client = nbd_client(stream);
+        let unanswered = client.send_and_await_reply(command::FLUSH, 0, 0, &[]).unwrap_err();
+        assert!(matches!(unanswered, Error::NoAnswer { .. }), "{unanswered}");
+        let reply = [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &[0; 4], &1_u64.to_be_bytes()].concat();
+        let _ = server.write_all(&reply);
+        let refused = client.send_and_await_reply(command::FLUSH, 0, 0, &[]).unwrap_err();
+        assert!(matches!(refused, Error::Server { .. }), "{refused}");
     }
 }

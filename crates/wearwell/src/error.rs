@@ -117,6 +117,17 @@ pub enum Error {
         /// Flash page that is uncorrectable.
         ppn: Ppn,
     },
+    /// The medium lost metadata, so that the device cannot execute requests that need it.
+    #[error(
+        "flash page {ppn}, which holds {metadata}, is uncorrectable: requests that need it fail until the device is \
+         restored from a copy"
+    )]
+    MetadataLost {
+        /// Flash page that is uncorrectable.
+        ppn: Ppn,
+        /// What the page holds, in words.
+        metadata: &'static str,
+    },
     /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
     #[error("the victim policy {name} failed: {why}; correct the policy")]
     VictimPolicyFailed {
@@ -198,9 +209,14 @@ impl Error {
     }
 
     /// Returns whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears
-    /// such an error.
+    /// such an error, unless the flash page holds metadata.
     pub fn is_media_error(&self) -> bool {
-        matches!(self, Error::Nand(NandError::Uncorrectable(_)) | Error::LogicalPageLost { .. })
+        matches!(
+            self,
+            Error::Nand(NandError::Uncorrectable(_))
+                | Error::LogicalPageLost { .. }
+                | Error::MetadataLost { .. }
+        )
     }
 
     /// Converts an error of the medium during a read of `lpn`: the error of an uncorrectable flash page becomes

@@ -333,7 +333,9 @@ fn cached_map_with_sharing(cache_entries: u32) -> Parts {
 /// that the device is full.
 #[test]
 fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
-    for (entries, world) in [1, 2, 4].into_iter().flat_map(|entries| worlds().into_iter().map(move |w| (entries, w))) {
+    for (entries, world) in
+        [1, 2, 4].into_iter().flat_map(|entries| worlds().into_iter().map(move |w| (entries, w)))
+    {
         let parts = cached_map_with_sharing(entries);
         let mut device = device(&world, &parts, NO_BUFFER, full_medium(&world));
         let mut oracle = Oracle::for_device(&device, 9);

@@ -14,7 +14,7 @@
 //! | `recorder.rs` | the execution of the requests |
 //! | `sentences.rs`, `collection.rs`, `recovery.rs` | what happened in a step, in sentences |
 
-mod collection;
+mod gc_collection;
 mod record;
 mod recorder;
 mod recovery;

@@ -16,7 +16,7 @@ use super::record::{
 use super::sentences::{DriveBeforeAndAfter, StepKind, describe_step, with_plural};
 use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
 use super::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
-use super::{OnWatchStep, WalkthroughOptions, collection, parts_on_default_drive, recovery};
+use super::{OnWatchStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
 
@@ -82,8 +82,8 @@ fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts)
         page_bytes: geometry.page_bytes,
         logical_pages: resolved.logical_pages,
         low_blocks: device.ftl().gc_options().gc_start_free_blocks,
-        policy: collection::policy_name(parts.gc.policy).to_owned(),
-        figure: collection::ranking_figure_name(parts.gc.policy).to_owned(),
+        policy: gc_collection::policy_name(parts.gc.policy).to_owned(),
+        figure: gc_collection::ranking_figure_name(parts.gc.policy).to_owned(),
     }
 }
 

@@ -10,7 +10,7 @@ use wearwell::recovery::RecoveryReport;
 use wearwell::store::GreedyTieBreak;
 use wearwell_trace::{Op, Request};
 
-use super::collection::{self, GcCollection};
+use super::gc_collection::{self, GcCollection};
 use super::record::{DriveState, EventRow, Step, StepMark, WatchedDrive};
 use super::recovery;
 
@@ -210,9 +210,9 @@ impl SentenceWriter<'_> {
     fn describe_request(&mut self, request: &Request) -> String {
         let title = self.request_title(request);
         self.add_marks_of_events();
-        let (collections, others) = collection::split_off_collections(self.events);
+        let (collections, others) = gc_collection::split_off_collections(self.events);
         self.describe_collections(&collections);
-        self.sentences.extend(collection::wear_leveling_sentences(&others, self.before_and_after));
+        self.sentences.extend(gc_collection::wear_leveling_sentences(&others, self.before_and_after));
         self.describe_metadata_operations(&others);
         let (first, end) = lpn_range(request, self.before_and_after.drive.page_bytes);
         match request.op {
@@ -227,7 +227,7 @@ impl SentenceWriter<'_> {
     }
 
     fn describe_power_loss(&mut self, request: Option<&Request>) -> String {
-        let (collections, _) = collection::split_off_collections(self.events);
+        let (collections, _) = gc_collection::split_off_collections(self.events);
         self.add_marks_of_events();
         self.describe_collections(&collections);
         self.sentences.extend(recovery::power_loss_sentences(self.before_and_after, self.events));

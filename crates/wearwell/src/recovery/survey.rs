@@ -34,22 +34,22 @@ impl<N: Nand> Ftl<N> {
         self.recovery_block_scan = survey;
     }
 
-    /// Calls `page` for every readable page of data or metadata on the medium, registers the state of every block, and
+    /// Calls `visit_page` for every readable page of data or metadata on the medium, registers the state of every block, and
     /// erases blocks without a readable page again.
     pub(crate) fn survey_pages(
         &mut self,
         steps: &mut RecoverySteps,
-        mut page: impl FnMut(Ppn, FoundPage),
+        mut visit_page: impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         self.store.drop_ram_state();
         match self.recovery_block_scan {
             RecoveryBlockScan::OobScan | RecoveryBlockScan::FirstPages => {
                 for block in (0..self.store.geometry().blocks()).map(BlockId) {
-                    let found = self.scan_good_block(block, &mut page)?;
+                    let found = self.scan_good_block(block, &mut visit_page)?;
                     self.register_found_block(block, found)?;
                 }
             }
-            RecoveryBlockScan::HeadTail => self.survey_heads_and_tails(steps, &mut page)?,
+            RecoveryBlockScan::HeadTail => self.survey_heads_and_tails(steps, &mut visit_page)?,
         }
         self.store.swap_open_blocks_if_host_has_more_pages();
         let policy = self.collector.options.policy;
@@ -60,7 +60,7 @@ impl<N: Nand> Ftl<N> {
     fn survey_heads_and_tails(
         &mut self,
         steps: &mut RecoverySteps,
-        page: &mut impl FnMut(Ppn, FoundPage),
+        visit_page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         let blocks = self.store.geometry().blocks();
         let mut found = vec![FoundBlock::default(); blocks as usize];
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
         heads.sort_unstable_by_key(|head| head.head_program_sequence);
         self.run_counted_step(&mut steps.read_tails, |ftl| {
             for head in &heads {
-                match ftl.report_tail_entries(head, page)? {
+                match ftl.report_tail_entries(head, visit_page)? {
                     Some(block) => found[head.block.index()] = block,
                     None => to_scan.push(head.block),
                 }
@@ -90,23 +90,23 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.scan_open_blocks, |ftl| {
             for &block in &to_scan {
                 found[block.index()] =
-                    ftl.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, page))?;
+                    ftl.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, visit_page))?;
             }
             Ok(())
         })?;
         (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.register_found_block(block, found))
     }
 
-    /// Calls `page` for every page that the tail pages of a block list; returns `None` if the block has no complete
+    /// Calls `visit_page` for every page that the tail pages of a block list; returns `None` if the block has no complete
     /// tail.
     fn report_tail_entries(
         &mut self,
         head: &HeadPage,
-        page: &mut impl FnMut(Ppn, FoundPage),
+        visit_page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<Option<FoundBlock>> {
         let Some(tail) = self.store.read_tail_pages(head)? else { return Ok(None) };
         for entry in &tail.entries {
-            page(
+            visit_page(
                 entry.ppn,
                 FoundPage { kind: head.kind, owner: entry.owner, sequence_number: entry.sequence_number },
             );
@@ -123,12 +123,12 @@ impl<N: Nand> Ftl<N> {
     fn scan_good_block(
         &mut self,
         block: BlockId,
-        page: &mut impl FnMut(Ppn, FoundPage),
+        visit_page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<FoundBlock> {
         if self.store.nand().is_bad(block) {
             return Ok(FoundBlock::default());
         }
-        self.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, page))
+        self.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, visit_page))
     }
 
     fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
@@ -139,11 +139,11 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `page` for each readable one.
+    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `visit_page` for each readable one.
     pub(super) fn scan_block(
         &mut self,
         block: BlockId,
-        page: &mut impl FnMut(Ppn, Oob),
+        visit_page: &mut impl FnMut(Ppn, Oob),
     ) -> Result<FoundBlock> {
         let mut found = FoundBlock::default();
         let first = self.store.geometry().first_page(block).0;
@@ -162,7 +162,7 @@ impl<N: Nand> Ftl<N> {
                         found.first_sequence = oob.sequence_number;
                     }
                     found.last_sequence = found.last_sequence.max(oob.sequence_number);
-                    page(ppn, oob);
+                    visit_page(ppn, oob);
                 }
                 Err(Error::Nand(NandError::Uncorrectable(_))) => {}
                 Err(error) => return Err(error),
@@ -173,8 +173,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-fn report_unless_head_or_tail(ppn: Ppn, oob: Oob, page: &mut impl FnMut(Ppn, FoundPage)) {
+fn report_unless_head_or_tail(ppn: Ppn, oob: Oob, visit_page: &mut impl FnMut(Ppn, FoundPage)) {
     if !oob.kind.is_head_or_tail() {
-        page(ppn, oob.into());
+        visit_page(ppn, oob.into());
     }
 }

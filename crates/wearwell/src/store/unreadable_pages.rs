@@ -37,7 +37,10 @@ impl<N: Nand> Store<N> {
             self.record_operation(OpKind::Read, ppn, cause);
             self.record_unreadable_page(ppn);
         }
-        error.into()
+        match (error, metadata_read_by(cause)) {
+            (NandError::Uncorrectable(ppn), Some(metadata)) => Error::MetadataLost { ppn, metadata },
+            (error, _) => error.into(),
+        }
     }
 
     /// Records that the data of the page in use at `ppn` cannot be read, for callers that read the medium themselves
@@ -149,5 +152,22 @@ impl<N: Nand> Store<N> {
         self.unreadable_pages.extend(place);
         self.stats.lost_pages += u64::from(place.is_some());
         Ok(place)
+    }
+}
+
+/// Returns what metadata a read of a page with this cause needs; `None` if the page holds data of the host.
+fn metadata_read_by(cause: Cause) -> Option<&'static str> {
+    match cause {
+        Cause::Translation => Some("a part of the map"),
+        Cause::Validity => Some("page validity"),
+        Cause::RemapLog => Some("a part of the reverse map"),
+        Cause::Recovery => Some("what recovery needs"),
+        Cause::Host
+        | Cause::Gc
+        | Cause::Wear
+        | Cause::Content
+        | Cause::Checkpoint
+        | Cause::BlockMetadata
+        | Cause::Scrub => None,
     }
 }

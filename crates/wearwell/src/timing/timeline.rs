@@ -163,7 +163,7 @@ impl TimelineEngine {
     #[inline]
     pub(super) fn submit_request(
         &mut self,
-        kind: RequestKind,
+        request_kind: RequestKind,
         arrival_ns: u64,
         work: ControllerWork,
         ops: &[FlashOp],
@@ -175,7 +175,7 @@ impl TimelineEngine {
         let flash_end = self.book_ops(ops);
         let wait_ns = self.delta_codec_units.book_delta_codec_work(flash_end, work.delta_codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
-        self.request_latencies.record_completion(kind, number, arrival_ns, end);
+        self.request_latencies.record_completion(request_kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);
         if let Some(unfinished) = &mut self.unfinished_requests
             && end > self.current_ns

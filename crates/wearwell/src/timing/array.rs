@@ -15,7 +15,7 @@
 use super::background_share::BackgroundShare;
 use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
-use super::op_queue::{OpQueue, QueuedOp};
+use super::op_queue::{OpQueue, OpRole, QueuedOp};
 use super::trace::TimingObserver;
 use super::{FlashTiming, TimingOptions};
 use crate::operation::OpKind;
@@ -167,6 +167,19 @@ impl FlashArray {
         let index = fifo.len();
         fifo.push(op);
         index
+    }
+
+    /// Adds an operation, which could not be queued when the FTL issued it, to a queue of the array (die or plane);
+    /// returns its position in the queue. Background work goes before what was issued later, so that the array finishes
+    /// one collection after the other. An operation of the host goes to the end.
+    pub(super) fn add_released_op(&mut self, op: QueuedOp, queue: u8) -> u32 {
+        if op.role == OpRole::Awaited {
+            return self.push_op(op, queue);
+        }
+        let entries_of =
+            |group: OpGroup| if group.queue_index == queue { u32::from(group.op_count) } else { 0 };
+        let running_entries = entries_of(self.running_group) + entries_of(self.suspended_group);
+        self.queues[queue as usize].insert_in_issue_order(op, running_entries)
     }
 
     /// Makes the first `count` operations of a queue the group that the array runs. Schedules no event.
@@ -330,10 +343,11 @@ impl FlashArray {
         let groups = !PLAIN && shared.options.multi_plane;
         let count = if groups { multi_plane_group_size(&self.queues[queue_index as usize]) } else { 1 };
         self.set_running_group(queue_index, count);
-        if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.write_pace.count_started_background(count.into());
-        }
         let kind = self.running_group.kind;
+        if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
+            let ops = u32::from(count);
+            self.write_pace.count_started_background(ops, if kind == OpKind::Program { ops } else { 0 });
+        }
         shared.observer.ops_started((index, queue_index), count, shared.current_event_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
         if kind == OpKind::Read {
@@ -465,7 +479,7 @@ impl FlashArray {
             has_stepped_to_read: may_give_way(2),
         };
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop_page_copy();
-        self.write_pace.count_started_background(2);
+        self.write_pace.count_started_background(2, 1);
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -543,16 +557,17 @@ impl FlashArray {
     #[inline(always)]
     fn take_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop();
-        self.write_pace.count_started_background(1);
         shared.completed_ops += 1;
-        self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
+        let kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
+        self.write_pace.count_started_background(1, u32::from(kind == OpKind::Program));
+        self.running_group.kind = kind;
     }
 
     /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
     /// copies.
     fn undo_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
+        self.write_pace.undo_started_background(self.running_group.kind);
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].undo_pop();
-        self.write_pace.undo_started_background();
         shared.completed_ops -= 1;
         self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
     }

@@ -37,20 +37,18 @@ impl FreeBlocksPerArray {
     }
 
     /// Returns the number of pages of one array (die or plane) that will be free only after issued erases: the pages of
-    /// all blocks whose erase has not started, minus the pages that GC copies will program. A copy is a read and a
-    /// program, so half of the operations other than erases are programs.
+    /// the `erases` blocks whose erase has not started, minus the pages that the `programs` of GC copies will use that
+    /// have not started.
     #[inline]
-    fn pages_awaiting_erase(self, ops: u32, erases: u32) -> i64 {
-        let to_program = i64::from((ops - erases).div_ceil(2));
-        i64::from(self.pages_per_block) * i64::from(erases) - to_program
+    fn pages_awaiting_erase(self, erases: u32, programs: u32) -> i64 {
+        i64::from(self.pages_per_block) * i64::from(erases) - i64::from(programs)
     }
 
     /// Returns the number of background operations that an array (die or plane) serves before a host write. It is 0
     /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
     /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
-    fn background_ops_before_host_write(self, ops: u32, erases: u32, gained_pages: i64) -> u32 {
-        let awaited = self.pages_awaiting_erase(ops, erases);
+    fn background_ops_before_host_write(self, ops: u32, awaited: i64, gained_pages: i64) -> u32 {
         let excess = awaited - self.free_pages() / 2;
         if excess <= 0 {
             return 0;
@@ -74,6 +72,8 @@ pub(super) struct BackgroundShare {
     unqueued_ops: u32,
     /// Number of erases among the background operations that cannot be queued yet.
     unqueued_erases: u32,
+    /// Number of background programs issued for the array that it has not started, queued or not.
+    unstarted_programs: u32,
     /// Number of background operations that the array has started so far, those of steps ahead included.
     started_background_ops: u64,
     /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
@@ -95,6 +95,7 @@ impl BackgroundShare {
             erased_page_balance: 0,
             unqueued_ops: 0,
             unqueued_erases: 0,
+            unstarted_programs: 0,
             started_background_ops: 0,
             started_ops_when_write_servable: 0,
             started_ops_required_by_write: 0,
@@ -106,11 +107,16 @@ impl BackgroundShare {
     #[inline(always)]
     pub(super) fn count_issued_background(&mut self, op: &QueuedOp) {
         let Some(kept) = self.kept_free_blocks else { return };
-        self.erased_page_balance += match op.kind {
-            OpKind::Erase => i64::from(kept.pages_per_block),
-            OpKind::Program => -1,
-            _ => -i64::from(op.further_ops_of_series().div_ceil(2)),
+        let programs = match op.kind {
+            OpKind::Erase => {
+                self.erased_page_balance += i64::from(kept.pages_per_block);
+                return;
+            }
+            OpKind::Program => 1,
+            _ => op.further_ops_of_series().div_ceil(2),
         };
+        self.erased_page_balance -= i64::from(programs);
+        self.unstarted_programs += programs;
     }
 
     /// Counts a background operation that the FTL has just issued but that cannot be queued yet.
@@ -132,15 +138,18 @@ impl BackgroundShare {
         self.erased_page_balance = (self.erased_page_balance - i64::from(pages)).max(0);
     }
 
-    /// Counts `ops` background operations that the array starts.
+    /// Counts `ops` background operations that the array starts, of which `programs` are programs.
     #[inline(always)]
-    pub(super) fn count_started_background(&mut self, ops: u64) {
-        self.started_background_ops += ops;
+    pub(super) fn count_started_background(&mut self, ops: u32, programs: u32) {
+        self.started_background_ops += u64::from(ops);
+        // Without kept blocks nothing is counted, and nobody asks.
+        self.unstarted_programs = self.unstarted_programs.wrapping_sub(programs);
     }
 
     /// Takes back the start of one background operation, which was a step ahead of the simulated time.
-    pub(super) fn undo_started_background(&mut self) {
+    pub(super) fn undo_started_background(&mut self, kind: OpKind) {
         self.started_background_ops -= 1;
+        self.unstarted_programs = self.unstarted_programs.wrapping_add(u32::from(kind == OpKind::Program));
     }
 
     /// Records that the array starts an erase, so that the work due before the next host write is determined again.
@@ -154,11 +163,12 @@ impl BackgroundShare {
     /// `queued_erases` of them erases. False if none is queued, because then there is nothing to serve.
     #[inline(always)]
     pub(super) fn is_background_due_for_free_pages(&self, queued_ops: u32, queued_erases: u32) -> bool {
-        let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);
+        let erases = queued_erases + self.unqueued_erases;
         queued_ops > 0
             && erases > 0
             && self.kept_free_blocks.is_some_and(|kept| {
-                kept.pages_awaiting_erase(ops, erases) >= kept.free_pages() + self.erased_page_balance
+                kept.pages_awaiting_erase(erases, self.unstarted_programs)
+                    >= kept.free_pages() + self.erased_page_balance
             })
     }
 
@@ -186,7 +196,8 @@ impl BackgroundShare {
         let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);
         match self.kept_free_blocks {
             Some(kept) if erases > 0 => {
-                kept.background_ops_before_host_write(ops, erases, self.erased_page_balance).into()
+                let awaited = kept.pages_awaiting_erase(erases, self.unstarted_programs);
+                kept.background_ops_before_host_write(ops, awaited, self.erased_page_balance).into()
             }
             _ => 0,
         }

@@ -11,6 +11,9 @@
 //! - An operation with a predecessor joins its queue when the predecessor ends. If both belong in the same queue, it
 //!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
 //!   break that order, so with `multi_plane` it always waits. The erase of a victim has the last copy as predecessor.
+//! - Background work that joins a queue late goes before the operations of the queue that the FTL issued later, but
+//!   behind those that run and the copies of their series. So an array finishes one collection after the other, also
+//!   across dies, and with `multi_plane`.
 //! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
 //!   they join their queues in order ([`super::nvram_scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
@@ -125,6 +128,8 @@ pub(super) struct EventEngine<T> {
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     existing_array_numbers: Vec<u32>,
     unqueued_ops: UnqueuedOps,
+    /// Number of operations that the FTL has issued so far, modulo 2^32.
+    issued_op_count: u32,
     delta_codec_units: DeltaCodecUnits,
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
@@ -177,6 +182,7 @@ impl<T: TimingObserver> EventEngine<T> {
             },
             array_layout,
             unqueued_ops: UnqueuedOps::new(),
+            issued_op_count: 0,
             requests: Vec::new(),
             free_request_slots: Vec::new(),
             buffered_write_count: 0,
@@ -415,7 +421,11 @@ impl<T: TimingObserver> EventEngine<T> {
     fn admit_copies(&mut self, copies: &FlashOp) -> OpDestination {
         let array = self.array_layout.plane_locations[copies.plane.index()].array_number;
         let queue = self.queue_index_for(OpKind::Read, true);
-        let op = QueuedOp::copy_series(copies.copy_or_nvram_line_count, self.transfer_ns(copies));
+        let op = QueuedOp::copy_series(
+            copies.copy_or_nvram_line_count,
+            self.transfer_ns(copies),
+            self.take_issue_number(),
+        );
         self.enqueue_after_nvram_scan(op, array, queue)
     }
 
@@ -427,6 +437,13 @@ impl<T: TimingObserver> EventEngine<T> {
             None => self.enqueue_op(op, array, queue),
             Some(scan) => self.hold_op_until_scan_ends(scan, op, array, queue),
         }
+    }
+
+    /// Returns the issue number of the next operation.
+    #[inline(always)]
+    fn take_issue_number(&mut self) -> u32 {
+        self.issued_op_count = self.issued_op_count.wrapping_add(1);
+        self.issued_op_count
     }
 
     #[inline(always)]
@@ -450,6 +467,7 @@ impl<T: TimingObserver> EventEngine<T> {
                 request.unwrap_or(END_OF_LIST)
             },
             transfer_ns: self.transfer_ns(flash_op),
+            issue_number: self.take_issue_number(),
             kind: flash_op.kind,
             role,
             plane_in_die: place.plane_in_die,
@@ -594,18 +612,20 @@ impl<T: TimingObserver> EventEngine<T> {
     /// of its array (die or plane).
     #[inline(always)]
     fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
-        self.arrays[array_index as usize].count_issued_op(&op, queue);
-        self.append_to_queue(op, array_index, queue)
-    }
-
-    /// Appends an operation to a queue of its array (die or plane). Notes the array for [`Self::wake_arrays`] if it may
-    /// start the operation, or suspend another for it.
-    #[inline(always)]
-    fn append_to_queue(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
-        let is_plain = self.takes_fast_path();
         let array = &mut self.arrays[array_index as usize];
+        array.count_issued_op(&op, queue);
         self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
         let index = array.push_op(op, queue);
+        self.note_queued_op(array_index, queue, index);
+        OpDestination::Queued { array: array_index, queue, index }
+    }
+
+    /// Notes an array (die or plane) for [`Self::wake_arrays`] if it may start the operation that has just been queued
+    /// at position `index`, or suspend another for it.
+    #[inline(always)]
+    fn note_queued_op(&mut self, array_index: u32, queue: u8, index: u32) {
+        let is_plain = self.takes_fast_path();
+        let array = &mut self.arrays[array_index as usize];
         // While a host write waits, an array steps ahead only if another write would not change what it does.
         if is_plain
             && queue != YIELDING_BACKGROUND_QUEUE_INDEX
@@ -619,7 +639,6 @@ impl<T: TimingObserver> EventEngine<T> {
         {
             self.arrays_to_wake.push(array_index);
         }
-        OpDestination::Queued { array: array_index, queue, index }
     }
 
     /// Queues the operations of a linked list that were held back, in the order in which they were added. The head of
@@ -633,11 +652,23 @@ impl<T: TimingObserver> EventEngine<T> {
                 self.finish_predecessor_of_scan(array_or_scan_number);
             } else {
                 self.engine_state.observer.op_released(id);
-                self.arrays[array_or_scan_number as usize].count_released_op(&op, queue_index);
-                self.append_to_queue(op, array_or_scan_number, queue_index);
+                self.release_op(op, array_or_scan_number, queue_index);
             }
             id = next;
         }
+    }
+
+    /// Adds an operation that was held back to the queue of its array (die or plane).
+    fn release_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) {
+        let array = &mut self.arrays[array_index as usize];
+        array.count_released_op(&op, queue);
+        let index = array.add_released_op(op, queue);
+        if T::RECORDS_OP_STEPS {
+            let ops_before = array.queues[queue as usize].op_count_before(index);
+            let ops = 1 + op.further_ops_of_series();
+            self.engine_state.observer.op_inserted((array_index, queue), ops, ops_before);
+        }
+        self.note_queued_op(array_index, queue, index);
     }
 
     /// Makes the arrays (dies or planes) that received work start operations, or suspend running ones.

@@ -1,6 +1,6 @@
 //! Queues of flash operations in the event engine: a ring per queue, and a slab for operations that wait for others.
 //!
-//! A queued operation is an entry of 16 bytes in the ring of its queue, and stays at the front while it runs. So an
+//! A queued operation is an entry of 20 bytes in the ring of its queue, and stays at the front while it runs. So an
 //! array (die or plane) walks through memory in order, and an operation is written once and read once. A series of
 //! copies within one array is one entry ([`QueuedOp::copy_series`]), whatever the number of copies: even with a backlog
 //! of thousands of copies the queues fit the first-level cache. Only operations that must wait for an operation on
@@ -41,6 +41,8 @@ pub(super) struct QueuedOp {
     pub(super) request_slot_or_further_ops: u32,
     /// Time of the operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     pub(super) transfer_ns: u32,
+    /// Number of the operation in the order in which the FTL issued all operations, modulo 2^32.
+    pub(super) issue_number: u32,
     pub(super) kind: OpKind,
     pub(super) role: OpRole,
     /// Number of the operation's plane within its die, modulo 64.
@@ -52,6 +54,7 @@ impl QueuedOp {
         unqueued_ops_list_head: END_OF_LIST,
         request_slot_or_further_ops: 0,
         transfer_ns: 0,
+        issue_number: 0,
         kind: OpKind::Erase,
         role: OpRole::Background,
         plane_in_die: 0,
@@ -62,8 +65,20 @@ impl QueuedOp {
 
     /// Returns the queue entry for a series of background copies of `count` pages within one array: read, program,
     /// read, program, ..
-    pub(super) fn copy_series(count: u32, transfer_ns: u32) -> Self {
-        Self { request_slot_or_further_ops: 2 * count - 1, transfer_ns, kind: OpKind::Read, ..Self::EMPTY }
+    pub(super) fn copy_series(count: u32, transfer_ns: u32, issue_number: u32) -> Self {
+        Self {
+            request_slot_or_further_ops: 2 * count - 1,
+            transfer_ns,
+            issue_number,
+            kind: OpKind::Read,
+            ..Self::EMPTY
+        }
+    }
+
+    /// Whether the FTL issued this operation before `other`. Fewer than 2^31 operations are issued between two that
+    /// wait at the same time.
+    fn was_issued_before(&self, other: &Self) -> bool {
+        self.issue_number.wrapping_sub(other.issue_number).cast_signed() < 0
     }
 
     /// Whether neither a host request nor another operation waits for this operation.
@@ -165,6 +180,11 @@ impl OpQueue {
         if index == 0 { &self.front } else { &self.ring[self.ring_index(index)] }
     }
 
+    /// Returns the number of flash operations in the entries before position `index`.
+    pub(super) fn op_count_before(&self, index: u32) -> u32 {
+        (0..index).map(|at| 1 + self.entry_at(at).further_ops_of_series()).sum()
+    }
+
     /// Returns the position of the queue's last entry, which must exist, for use with [`OpQueue::entry_at`].
     pub(super) fn last_entry_index(&self) -> u32 {
         self.entry_count - 1
@@ -197,6 +217,33 @@ impl OpQueue {
         }
         let place = self.ring_index(self.entry_count);
         self.ring[place] = op;
+    }
+
+    /// Inserts `op` before the entries that were issued later, but behind the first `running_entries` entries, which
+    /// the array executes or has suspended. Returns the entry's position. Costs time in proportion to it.
+    pub(super) fn insert_in_issue_order(&mut self, op: QueuedOp, running_entries: u32) -> u32 {
+        let later = (running_entries..self.entry_count).find(|&at| op.was_issued_before(self.entry_at(at)));
+        let position = later.unwrap_or(self.entry_count);
+        self.push(op);
+        if position < self.entry_count - 1 {
+            self.move_last_entry_to(position);
+        }
+        position
+    }
+
+    /// Moves the last entry of the queue to `position`, before the entries that are there. The ring then begins one place
+    /// earlier, so that only the entries before the position have to move.
+    fn move_last_entry_to(&mut self, position: u32) {
+        let last = *self.entry_at(self.last_entry_index());
+        let ring_len = self.ring.len() as u32;
+        self.ring_start = (self.ring_start + ring_len - 1) % ring_len;
+        if position == 0 {
+            *self.entry_at_mut(1) = self.front;
+        }
+        for at in 1..position {
+            *self.entry_at_mut(at) = *self.entry_at(at + 1);
+        }
+        *self.entry_at_mut(position) = last;
     }
 
     /// Removes and returns the front operation of the queue, which must exist. Of a series of copies (alternate reads

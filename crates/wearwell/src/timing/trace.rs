@@ -38,8 +38,11 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn op_admitted(&mut self, _op: &FlashOp) {}
-    /// Called when the flash operation that was admitted or released joins a queue, as an entry of `count` operations.
+    /// Called when the flash operation that was admitted joins a queue at its end, as an entry of `count` operations.
     fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
+    /// Called when the flash operation that was released joins a queue behind its first `ops_before` operations, as an
+    /// entry of `count` operations.
+    fn op_inserted(&mut self, _queue: ArrayAndQueueIndex, _count: u32, _ops_before: u32) {}
     /// Called when the flash operation just admitted is held back because it waits for another. The operation
     /// is in this slot of the slab of waiting operations.
     fn op_held(&mut self, _unqueued_op_slot: u32) {}
@@ -214,6 +217,13 @@ impl TimingObserver for OpTracer {
     fn op_queued(&mut self, (array, queue): ArrayAndQueueIndex, count: u32) {
         let numbers = self.current_op_number..self.current_op_number + u64::from(count);
         self.queued_op_numbers[array as usize][queue as usize].extend(numbers);
+    }
+
+    fn op_inserted(&mut self, (array, queue): ArrayAndQueueIndex, count: u32, ops_before: u32) {
+        let numbers = &mut self.queued_op_numbers[array as usize][queue as usize];
+        for offset in 0..count {
+            numbers.insert((ops_before + offset) as usize, self.current_op_number + u64::from(offset));
+        }
     }
 
     fn op_held(&mut self, unqueued_op_slot: u32) {

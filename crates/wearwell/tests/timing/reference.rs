@@ -26,6 +26,8 @@ struct Op {
     array: usize,
     /// Whether the operation is in its queue; before that, the operation waits for its predecessor.
     queued: bool,
+    /// Number of the batch of copies to which the operation belongs, unless its list was taken apart.
+    batch: Option<usize>,
     /// Scan that has to end before the operation joins its queue.
     held_by: Option<usize>,
     /// Arrays that hold the victim of a scan; empty for a scan without a victim, and for other operations.
@@ -84,13 +86,15 @@ pub struct Reference {
 
 /// Returns the list of flash operations with each batch of copies replaced by reads and programs; distances to
 /// predecessors are adjusted.
-fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
-    let mut ops: Vec<FlashOp> = Vec::new();
+/// Each operation comes with the position of its batch in the list, if it belongs to one.
+fn one_by_one(list: &[FlashOp]) -> Vec<(FlashOp, Option<usize>)> {
+    let mut ops: Vec<(FlashOp, Option<usize>)> = Vec::new();
     for (index, op) in list.iter().enumerate() {
         if op.kind == OpKind::Copies {
             for _ in 0..op.copy_or_nvram_line_count {
-                ops.push(FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, ..*op });
-                ops.push(FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..*op });
+                let read = FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, ..*op };
+                let program = FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..*op };
+                ops.extend([(read, Some(index)), (program, Some(index))]);
             }
         } else {
             // What waits for a batch of copies waits for its last program.
@@ -99,7 +103,8 @@ fn one_by_one(list: &[FlashOp]) -> Vec<FlashOp> {
                 .iter()
                 .map(|op| if op.kind == OpKind::Copies { 2 * op.copy_or_nvram_line_count - 1 } else { 0 })
                 .sum();
-            ops.push(FlashOp { ops_back_to_dependency: op.ops_back_to_dependency + inserted as u16, ..*op });
+            let after = op.ops_back_to_dependency + inserted as u16;
+            ops.push((FlashOp { ops_back_to_dependency: after, ..*op }, None));
         }
     }
     ops
@@ -126,17 +131,21 @@ impl Reference {
     }
 
     pub fn submit(&mut self, arrival: u64, list: &[FlashOp]) {
+        // A list with copies for which the host waits is taken apart, too.
+        let is_awaited_batch = |op: &FlashOp| op.kind == OpKind::Copies && !op.is_background();
+        let takes_batches_apart = self.options.multi_plane || list.iter().any(is_awaited_batch);
         let list = &one_by_one(list);
         self.run(arrival);
         self.now = arrival;
         let request = self.left.len();
-        let awaited = list.iter().filter(|op| !op.is_background()).count();
+        let awaited = list.iter().filter(|(op, _)| !op.is_background()).count();
         self.left.push(awaited);
         self.completed.push((awaited == 0).then_some(arrival));
         let base = self.ops.len();
         let mut scan = None;
-        for (index, flash) in list.iter().enumerate() {
-            let op = self.op(*flash, request);
+        for (index, (flash, batch)) in list.iter().enumerate() {
+            let mut op = self.op(*flash, request);
+            op.batch = batch.filter(|_| !takes_batches_apart).map(|batch| base + batch);
             let held_by = scan.filter(|_| op.flash.is_background());
             self.ops.push(op);
             let id = base + index;
@@ -266,6 +275,7 @@ impl Reference {
             queue,
             array,
             queued: false,
+            batch: None,
             held_by: None,
             victim_arrays,
             done: false,
@@ -288,12 +298,32 @@ impl Reference {
     fn join(&mut self, id: usize) {
         let op = &mut self.ops[id];
         op.queued = true;
-        self.arrays[op.array].queues[op.queue].push_back(id);
-        self.arrays[op.array].unqueued.retain(|&other| other != id);
+        let (queue, array) = (op.queue, op.array);
+        let position = self.position_in_queue(id);
+        self.arrays[array].queues[queue].insert(position, id);
+        self.arrays[array].unqueued.retain(|&other| other != id);
+        let op = &self.ops[id];
         // Work that cannot start on a busy array does not affect the order in which arrays start at this event.
         if self.arrays[op.array].running.is_empty() || op.queue == 0 {
             self.touched.push(op.array);
         }
+    }
+
+    /// Returns the position at which an operation joins its queue. Background work goes before what was issued later, but
+    /// behind the batch of copies that the array executes or has suspended; an operation of the host goes to the end.
+    fn position_in_queue(&self, id: usize) -> usize {
+        let op = &self.ops[id];
+        let Array { queues, running, suspended, .. } = &self.arrays[op.array];
+        let queue = &queues[op.queue];
+        if !op.flash.is_background() {
+            return queue.len();
+        }
+        let is_batch_at_work = |&other: &usize| {
+            let batch = self.ops[other].batch;
+            batch.is_some() && running.iter().chain(suspended).any(|&busy| self.ops[busy].batch == batch)
+        };
+        let busy = queue.iter().take_while(|other| is_batch_at_work(other)).count();
+        busy + queue.iter().skip(busy).take_while(|&&other| other < id).count()
     }
 
     fn consider_touched(&mut self) {
@@ -351,10 +381,10 @@ impl Reference {
     fn kept_and_awaited(&self, array: &Array) -> Option<(f64, f64)> {
         let free = self.options.free_blocks.filter(|_| !array.queues[2].is_empty())?;
         let erases = self.background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
-        // Copies are alternating reads and programs; a single program belongs to a copy that has been read.
-        let copied_pages = (self.background(array).count() - erases).div_ceil(2);
+        let programs =
+            self.background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Program).count();
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
-        (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - copied_pages as f64))
+        (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - programs as f64))
     }
 
     fn lacks_blocks(&self, array: &Array) -> bool {

@@ -46,10 +46,24 @@ pub struct ExperimentConditions {
     pub traces: OriginalTraces,
 }
 
+/// Kind of the input from which Wearwell's values of a row (reported result) come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum InputKind {
+    /// The input is the paper's: its original trace, or a load that the paper generates, too.
+    #[default]
+    OfPaper,
+    /// The input is a generated load that replaces a trace or an application of the paper.
+    Substitute,
+    /// The input is a generated load that was made for this project: the paper has no such load.
+    MadeLoad,
+}
+
 /// Source of the requests that an experiment replays or counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RequestSource {
-    /// A generated load that the paper itself uses; the text is its specification.
+    /// A generated load that replaces no input of the paper: one that the paper itself uses or, if the paper generates
+    /// no loads, one that was made for this project. The text is its specification.
     Generated(String),
     /// A generated load that replaces a trace or an application of the paper; the text is its specification.
     Substitute(String),
@@ -519,16 +533,26 @@ impl ExperimentRecords {
         }
     }
 
-    /// Returns the names of the experiments whose figures were used since the last call of this function, and whether
-    /// the input of one of these experiments was generated to replace a trace or an application.
-    pub fn take_used_experiments_and_is_substitute(&self) -> (Vec<String>, bool) {
+    /// Returns the names of the experiments whose figures were used since the last call of this function, and the kind
+    /// of their input. `paper_generates_loads` states whether the paper has generated loads of its own. A row (reported
+    /// result) with several kinds of input counts as one on a substitute if it uses any, and otherwise as one on the
+    /// paper's trace if it uses any: such rows show values on other loads only beside those that they judge.
+    pub fn take_used_experiments_and_input_kind(
+        &self,
+        paper_generates_loads: bool,
+    ) -> (Vec<String>, InputKind) {
         let asked: Vec<String> =
             std::mem::take(&mut *self.used_experiment_names.borrow_mut()).into_iter().collect();
-        let substitute = asked
-            .iter()
-            .filter_map(|name| self.records.get(name)?.as_ref().ok())
-            .any(|record| record.substitute);
-        (asked, substitute)
+        let records = || asked.iter().filter_map(|name| self.records.get(name)?.as_ref().ok());
+        let kind = if records().any(|record| record.substitute) {
+            InputKind::Substitute
+        } else if paper_generates_loads || asked.is_empty() || records().any(|record| record.sha256.is_some())
+        {
+            InputKind::OfPaper
+        } else {
+            InputKind::MadeLoad
+        };
+        (asked, kind)
     }
 }
 

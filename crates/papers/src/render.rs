@@ -167,14 +167,13 @@ fn css_class_of(target: &ReportedResult, row: &ReproducedResult) -> &'static str
     match verdict.outcome {
         outcome if outcome.agrees() => "good",
         Outcome::DirectionOnly => "part",
-        Outcome::Missed(_) => "bad",
+        Outcome::HardlyAnyEffect | Outcome::Missed(_) => "bad",
         _ => "",
     }
 }
 
 fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
     let rows = || results.rows.iter().filter_map(|row| Some((targets.target_with_id(&row.id)?, row)));
-    let touched = |name: &String| rows().any(|(target, _)| target.contradictions.contains(name));
     ResultsPage {
         title: format!("{}: reported and ours", targets.paper.title),
         paragraphs: introduction_paragraphs(targets, results),
@@ -187,7 +186,6 @@ fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
         paper_contradictions: targets
             .contradictions
             .iter()
-            .filter(|(name, _)| touched(name))
             .map(|(name, text)| (name.clone(), text.clone()))
             .collect(),
         experiment_rows: results.experiments.iter().map(experiment_cells).collect(),
@@ -231,9 +229,7 @@ pub fn differing_row_ids<'a>(
     targets: &'a ReportedResults,
     results: &'a Results,
 ) -> impl Iterator<Item = &'a str> {
-    let differs = |target: &ReportedResult, row: &ReproducedResult| {
-        matches!(row.judge(target).outcome, Outcome::DirectionOnly | Outcome::Missed(_))
-    };
+    let differs = |target: &ReportedResult, row: &ReproducedResult| row.judge(target).outcome.differs();
     let rows = results.rows.iter();
     rows.filter(move |row| targets.target_with_id(&row.id).is_some_and(|target| differs(target, row)))
         .map(|row| row.id.as_str())
@@ -337,7 +333,9 @@ fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
             (Some(value), _) if value != 0.0 => Some(format!("{:.3}", ours / value)),
             (None, Some(_)) => Some(match deviation_percent(reported, ours) {
                 0.0 => "inside".to_owned(),
-                percent => format!("{percent:.0} % outside"),
+                percent if percent.is_finite() => format!("{percent:.0} % outside"),
+                // The end of the range is 0, of which no share can be taken.
+                _ => format!("{} {} outside", format_number(ours.abs()), target.unit).replace("  ", " "),
             }),
             _ => None,
         }

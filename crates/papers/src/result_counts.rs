@@ -1,9 +1,10 @@
 //! Counts the rows of a paper by verdict and by evidence, for the sentences before the table of results.
 //!
-//! The key decision is that rows are counted separately for each kind of evidence. Agreement of a formula, of
-//! arithmetic, or of a band that cannot fail is never added to the reproduced rows. The price is a summary of several
-//! lines.
+//! The key decision is that rows are counted separately for each kind of evidence and of input. Agreement of a formula,
+//! of arithmetic, of a band that cannot fail, or on a load that the paper does not have is never added to the
+//! reproduced rows. The price is a summary of several lines.
 
+use super::experiment::InputKind;
 use super::results::Results;
 use super::target::{Evidence, ReportedResults};
 use super::verdict::{Outcome, Verdict};
@@ -29,7 +30,7 @@ impl ComparedCounts {
     fn count_outcome(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::DirectionOnly => self.direction_only_results += 1,
-            Outcome::Missed(_) => self.missed_results += 1,
+            Outcome::HardlyAnyEffect | Outcome::Missed(_) => self.missed_results += 1,
             _ => self.agreeing_results += 1,
         }
     }
@@ -55,9 +56,14 @@ pub struct ResultCounts {
     /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
     /// application.
     pub measured_on_substitute: ComparedCounts,
+    /// Comparisons of results that are based on executed runs with generated loads that were made for this project: the
+    /// paper has no such load.
+    pub measured_on_made_load: ComparedCounts,
     /// Comparisons of results that come from executing the code of one mechanism alone, without replaying an input
     /// through a design.
     pub executed_mechanisms: ComparedCounts,
+    /// Comparisons of results that are based on executed runs on a load with a parameter fitted to these results.
+    pub fitted: ComparedCounts,
     /// Comparisons of results that are based on formulas, without an executed design.
     pub formula: ComparedCounts,
     /// Comparisons of results that are based on arithmetic on the paper's constants.
@@ -109,8 +115,12 @@ impl ResultCounts {
 
     fn count_compared_verdict(&mut self, verdict: &Verdict, outcome: &Outcome) {
         let compared = match verdict.evidence {
-            Some(Evidence::Measured) if verdict.is_substitute => &mut self.measured_on_substitute,
-            Some(Evidence::Measured) => &mut self.measured,
+            Some(Evidence::Measured) => match verdict.input {
+                InputKind::OfPaper => &mut self.measured,
+                InputKind::Substitute => &mut self.measured_on_substitute,
+                InputKind::MadeLoad => &mut self.measured_on_made_load,
+            },
+            Some(Evidence::Fitted) => &mut self.fitted,
             Some(Evidence::Executed) => &mut self.executed_mechanisms,
             Some(Evidence::Formula) => &mut self.formula,
             Some(Evidence::Arithmetic) => &mut self.arithmetic,
@@ -139,6 +149,11 @@ impl ResultCounts {
                 self.measured_on_substitute,
                 "agree",
             ),
+            (
+                "Executed runs on loads made for this project, which the paper does not have",
+                self.measured_on_made_load,
+                "agree",
+            ),
             ("Mechanisms executed without a run", self.executed_mechanisms, "reproduced"),
         ];
         let results = results.iter().filter(|(_, compared, _)| compared.total_compared() > 0);
@@ -161,6 +176,7 @@ impl ResultCounts {
     /// are none.
     fn uncounted_rows_sentence(&self) -> Option<String> {
         let compared = [
+            (self.fitted, "on a load fitted to the reported figures"),
             (self.formula, "by formula without an executed design"),
             (self.arithmetic, "by arithmetic on the paper's constants"),
             (self.cannot_fail_results, "that cannot fail"),

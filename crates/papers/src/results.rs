@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, ExperimentConditions, ExperimentRecords, ExperimentSize, Record};
+use super::experiment::{self, ExperimentConditions, ExperimentRecords, ExperimentSize, InputKind, Record};
 use super::target::{Paper, ReportedResult};
 use super::traces::OriginalTraces;
 use super::verdict::{self, NamedValue, Verdict};
@@ -56,9 +56,9 @@ pub struct ReproducedResult {
     /// Names of the experiments from which Wearwell's values of the row come; empty if they come from a formula instead
     /// of an experiment.
     pub experiments: Vec<String>,
-    /// Whether the input of an experiment from which the values come was generated to replace a trace or an application
-    /// of the paper.
-    pub substitute: bool,
+    /// Kind of the input of the experiments from which the values come.
+    #[serde(default)]
+    pub input: InputKind,
     /// Whether an experiment from which Wearwell's values come was run by older code and may have other figures with
     /// the current code.
     #[serde(default)]
@@ -75,7 +75,7 @@ impl ReproducedResult {
         if self.ours.is_empty() {
             verdict::not_run_verdict(target, &self.not_run)
         } else {
-            let verdict = verdict::judge_values(target, &self.ours, self.substitute);
+            let verdict = verdict::judge_values(target, &self.ours, self.input);
             Verdict { is_of_older_code: self.older_code, ..verdict }
         }
     }
@@ -108,13 +108,15 @@ impl Results {
         let mut runs = ExperimentRecords::default();
         self.experiments.iter().for_each(|record| runs.add_record(record.clone()));
         self.not_run.iter().for_each(|(name, why)| runs.add_not_run_reason(name, why));
+        let targets = paper.targets();
+        let generates_loads = targets.paper.generates_loads;
         let row = |target: &ReportedResult| {
-            let mut row = evaluate_row(paper, target, &runs);
+            let mut row = evaluate_row(paper, generates_loads, target, &runs);
             row.older_code = row.experiments.iter().any(|name| self.older_code.contains(name));
             row.verdict = row.judge(target).to_string();
             row
         };
-        self.rows = paper.targets().rows.iter().map(row).collect();
+        self.rows = targets.rows.iter().map(row).collect();
     }
 
     /// Returns the record of the experiment whose definition has this digest
@@ -170,12 +172,17 @@ impl Results {
     }
 }
 
-fn evaluate_row(paper: Paper, target: &ReportedResult, runs: &ExperimentRecords) -> ReproducedResult {
+fn evaluate_row(
+    paper: Paper,
+    paper_generates_loads: bool,
+    target: &ReportedResult,
+    runs: &ExperimentRecords,
+) -> ReproducedResult {
     let mut row = ReproducedResult {
         id: target.id.clone(),
         ours: Vec::new(),
         experiments: Vec::new(),
-        substitute: false,
+        input: InputKind::OfPaper,
         older_code: false,
         not_run: String::new(),
         verdict: String::new(),
@@ -186,6 +193,6 @@ fn evaluate_row(paper: Paper, target: &ReportedResult, runs: &ExperimentRecords)
         Some(Err(why)) => row.not_run = why,
         None => {}
     }
-    (row.experiments, row.substitute) = runs.take_used_experiments_and_is_substitute();
+    (row.experiments, row.input) = runs.take_used_experiments_and_input_kind(paper_generates_loads);
     row
 }

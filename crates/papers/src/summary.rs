@@ -50,8 +50,8 @@ fn summary_line(
         ReproducedResult { ours: headline_values(target, headline, row), ..row.clone() },
     );
     let verdict = row.judge(&target);
-    let differs = verdict.outcome.is_compared() && !verdict.outcome.agrees();
-    let why = if differs { difference_reason(targets, results, headline) } else { String::new() };
+    let why =
+        if verdict.outcome.differs() { difference_reason(targets, results, headline) } else { String::new() };
     let reported = if headline.reported.is_empty() { &target.reported } else { &headline.reported };
     SummaryLine {
         claim: headline.claim.clone(),
@@ -70,11 +70,12 @@ fn target_of_headline(target: &ReportedResult, headline: &Headline) -> ReportedR
 }
 
 /// Returns those values of Wearwell that a claim of the abstract is about: those that the claim names, or else those
-/// that its row (reported result) judges.
+/// that its row (reported result) judges. Those that are shown beside the claim are added.
 fn headline_values(target: &ReportedResult, headline: &Headline, row: &ReproducedResult) -> Vec<NamedValue> {
     let is_wanted = |value: &&NamedValue| {
         let is_judged = target.values.iter().any(|reported| reported.of == value.of);
-        if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) }
+        let is_of_claim = if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) };
+        is_of_claim || headline.beside.contains(&value.of)
     };
     row.ours.iter().filter(is_wanted).cloned().collect()
 }
@@ -110,7 +111,11 @@ const UNTESTED_MARK: &str = "**Untested.**";
 /// of the paper that contradict each other.
 pub fn reason_support_text(difference: &Difference, results: &Results) -> String {
     match difference.reason_support() {
-        ReasonSupport::Tested => tested_by_sentence(difference, results),
+        ReasonSupport::Confirmed => tested_by_sentence(difference, results),
+        ReasonSupport::DifferenceRemains => {
+            let tests = tested_by_sentence(difference, results);
+            format!("{tests} **A difference remains:** {}.", difference.remains)
+        }
         ReasonSupport::Contradiction => {
             let place = |statement: &PaperStatement| format!("{}: {}", statement.place, statement.says);
             let places: Vec<String> = difference.contradiction.iter().map(place).collect();
@@ -137,7 +142,8 @@ fn tested_by_sentence(difference: &Difference, results: &Results) -> String {
     format!("Tested by {}.", difference.tested_by.iter().map(one).collect::<Vec<_>>().join("; "))
 }
 
-/// Returns a sentence that counts how many of the reasons for differences from the paper were tested.
+/// Returns a sentence that counts the reasons for differences from the paper: those that an experiment confirmed, those
+/// that were tested while a difference remains, and those that were not tested.
 pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> String {
     let used = targets
         .differences
@@ -158,8 +164,10 @@ pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> 
         count => format!(" {count} where the paper gives no figure to compare,"),
     };
     format!(
-        "Reasons for rows that differ: {} tested by an experiment that takes the cause away,{contradictions}{no_figure} {} untested.",
-        count(ReasonSupport::Tested),
+        "Reasons for rows that differ: {} confirmed by an experiment without the cause, {} tested so while a difference \
+         remains,{contradictions}{no_figure} {} untested.",
+        count(ReasonSupport::Confirmed),
+        count(ReasonSupport::DifferenceRemains),
         count(ReasonSupport::Untested)
     )
 }

@@ -119,6 +119,10 @@ pub struct Difference {
     /// without such experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
+    /// What remains of the difference in the experiments in `tested_by`, as the end of a sentence; empty if the values
+    /// of all rows agree there with the reported ones.
+    #[serde(default)]
+    pub remains: String,
     /// Dotted names of the figures of the experiments in `tested_by` that are printed with the reason; empty if the
     /// text `why` quotes their values.
     #[serde(default)]
@@ -146,8 +150,10 @@ pub struct PaperStatement {
 /// How well the reason for a difference between Wearwell and the paper is supported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReasonSupport {
-    /// Experiments removed the suspected cause of the difference and so tested the reason.
-    Tested,
+    /// Experiments removed the suspected cause of the difference, and the difference went away with it.
+    Confirmed,
+    /// Experiments removed the suspected cause, and a part of the difference, or all of it, remains.
+    DifferenceRemains,
     /// The reason for the difference is a contradiction within the paper.
     Contradiction,
     /// The reason for the difference is that the paper gives no figure that could be compared.
@@ -159,8 +165,10 @@ pub enum ReasonSupport {
 impl Difference {
     /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
     pub fn reason_support(&self) -> ReasonSupport {
-        if !self.tested_by.is_empty() {
-            ReasonSupport::Tested
+        if !self.tested_by.is_empty() && self.remains.is_empty() {
+            ReasonSupport::Confirmed
+        } else if !self.tested_by.is_empty() {
+            ReasonSupport::DifferenceRemains
         } else if !self.contradiction.is_empty() {
             ReasonSupport::Contradiction
         } else if self.has_no_figure {
@@ -190,6 +198,9 @@ pub struct Headline {
     /// judges.
     #[serde(default)]
     pub of: Vec<String>,
+    /// Names of values of the row (reported result) that are shown with the claim but not judged.
+    #[serde(default)]
+    pub beside: Vec<String>,
     /// The figure of the claim in words; empty if it is that of the row (reported result).
     #[serde(default)]
     pub reported: String,
@@ -209,6 +220,10 @@ pub struct Citation {
     pub title: String,
     /// Authors, venue and year of the paper.
     pub source: String,
+    /// Whether the paper evaluates on loads that it generates itself. Otherwise a generated load that replaces none of
+    /// the paper's traces was made for this project, and results on it are not called reproduced.
+    #[serde(default)]
+    pub generates_loads: bool,
 }
 
 /// One result that the paper reports: a row of its evaluation.
@@ -299,6 +314,8 @@ pub enum Evidence {
     Measured,
     /// The value was measured by executing a mechanism of the code, without a run of a design.
     Executed,
+    /// The value was measured on a load with a parameter that is fitted to the reported values of this row.
+    Fitted,
     /// The value was computed by a model of the mechanism; no design was executed.
     Formula,
     /// The value follows by arithmetic from constants that the paper states.
@@ -311,14 +328,22 @@ pub enum Evidence {
 
 impl Evidence {
     /// All kinds of evidence for a value of Wearwell's, the strongest first.
-    pub const ALL: [Self; 6] =
-        [Self::Measured, Self::Executed, Self::Formula, Self::Arithmetic, Self::CannotFail, Self::None];
+    pub const ALL: [Self; 7] = [
+        Self::Measured,
+        Self::Executed,
+        Self::Fitted,
+        Self::Formula,
+        Self::Arithmetic,
+        Self::CannotFail,
+        Self::None,
+    ];
 
     /// Returns in words what Wearwell's value is based on.
     pub fn describe(self) -> &'static str {
         match self {
             Self::Measured => "measured",
             Self::Executed => "executed mechanism",
+            Self::Fitted => "fitted load",
             Self::Formula => "formula",
             Self::Arithmetic => "arithmetic",
             Self::CannotFail => "cannot fail",
@@ -399,7 +424,8 @@ pub struct ComparisonRule {
     #[serde(default)]
     pub given_percent: f64,
     /// Value that means no effect (0 for a gain, 100 for a normalised count). A value of Wearwell's that misses the
-    /// tolerance still has the reported direction if it is on the reported side of this value.
+    /// tolerance still has the reported direction if it is on the reported side of this value, by at least a tenth of
+    /// the reported effect.
     pub neutral: Option<f64>,
 }
 
@@ -413,8 +439,8 @@ pub enum ComparisonKind {
     Within,
     /// Wearwell's value must be inside the reported range, or within a percentage of its ends.
     Range,
-    /// Wearwell's value must be on the same side of the value `neutral` (no effect) as the reported one; the size of
-    /// the effect is not compared.
+    /// Wearwell's value must be on the same side of the value `neutral` (no effect) as the reported one, by at least a
+    /// tenth of the reported effect.
     Direction,
     /// Wearwell's values must decrease strictly in the order in which the target (reported result) lists them.
     Ordering,

@@ -2,15 +2,17 @@
 //!
 //! A verdict is only as useful as it is strict, so the rule is the same for all rows, and tolerances are part of the
 //! targets. A row is reproduced if *every* value is within the tolerance; the largest deviation is quoted. If a value
-//! misses it, the row can still have the reported direction; otherwise the row is not reproduced. If the input replaced
-//! the paper's input, the comparison is marked, because it is about the replacement. Formulas, arithmetic on the
-//! paper's constants and rows that cannot fail are compared, too, but never called reproduced, because nothing was
+//! misses it, the row can still have the reported direction, if every effect is at least a tenth of the reported one;
+//! otherwise the row is not reproduced. If the input is not the paper's, but a substitute or a load that was made for
+//! this project, the comparison is marked, because it is about that input. Formulas, arithmetic on the paper's constants,
+//! rows that cannot fail and loads fitted to a row are compared, too, but never called reproduced, because nothing was
 //! executed that could have had another result.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::experiment::InputKind;
 use super::target::{ComparisonKind, Evidence, NeededInput, ReportedResult, ReportedValue};
 
 /// A value that Wearwell measured or computed for a row (reported result) of a paper, with its name in the target.
@@ -34,8 +36,8 @@ impl NamedValue {
 pub struct Verdict {
     /// Result of comparing Wearwell's values with the reported ones.
     pub outcome: Outcome,
-    /// Whether the input of Wearwell's runs was generated to replace a trace or an application of the paper.
-    pub is_substitute: bool,
+    /// Kind of the input of Wearwell's runs: the paper's, a substitute, or a load made for this project.
+    pub input: InputKind,
     /// What Wearwell's values are based on; `None` if the target (reported result) does not state it.
     pub evidence: Option<Evidence>,
     /// Comparison of Wearwell's values with those reported figures from which the load that replaces a trace is
@@ -70,6 +72,8 @@ pub enum Outcome {
     StatementHolds,
     /// The effect that Wearwell measured has the reported direction, but not the reported size.
     DirectionOnly,
+    /// The effect that Wearwell measured has the reported direction, but is less than a tenth of the reported one.
+    HardlyAnyEffect,
     /// Wearwell's values disagree with the reported ones; the number is the largest deviation, percent, if it is
     /// finite.
     Missed(Option<f64>),
@@ -94,7 +98,12 @@ impl Outcome {
 
     /// Returns whether Wearwell's values were compared with the reported ones.
     pub fn is_compared(&self) -> bool {
-        self.agrees() || matches!(self, Self::DirectionOnly | Self::Missed(_))
+        self.agrees() || self.differs()
+    }
+
+    /// Returns whether Wearwell's values differ from the reported ones, even if they have the reported direction.
+    pub fn differs(&self) -> bool {
+        matches!(self, Self::DirectionOnly | Self::HardlyAnyEffect | Self::Missed(_))
     }
 }
 
@@ -124,9 +133,13 @@ impl Verdict {
     /// verdict.
     fn limitation_prefix(&self) -> &'static str {
         match self.evidence {
-            Some(Evidence::Measured) if self.is_substitute => "substitute input; ",
-            Some(Evidence::Measured) => "",
+            Some(Evidence::Measured) => match self.input {
+                InputKind::OfPaper => "",
+                InputKind::Substitute => "substitute input; ",
+                InputKind::MadeLoad => "load made for this project; ",
+            },
             Some(Evidence::Executed) => "executed mechanism; ",
+            Some(Evidence::Fitted) => "load fitted to these figures; ",
             Some(Evidence::Formula) => "formula; ",
             Some(Evidence::Arithmetic) => "arithmetic; ",
             Some(Evidence::CannotFail) => "cannot fail; ",
@@ -138,7 +151,8 @@ impl Verdict {
     /// paper's kind of input.
     fn write_outcome(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let is_result = self.evidence.is_some_and(Evidence::counts_as_reproduced);
-        let agrees = if is_result && !self.is_substitute { "reproduced" } else { "agrees" };
+        let is_of_paper = self.input == InputKind::OfPaper;
+        let agrees = if is_result && is_of_paper { "reproduced" } else { "agrees" };
         let missed = if is_result { "not reproduced" } else { "disagrees" };
         match &self.outcome {
             Outcome::ExactlyEqual => write!(f, "{agrees} exactly"),
@@ -148,6 +162,7 @@ impl Verdict {
             Outcome::InsideRange => write!(f, "{agrees}, inside the range"),
             Outcome::StatementHolds => write!(f, "holds"),
             Outcome::DirectionOnly => write!(f, "direction only"),
+            Outcome::HardlyAnyEffect => write!(f, "{missed}: less than a tenth of the effect"),
             Outcome::Missed(None) => write!(f, "{missed}"),
             Outcome::Missed(Some(percent)) => write!(f, "{missed}: off by {} %", round_up_percent(*percent)),
             Outcome::ContextOnly => write!(f, "nothing to compare"),
@@ -165,11 +180,11 @@ fn round_up_percent(percent: f64) -> f64 {
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 
-/// Compares Wearwell's values of a row (reported result) with its target. `is_substitute` states whether Wearwell's
-/// input was generated to replace the paper's. The row counts as not run if a value that the target names is missing.
-/// It also counts as not run if the target does not mention one of Wearwell's values, because that value may be the one
-/// to be judged.
-pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], is_substitute: bool) -> Verdict {
+/// Compares Wearwell's values of a row (reported result) with its target. `input` is the kind of the input of Wearwell's
+/// runs. The row counts as not run if a value that the target names is missing. It also counts as not run if the target
+/// does not mention one of Wearwell's values, because that value may be the one to be judged.
+pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], input: InputKind) -> Verdict {
+    let is_substitute = input == InputKind::Substitute;
     let is_given = |reported: &&ReportedValue| is_substitute && reported.given;
     let (given, judged): (Vec<&ReportedValue>, Vec<&ReportedValue>) =
         target.values.iter().partition(is_given);
@@ -188,7 +203,7 @@ pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], is_substitute:
     };
     Verdict {
         outcome,
-        is_substitute,
+        input,
         evidence: target.evidence,
         generator_input_deviation: given,
         repeated_rows: target.repeats.clone(),
@@ -230,7 +245,7 @@ pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
     let repeats = target.repeats.clone();
     Verdict {
         outcome,
-        is_substitute: false,
+        input: InputKind::OfPaper,
         evidence: target.evidence,
         generator_input_deviation: None,
         repeated_rows: repeats,
@@ -256,13 +271,10 @@ fn compare_values(target: &ReportedResult, judged: &[&ReportedValue], ours: &[Na
     match target.compare.kind {
         ComparisonKind::Digits => compare_printed_digits(&pairs),
         ComparisonKind::Within | ComparisonKind::Range => compare_with_tolerance(target, &pairs),
-        ComparisonKind::Direction if has_reported_direction(target, &pairs) => Outcome::DirectionOnly,
+        ComparisonKind::Direction => compare_direction(target, &pairs).unwrap_or(Outcome::Missed(None)),
         ComparisonKind::Ordering if values_decrease(target, &pairs) => Outcome::StatementHolds,
         ComparisonKind::Holds if pairs.iter().all(|(_, ours)| *ours >= 1.0) => Outcome::StatementHolds,
-        ComparisonKind::Direction
-        | ComparisonKind::Ordering
-        | ComparisonKind::Holds
-        | ComparisonKind::Context => Outcome::Missed(None),
+        ComparisonKind::Ordering | ComparisonKind::Holds | ComparisonKind::Context => Outcome::Missed(None),
     }
 }
 
@@ -309,8 +321,7 @@ fn compare_with_tolerance(target: &ReportedResult, pairs: &[(&ReportedValue, f64
     match worst {
         Some(0.0) if target.compare.kind == ComparisonKind::Range => Outcome::InsideRange,
         Some(percent) if percent <= target.compare.percent => Outcome::WithinTolerance(percent),
-        _ if has_reported_direction(target, pairs) => Outcome::DirectionOnly,
-        _ => Outcome::Missed(worst),
+        _ => compare_direction(target, pairs).unwrap_or(Outcome::Missed(worst)),
     }
 }
 
@@ -321,13 +332,31 @@ fn worst_deviation_percent(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }
 
-/// Returns whether each value of Wearwell is on the same side of `neutral` (the value that means no effect) as the
-/// reported one.
-fn has_reported_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> bool {
-    let Some(neutral) = target.compare.neutral else { return false };
-    pairs.iter().all(|(reported, ours)| {
+/// Share of the reported effect that Wearwell's must have at least to count as one in the reported direction. A single
+/// run with one seed says nothing about smaller effects.
+const LEAST_SHARE_OF_EFFECT: f64 = 0.1;
+
+/// Compares directions: [`Outcome::DirectionOnly`] if each value of Wearwell is on the same side of `neutral` (the
+/// value that means no effect) as the reported one, by at least a tenth of the reported effect, and
+/// [`Outcome::HardlyAnyEffect`] if one of them is nearer to `neutral`. `None` if a value is not on that side, or if the
+/// target (reported result) names no such value.
+fn compare_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> Option<Outcome> {
+    let neutral = target.compare.neutral?;
+    let has_direction = |(reported, ours): &(&ReportedValue, f64)| {
         let (low, high) = reported.range_bounds();
         (low >= neutral && high > neutral && *ours > neutral)
             || (high <= neutral && low < neutral && *ours < neutral)
-    })
+    };
+    let has_size = |(reported, ours): &(&ReportedValue, f64)| {
+        let (low, high) = reported.range_bounds();
+        let nearest = ours.clamp(low, high);
+        (ours - neutral).abs() >= LEAST_SHARE_OF_EFFECT * (nearest - neutral).abs()
+    };
+    if !pairs.iter().all(has_direction) {
+        None
+    } else if pairs.iter().all(has_size) {
+        Some(Outcome::DirectionOnly)
+    } else {
+        Some(Outcome::HardlyAnyEffect)
+    }
 }

@@ -6,7 +6,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, Record, RequestSource};
+use wearwell_papers::experiment::{
+    Experiment, ExperimentRecords, ExperimentWork, InputKind, Record, RequestSource,
+};
 use wearwell_papers::result_counts::{ComparedCounts, ResultCounts};
 use wearwell_papers::results::ReproducedResult;
 use wearwell_papers::target::{
@@ -95,11 +97,11 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
         for target in paper.targets().rows {
             let is_computed = closed_forms::row_values(&target.id).is_some();
             let is_measured = measure_row(paper, &target.id, &runs).is_some();
-            let has_asked = !runs.take_used_experiments_and_is_substitute().0.is_empty();
+            let has_asked = !runs.take_used_experiments_and_input_kind(true).0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
             let fits = match evidence {
-                Evidence::Measured => has_asked,
+                Evidence::Measured | Evidence::Fitted => has_asked,
                 Evidence::Executed | Evidence::Formula | Evidence::Arithmetic => is_computed && !has_asked,
                 Evidence::CannotFail => is_computed || has_asked,
                 Evidence::None => !is_computed && !is_measured,
@@ -245,7 +247,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
             measure_row(paper, &target.id, &runs);
         }
         let mut asked: BTreeSet<String> =
-            runs.take_used_experiments_and_is_substitute().0.into_iter().collect();
+            runs.take_used_experiments_and_input_kind(true).0.into_iter().collect();
         let differences = paper.targets().differences;
         let is_test = |name: &&String| differences.iter().any(|difference| difference.is_tested_by(name));
         asked.extend(names.iter().filter(is_test).cloned());
@@ -379,8 +381,13 @@ fn parsed_target(text: &str) -> ReportedResult {
 }
 
 fn verdict_of(target: &ReportedResult, ours: &[(&str, f64)], substitute: bool) -> String {
+    let input = if substitute { InputKind::Substitute } else { InputKind::OfPaper };
+    verdict_on_input(target, ours, input)
+}
+
+fn verdict_on_input(target: &ReportedResult, ours: &[(&str, f64)], input: InputKind) -> String {
     let ours: Vec<NamedValue> = ours.iter().map(|(of, value)| NamedValue::new(*of, *value)).collect();
-    verdict::judge_values(target, &ours, substitute).to_string()
+    verdict::judge_values(target, &ours, input).to_string()
 }
 
 #[test]
@@ -395,7 +402,7 @@ fn a_verdict_within_tolerance_quotes_the_largest_deviation() {
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", 17.9)], false), "direction only");
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", -1.0)], false), "not reproduced: off by 105 %");
     assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 20.0)], true), "substitute input; agrees within 2 %");
-    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 1.0)], true), "substitute input; direction only");
+    assert_eq!(verdict_of(&both, &[("a", 51.0), ("b", 2.0)], true), "substitute input; direction only");
     assert_eq!(verdict_of(&both, &[("a", 50.0)], false), "not run: b was not measured");
     assert_eq!(verdict_of(&both, &[("a", 50.0), ("b", f64::NAN)], false), "not run: no figure for b");
 }
@@ -410,6 +417,72 @@ fn a_value_that_misses_the_tolerance_but_has_the_reported_direction_is_direction
     let no_neutral =
         parsed_target("values = [{ value = 58.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
     assert_eq!(verdict_of(&no_neutral, &[("", 90.0)], false), "not reproduced: off by 56 %");
+}
+
+/// One run with one seed says nothing about an effect that is a small share of the reported one.
+#[test]
+fn an_effect_of_less_than_a_tenth_of_the_reported_one_is_no_effect() {
+    let no_effect = "not reproduced: less than a tenth of the effect";
+    let gains = parsed_target(
+        "values = [{ of = \"a\", value = 20.0 }, { of = \"b\", value = 4.0 }]\n\
+         compare = { kind = \"within\", percent = 20.0, neutral = 0.0 }",
+    );
+    assert_eq!(verdict_of(&gains, &[("a", 2.0), ("b", 0.4)], false), "direction only");
+    assert_eq!(verdict_of(&gains, &[("a", 10.0), ("b", 0.39)], false), no_effect);
+    assert_eq!(verdict_of(&gains, &[("a", 1.9), ("b", 4.0)], true), format!("substitute input; {no_effect}"));
+    assert_eq!(verdict_of(&gains, &[("a", 1.9), ("b", -0.1)], false), "not reproduced: off by 103 %");
+    let normalised = parsed_target(
+        "values = [{ value = 80.0 }]\ncompare = { kind = \"within\", percent = 10.0, neutral = 100.0 }",
+    );
+    assert_eq!(verdict_of(&normalised, &[("", 98.0)], false), "direction only");
+    assert_eq!(verdict_of(&normalised, &[("", 98.1)], false), no_effect);
+    let range = parsed_target(
+        "values = [{ low = 6.0, high = 11.0 }]\ncompare = { kind = \"range\", percent = 1.0, neutral = 1.0 }",
+    );
+    assert_eq!(verdict_of(&range, &[("", 1.5)], false), "direction only");
+    assert_eq!(verdict_of(&range, &[("", 1.4)], false), no_effect);
+    assert_eq!(verdict_of(&range, &[("", 90.0)], false), "direction only", "more than reported is an effect");
+    let direction =
+        parsed_target("values = [{ value = 4.0 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
+    assert_eq!(verdict_of(&direction, &[("", 0.4)], false), "direction only");
+    assert_eq!(verdict_of(&direction, &[("", 0.3)], false), no_effect);
+    let open = parsed_target("values = [{ low = 0.0 }]\ncompare = { kind = \"direction\", neutral = 0.0 }");
+    assert_eq!(verdict_of(&open, &[("", 0.1)], false), "direction only", "no size is reported");
+}
+
+#[test]
+fn a_load_made_for_this_project_is_never_called_reproduced() {
+    let row = parsed_target("values = [{ value = 10.0 }]\ncompare = { kind = \"within\", percent = 10.0 }");
+    let of = |ours: f64| verdict_on_input(&row, &[("", ours)], InputKind::MadeLoad);
+    assert_eq!(of(10.0), "load made for this project; agrees within 0 %");
+    assert_eq!(of(20.0), "load made for this project; not reproduced: off by 100 %");
+    let holds = parsed_target("values = [{ value = 1.0 }]\ncompare = { kind = \"holds\" }");
+    let holds = verdict_on_input(&holds, &[("", 1.0)], InputKind::MadeLoad);
+    assert_eq!(holds, "load made for this project; holds");
+}
+
+#[test]
+fn a_generated_load_counts_as_the_papers_only_if_the_paper_generates_loads() {
+    let record =
+        |name: &str, substitute: bool| Record { name: name.to_owned(), substitute, ..Record::default() };
+    let original = Record { sha256: Some("0".to_owned()), ..record("original", false) };
+    let mut runs = ExperimentRecords::default();
+    for record in [record("generated", false), record("substitute", true), original] {
+        runs.add_record(record);
+    }
+    let kind_of = |names: &[&str], generates_loads: bool| {
+        assert!(names.iter().all(|name| runs.run_named(name).is_ok()));
+        runs.take_used_experiments_and_input_kind(generates_loads).1
+    };
+    assert_eq!(kind_of(&["generated"], true), InputKind::OfPaper);
+    assert_eq!(kind_of(&["generated"], false), InputKind::MadeLoad);
+    assert_eq!(kind_of(&["original"], false), InputKind::OfPaper);
+    assert_eq!(kind_of(&["original", "generated"], false), InputKind::OfPaper, "the load is beside");
+    assert_eq!(kind_of(&[], false), InputKind::OfPaper, "a formula has no input");
+    assert_eq!(kind_of(&["original", "substitute"], false), InputKind::Substitute);
+    assert_eq!(kind_of(&["generated", "substitute"], false), InputKind::Substitute);
+    let generating = Paper::ALL.into_iter().filter(|paper| paper.targets().paper.generates_loads);
+    assert_eq!(generating.collect::<Vec<_>>(), [Paper::Rm, Paper::Gk], "the others have traces alone");
 }
 
 #[test]
@@ -516,6 +589,8 @@ fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
         [1.0, 2.0].map(|ours| verdict_of(&row, &[("", ours)], false))
     };
     assert_eq!(of("executed")[0], "executed mechanism; reproduced within 0 %");
+    let fitted = ["agrees within 0 %", "disagrees: off by 100 %"];
+    assert_eq!(of("fitted"), fitted.map(|outcome| format!("load fitted to these figures; {outcome}")));
     for evidence in ["formula", "arithmetic", "cannot-fail"] {
         let [agrees, misses] = of(evidence);
         let words = evidence.replace('-', " ");
@@ -768,7 +843,7 @@ fn the_markdown_page_has_a_line_for_every_row() {
     let (targets, mut results) = (Paper::Lx.targets(), example_results());
     let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
     row.ours = vec![NamedValue::new("mail", 30.0)];
-    row.substitute = true;
+    row.input = InputKind::Substitute;
     let page = render::results_markdown(&targets, &results, &[]);
     assert!(page.starts_with("<!-- Generated by `wearwell reproduce`"), "{page}");
     for target in &targets.rows {
@@ -901,7 +976,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
 /// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
 /// figure must compare only a direction.
 fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
-    let Difference { rows, tested_by, contradiction, has_no_figure, .. } = difference;
+    let Difference { rows, tested_by, contradiction, has_no_figure, remains, .. } = difference;
     let of = rows.join(", ");
     let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
     assert!(grounds.into_iter().filter(|&ground| ground).count() <= 1, "{of} claims two things");
@@ -911,10 +986,51 @@ fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
         let has_figure = statement.says.contains(|c: char| c.is_ascii_digit());
         assert!(has_figure, "{of}: {} says no figure", statement.place);
     }
+    assert!(remains.is_empty() || !tested_by.is_empty(), "{of}: what remains after no test?");
     for row in rows.iter().filter(|_| *has_no_figure) {
         let kind = targets.target_with_id(row).map(|target| target.compare.kind);
         assert_eq!(kind, Some(ComparisonKind::Direction), "{row} compares more than a direction");
     }
+}
+
+#[test]
+fn a_tested_reason_is_confirmed_only_if_no_difference_remains() {
+    let of = |keys: &str| -> Difference {
+        toml::from_str(&format!("rows = [\"X-01\"]\nwhy = \"A cause.\"\n{keys}")).unwrap()
+    };
+    let tested = of("tested_by = [\"a/*\"]");
+    assert_eq!(tested.reason_support(), ReasonSupport::Confirmed);
+    let remaining = of("tested_by = [\"a/*\"]\nremains = \"3 instead of 2\"");
+    assert_eq!(remaining.reason_support(), ReasonSupport::DifferenceRemains);
+    assert_eq!(of("").reason_support(), ReasonSupport::Untested);
+    let results = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
+    let text = |difference: &Difference| summary::reason_support_text(difference, &results);
+    assert_eq!(text(&tested), "Tested by `a/*` (not run at this size).");
+    let not_gone = "Tested by `a/*` (not run at this size). **A difference remains:** 3 instead of 2.";
+    assert_eq!(text(&remaining), not_gone);
+}
+
+#[test]
+fn a_page_lists_every_contradiction_of_its_paper() {
+    for paper in Paper::ALL {
+        let (targets, mut results) = (paper.targets(), Results::new_empty(paper, ExperimentSize::Quick, 1));
+        results.evaluate_all_rows(paper, None);
+        let page = render::results_markdown(&targets, &results, &[]);
+        for name in targets.contradictions.keys() {
+            assert!(page.contains(&format!("- **{name}**: ")), "{paper} does not list {name}");
+        }
+    }
+}
+
+#[test]
+fn a_distance_from_a_range_that_ends_at_zero_is_printed_in_the_unit() {
+    let (targets, mut results) =
+        (Paper::Rm.targets(), Results::new_empty(Paper::Rm, ExperimentSize::Quick, 1));
+    results.evaluate_all_rows(Paper::Rm, None);
+    let row = results.rows.iter_mut().find(|row| row.id == "RM-29").unwrap();
+    row.ours = vec![NamedValue::new("performance lost", -0.25), NamedValue::new("write amplification", 2.0)];
+    let page = render::results_markdown(&targets, &results, &[]);
+    assert!(page.contains("| 0.25 % outside, inside |"), "{page}");
 }
 
 #[test]
@@ -927,6 +1043,11 @@ fn headline_claims_name_existing_rows_and_values() {
             let target = targets.target_with_id(&headline.row).unwrap();
             for of in &headline.of {
                 assert!(target.values.iter().any(|value| value.of == *of), "{} names no {of}", headline.row);
+            }
+            let row = results.rows.iter().find(|row| row.id == headline.row).unwrap();
+            for of in &headline.beside {
+                assert!(row.ours.iter().any(|value| value.of == *of), "{} measures no {of}", headline.row);
+                assert!(target.reason_not_judged(of).is_some(), "{} judges {of}", headline.row);
             }
         }
     }

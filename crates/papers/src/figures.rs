@@ -106,9 +106,9 @@ const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
     },
     ComparisonFigurePlan {
         name: "df-fig14",
-        title: "Delta-FTL, Fig. 14: raw read latency",
+        title: "Delta-FTL, Fig. 14: raw read latency, ours as reads of two flash pages",
         value_axis_label: "increase, %",
-        labels_and_row_ids: &[("Rc", "DF-28"), ("0.50", "DF-29")],
+        labels_and_row_ids: &[("", "DF-28")],
     },
     ComparisonFigurePlan {
         name: "rm-fig5b",

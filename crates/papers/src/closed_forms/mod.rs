@@ -114,9 +114,10 @@ pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
-/// Returns the GC frequency with delta encoding relative to that without: consumption `1 - Pc + Pc Rc` over gain `1 -
-/// Pc`, with the share Pc of delta writes and the compression ratio Rc (Delta-FTL paper, expression 7). Only blocks
-/// with invalid pages are counted, and the area of whole pages must dominate that of deltas.
+/// Returns the GC frequency with delta encoding over t, the blocks that share the invalid whole pages: consumption `1 -
+/// Pc + Pc Rc` over gain `1 - Pc`, with the share Pc of delta writes and the compression ratio Rc (Delta-FTL paper,
+/// expression 7). The area of whole pages must dominate that of deltas. This is the frequency relative to that without
+/// deltas only if t is as large as there; the paper's t is that or less.
 pub fn relative_gc_frequency(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }

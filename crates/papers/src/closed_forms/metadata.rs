@@ -19,7 +19,7 @@ const ADDRESS_BYTES: f64 = 4.0;
 /// Size of an entry of the cached mapping table, bytes.
 const MAPPING_CACHE_ENTRY_BYTES: f64 = 8.0;
 /// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
-/// entry.
+/// entry. The GeckoFTL paper does not state this size; it is our assumption.
 const INVALID_PAGE_LOG_ENTRY_BYTES: f64 = 12.0;
 /// Share of the cached mapping entries that may be dirty in LazyFTL and IB-FTL.
 const MAX_DIRTY_ENTRY_SHARE: f64 = 0.1;
@@ -301,13 +301,14 @@ fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
 }
 
 /// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
-/// linearly with capacity, and recovery time grows.
+/// linearly with capacity, and recovery time does, too (within 1 % at each doubling).
 fn capacity_growth_values() -> Vec<NamedValue> {
     let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(ComparedFtl::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
+    let doubles_recovery = |pair: &[(f64, f64)]| (pair[1].1 / pair[0].1 / 2.0 - 1.0).abs() < 0.01;
     let claims = named_values([
         ("RAM is linear", truth_value(steps.windows(2).all(doubles))),
-        ("recovery grows", truth_value(steps.windows(2).all(|pair| pair[1].1 > pair[0].1))),
+        ("recovery is linear", truth_value(steps.windows(2).all(doubles_recovery))),
     ]);
     [claims, ram_and_recovery_values_by_capacity(ComparedFtl::LazyFtl)].concat()
 }

@@ -247,6 +247,13 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
             AcknowledgeMoment::EqualBuffers,
             &[&blocks, &cycles],
         );
+        // These two schemes on DVMT test the reason for the difference in row IL-08.
+        if trace.name == "DVMT" && conditions.size == ExperimentSize::Quick {
+            for scheme in ["throttling", "integrated"] {
+                let variant = format!("{scheme}, never collected");
+                add(&variant, scheme, AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
+            }
+        }
     }
     if trace.name == "Media" && conditions.size == ExperimentSize::Quick {
         for share in REPEATED_WRITE_SHARES {

@@ -29,6 +29,10 @@ const TRACES: [(&str, &str); 6] =
 const COMPRESSION_RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
 /// Skews (theta of the Zipf distribution) of the synthetic loads; hotter pages cause more deltas.
 const ZIPF_SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
+/// Channels of the Delta-FTL paper's drive as simulated at full size, each with one chip.
+const FULL_SIZE_CHANNELS: f64 = 16.0;
+/// Prefix of the names of quick runs on a drive with [`FULL_SIZE_CHANNELS`] channels.
+const MANY_CHANNELS_PREFIX: &str = "16-channels-";
 /// Pages per block of the Delta-FTL paper's drive.
 const PAGES_PER_BLOCK: f64 = 64.0;
 
@@ -174,6 +178,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     experiments.extend(delta_load_experiments(conditions));
     if conditions.size == ExperimentSize::Quick {
         experiments.extend(difference_cause_experiments(conditions, scale));
+        experiments.extend(many_channels_experiments(conditions, scale));
         experiments.extend(journal_experiments(conditions));
     }
     experiments
@@ -209,6 +214,28 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
         }
     }
     experiments
+}
+
+/// Returns scaled-down experiments on trace F1 with as many channels as the full-size drive has and the same number of
+/// blocks, which test how much of the read latency is the time in which one chip reads the pages of a request.
+fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [Experiment; 2] {
+    let (counted, size) =
+        conditions.traces.request_source_of_trace("f1", &format!(",seed={}", conditions.seed), scale);
+    let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(size);
+    let blocks = (blocks_per_plane * channels / FULL_SIZE_CHANNELS).round();
+    let shape =
+        vec![format!("device.channels={FULL_SIZE_CHANNELS}"), format!("device.blocks_per_plane={blocks}")];
+    let drive = [drive_settings(conditions, size), shape].concat();
+    let (source, settings) = with_delta_content(&counted, "0.50", &drive);
+    [
+        Experiment::new_replay(
+            format!("F1/{MANY_CHANNELS_PREFIX}baseline"),
+            (counted, size),
+            "page-map",
+            drive,
+        ),
+        Experiment::new_replay(format!("F1/{MANY_CHANNELS_PREFIX}0.50"), (source, size), "delta", settings),
+    ]
 }
 
 /// Returns experiments with the L2P table on flash and a cache for 1/32 of its entries, without and with a journal of
@@ -515,6 +542,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
                     }
                 }
             }
+            values.extend(read_latencies_on_f1_by_channels(runs));
             Ok(values)
         }
         "DF-29" => largest_two_page_read_share(runs),
@@ -547,6 +575,18 @@ fn largest_two_page_read_share(runs: &ExperimentRecords) -> Result<Vec<NamedValu
         .extend(shares.iter().map(|(trace, share)| NamedValue::new(format!("two pages {trace}, %"), *share)));
     values.push(NamedValue::new("latency F2, %", latency));
     Ok(values)
+}
+
+/// Returns the increase of the mean read latency on trace F1, percent, on the drive and, if that was run, on one of the
+/// same size with more channels, which read the pages of a request at once.
+fn read_latencies_on_f1_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
+    [("", "latency F1 0.50"), (MANY_CHANNELS_PREFIX, "latency F1 0.50, 16 channels")]
+        .into_iter()
+        .filter_map(|(drive, name)| {
+            let value = delta_vs_baseline_value(runs, "F1", drive, "0.50", read_latency_added_percent);
+            Some(NamedValue::new(name, value.ok()?))
+        })
+        .collect()
 }
 
 /// Returns the flash time per GC victim relative to the baseline: the median over the traces, and the values on the

@@ -450,7 +450,7 @@ fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
             perform(&mut image.device, Op::Write(3, (4, 1))).expect("there is room");
             write_deferred(&mut image.device);
             if end {
-                image.device.medium_mut().end_session().expect("memory")
+                image.device.medium_mut().end_session().expect("memory");
             }
             files = image.into_backing();
             states.push(files.clone());

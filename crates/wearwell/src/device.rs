@@ -395,9 +395,9 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Returns the part of a remap command that was executed before the command failed, and forgets it: the offset within
-    /// the `len` bytes of the command, and the number of bytes. The page that failed may be written to its target
-    /// already, and not yet deallocated at its source. After a command that did not fail the part is empty.
+    /// Returns the part of a remap command that was executed before the command failed, and forgets it: the offset
+    /// within the `len` bytes of the command, and the number of bytes. The page that failed may be written to its
+    /// target already, and not yet deallocated at its source. After a command that did not fail the part is empty.
     pub fn take_part_of_failed_remap(
         &mut self,
         target_offset_bytes: u64,

@@ -80,8 +80,8 @@ fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageErr
     if limit.is_some_and(|limit| limit < needed) || !is_granted { Err(refused) } else { Ok(()) }
 }
 
-/// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for each
-/// design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
+/// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for
+/// each design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
 fn tables_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
     let content = &parts.content;
     let of_content = [
@@ -131,8 +131,8 @@ pub fn create_with_progress(
     }
 }
 
-/// Returns a random number other than 0: the salt of a new image's checksums, by which its metadata is told from that of
-/// other images, or the number of a session.
+/// Returns a random number other than 0: the salt of a new image's checksums, by which its metadata is told from that
+/// of other images, or the number of a session.
 pub(super) fn random_number() -> u64 {
     RandomState::new().hash_one(std::process::id()).max(1)
 }

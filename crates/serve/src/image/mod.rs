@@ -596,8 +596,8 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
 }
 
 /// Whether a superblock belongs to this image: the checksum of a record in another file than `superblock` and `mirror`
-/// is right under the superblock's salt. These records are the session record, the sectors of the NVRAM, and the OOBs of
-/// the first pages of the blocks.
+/// is right under the superblock's salt. These records are the session record, the sectors of the NVRAM, and the OOBs
+/// of the first pages of the blocks.
 fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
     let (layout, geometry) = (Layout::new(superblock), &superblock.geometry);
     let is_state_sector = |index: u64| {
@@ -661,8 +661,8 @@ fn read_session(backing: &mut impl Backing, layout: &Layout) -> Result<(Session,
         }
     }
     if repaired > 0 {
-        // The next session writes its record first at home. Were the repair still in the page cache then, a crash of the
-        // host machine could leave copies that are two sessions apart, which look like those of two images.
+        // The next session writes its record first at home. Were the repair still in the page cache then, a crash of
+        // the host machine could leave copies that are two sessions apart, which look like those of two images.
         let synced = backing.sync_all(&[file, ImageFile::Mirror]);
         synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))?;
     }

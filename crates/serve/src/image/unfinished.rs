@@ -43,8 +43,8 @@ impl UnfinishedImage {
     }
 
     /// Copies the files `originals` of an image to a new or empty directory, the mirror first. If the file system
-    /// supports it, the copies share their disk blocks with the originals; otherwise holes are copied as holes. After an
-    /// error, what was created is removed.
+    /// supports it, the copies share their disk blocks with the originals; otherwise holes are copied as holes. After
+    /// an error, what was created is removed.
     ///
     /// # Errors
     /// Errors of the operating system; the directory exists and is not empty.
@@ -69,7 +69,8 @@ impl UnfinishedImage {
         // A missing file is the null device, whose length is 0.
         self.superblock = vec![0; superblock.metadata()?.len() as usize];
         superblock.read_exact_at(&mut self.superblock, 0)?;
-        // The flash file is still empty while the mirror has its superblock: by this the directory is known as no image.
+        // The flash file is still empty while the mirror has its superblock: by this the directory is known as no
+        // image.
         copy_file(mirror, self.files.handle_of(ImageFile::Mirror))?;
         let magic_bytes = SUPERBLOCK_MAGIC.len().min(mirror.metadata()?.len() as usize);
         self.superblock_in_mirror = vec![0; magic_bytes];

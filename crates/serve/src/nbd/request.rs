@@ -220,8 +220,9 @@ impl RequestDecoder {
         if self.has_extended_headers { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC }
     }
 
-    /// Whether a header that begins with `arrived` may still be a request: as far as its magic number has arrived, it is
-    /// right. A client that sends no request would otherwise wait for an answer, and the server for the rest of the header.
+    /// Whether a header that begins with `arrived` may still be a request: as far as its magic number has arrived, it
+    /// is right. A client that sends no request would otherwise wait for an answer, and the server for the rest of the
+    /// header.
     fn may_be_magic(&self, arrived: &[u8]) -> bool {
         arrived.iter().zip(self.magic().to_be_bytes()).all(|(&byte, expected)| byte == expected)
     }

@@ -83,8 +83,8 @@ impl<N: Nand> Ftl<N> {
         if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
-    /// Executes the deferred metadata writes as [`Ftl::make_room_for_metadata`] does, and makes room for the translation
-    /// pages of `map_accesses` look-ups and updates of the map, between which no room can be made.
+    /// Executes the deferred metadata writes as [`Ftl::make_room_for_metadata`] does, and makes room for the
+    /// translation pages of `map_accesses` look-ups and updates of the map, between which no room can be made.
     pub(crate) fn make_room_for_map_accesses(&mut self, map_accesses: u32) -> Result<()> {
         self.make_room_for_metadata()?;
         let pages = map_accesses * self.mapping.max_pages_per_update();

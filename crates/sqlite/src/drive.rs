@@ -1,5 +1,7 @@
 //! The block device on which a database is stored: in this process, or that of a running server.
 
+use std::path::{Path, PathBuf};
+
 use serde_json::Value;
 use wearwell::address::RemapMode;
 use wearwell_serve::device::BlockDevice;
@@ -73,7 +75,9 @@ pub trait Drive: Send {
 /// An [`Error`] that describes why the device cannot be opened. A new image is created only if it can hold a database.
 pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>, Error> {
     Ok(match &options.backend {
-        Backend::Memory(specification) => Box::new(LocalDrive { device: specification.build()? }),
+        Backend::Memory(specification) => {
+            Box::new(LocalDrive { device: specification.build()?, image_directory: PathBuf::new() })
+        }
         Backend::Image { directory, requested } => {
             let specification = requested.new_image_specification()?;
             if !directory.exists() {
@@ -83,24 +87,27 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
                 if !may_create {
                     return Err(Error::NotCreated { missing: format!("the image {}", directory.display()) });
                 }
-                require_database_fits(&specification)?;
-                image::create(directory, &specification)?;
+                require_database_fits(&specification, directory)?;
+                image::create(directory, &specification)
+                    .map_err(|error| Error::of_image(directory, &error))?;
             }
-            let image = Image::open(directory, OpenOptions { durability: requested.durability })?;
+            let image = Image::open(directory, OpenOptions { durability: requested.durability })
+                .map_err(|error| Error::of_image(directory, &error))?;
             if let Err(refusal) = requested.require_matching_image(&image.superblock, directory) {
-                image.close()?;
+                image.close().map_err(|error| Error::of_image(directory, &error))?;
                 return Err(refusal);
             }
             let identity = image.health_facts();
-            Box::new(LocalDrive { device: FlashDevice::new(image.device, identity)? })
+            let device = FlashDevice::new(image.device, identity)?;
+            Box::new(LocalDrive { device, image_directory: directory.clone() })
         }
         Backend::Server { nbd_socket, control } => Box::new(RemoteDrive::connect(nbd_socket, control)?),
     })
 }
 
 /// Refuses an image that is too small for a database, or has too small pages, before it is created.
-fn require_database_fits(specification: &ImageSpecification) -> Result<(), Error> {
-    let superblock = specification.build_superblock(0)?;
+fn require_database_fits(specification: &ImageSpecification, directory: &Path) -> Result<(), Error> {
+    let superblock = specification.build_superblock(0).map_err(|error| Error::of_image(directory, &error))?;
     let block_bytes = superblock.geometry.page_bytes;
     Directory::new(u64::from(superblock.logical_pages) * u64::from(block_bytes), block_bytes)?;
     Ok(())
@@ -109,12 +116,14 @@ fn require_database_fits(specification: &ImageSpecification) -> Result<(), Error
 /// A drive whose device runs in this process.
 struct LocalDrive {
     device: FlashDevice,
+    /// Directory of the image; empty for a device in memory.
+    image_directory: PathBuf,
 }
 
 /// Makes the drive of a database from a device, for tests and measurements that construct the device themselves.
 impl From<FlashDevice> for Box<dyn Drive> {
     fn from(device: FlashDevice) -> Self {
-        Box::new(LocalDrive { device })
+        Box::new(LocalDrive { device, image_directory: PathBuf::new() })
     }
 }
 
@@ -156,6 +165,7 @@ impl Drive for LocalDrive {
     }
 
     fn close(self: Box<Self>) -> Result<(), Error> {
-        Ok(image::close(self.device.into_live_device())?)
+        image::close(self.device.into_live_device())
+            .map_err(|error| Error::of_image(&self.image_directory, &error))
     }
 }

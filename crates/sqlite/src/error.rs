@@ -1,6 +1,7 @@
 //! Errors of a database on a device, each with a message for the user.
 
 use std::io;
+use std::path::Path;
 use std::time::Duration;
 
 use wearwell_config::ConfigError;
@@ -17,9 +18,10 @@ pub enum Error {
     /// The configuration of the device is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// The image of the device cannot be created, opened or closed.
-    #[error(transparent)]
-    Image(#[from] ImageError),
+    /// The image of the device cannot be created, opened or closed. The text is the message of the image's error, with
+    /// the path of the image.
+    #[error("{0}")]
+    Image(String),
     /// The device refused or failed a request.
     #[error(transparent)]
     Device(#[from] DeviceError),
@@ -233,4 +235,11 @@ pub enum Error {
          open it again"
     )]
     Broken,
+}
+
+impl Error {
+    /// Makes the error of an image in `directory`, with its path.
+    pub(crate) fn of_image(directory: &Path, error: &ImageError) -> Self {
+        Self::Image(error.message_about(directory))
+    }
 }

@@ -169,6 +169,21 @@ fn a_refused_open_creates_no_image() {
     }
 }
 
+/// The messages of an image that cannot be opened did not say which image it is.
+#[test]
+fn a_refused_image_is_named_in_the_message() {
+    let folder = tempfile::tempdir().expect("there is room for a folder");
+    let directory = folder.path().join("image");
+    drop(open("new", &image(folder.path(), "")));
+    for file in ["superblock", "mirror"] {
+        let mut bytes = std::fs::read(directory.join(file)).expect("it is a file of the image");
+        bytes[20] ^= 1;
+        std::fs::write(directory.join(file), bytes).expect("it can be written");
+    }
+    let said = format!("{}: the image is damaged: both copies of its superblock", directory.display());
+    require_refusal("new", &image(folder.path(), ""), &said);
+}
+
 /// The message told the user to stop another process.
 #[test]
 fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {

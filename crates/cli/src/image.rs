@@ -24,10 +24,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     let created = image::create_with_progress(&args.directory, &specification, &mut |done, all| {
         progress.report_progress(done, all);
     });
-    let superblock = created.map_err(|error| match error {
-        ImageError::Io { .. } => Failure::of_run(&error),
-        _ => Failure::of_usage(error.to_string()),
-    })?;
+    let superblock = created.map_err(|error| image_failure(&args.directory, &error))?;
     let geometry = &superblock.geometry;
     warn_of_a_small_disk(&args.directory, geometry.physical_bytes());
     print(&format!(
@@ -82,14 +79,10 @@ fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
     }
 }
 
-fn image_failure(directory: &Path, error: &ImageError) -> Failure {
+/// Makes the failure of a command on an image: exit status 2 if the command asks for something impossible, else 1.
+pub(crate) fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     let message = error.message_about(directory);
-    match error {
-        ImageError::Io { .. } | ImageError::Damaged { .. } | ImageError::Device(_) => {
-            Failure::of_run_message(message)
-        }
-        _ => Failure::of_usage(message),
-    }
+    if error.is_wrong_request() { Failure::of_usage(message) } else { Failure::of_run_message(message) }
 }
 
 /// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost or damage is left.
@@ -203,6 +196,9 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
          unsafe shutdowns)",
         directory.display(),
     );
+    if report.verdict == Verdict::Corrupt {
+        let _ = writeln!(text, "{}: {}", directory.display(), next_step_for_damage(&report, directory));
+    }
     if let Err(failure) = print(&text) {
         failure.print();
         return ExitCode::from(3);
@@ -212,4 +208,22 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         Verdict::Unclean => 1,
         Verdict::Corrupt => 2,
     })
+}
+
+/// Returns what the user of a corrupt image can do next.
+fn next_step_for_damage(report: &AuditReport, directory: &Path) -> String {
+    let directory = directory.display();
+    if report.mapped_pages.is_some() {
+        return format!(
+            "next: `wearwell repair {directory} --to NEW` makes a repaired copy and lists what is lost in it; or restore \
+             the image from a copy"
+        );
+    }
+    if report.may_be_rescued {
+        return format!(
+            "next: restore the image from a copy, or try to read what is left with `wearwell serve --image {directory} \
+             --rescue`"
+        );
+    }
+    "next: remove the cause that is named above, or restore the image from a copy".into()
 }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use wearwell_serve::{
 };
 
 use crate::args::{NamedImage, ServeArgs};
+use crate::image::image_failure;
 use crate::output::{Output, OverwriteRule};
 use crate::run::read_config;
 use crate::systemd::{self, Protocol};
@@ -34,6 +35,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 }
 
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
+    require_different_sockets(args)?;
     if let Some(path) = &args.record {
         Output::for_path(path, &OverwriteRule { input_paths: &[], force: args.force })?;
     }
@@ -45,6 +47,18 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
         serve_images(args, &signals)?;
     }
     Ok(Outcome::Done)
+}
+
+/// Refuses one path for two sockets: the second would replace or refuse the first.
+fn require_different_sockets(args: &ServeArgs) -> Result<(), Failure> {
+    let absolute = |path: &Option<PathBuf>| path.as_ref().and_then(|path| std::path::absolute(path).ok());
+    match (absolute(&args.socket), absolute(&args.control)) {
+        (Some(nbd), Some(control)) if nbd == control => Err(Failure::of_usage(format!(
+            "--socket and --control both name {}: give each socket a path of its own",
+            nbd.display()
+        ))),
+        _ => Ok(()),
+    }
 }
 
 /// Listening sockets of the server, by protocol. They are bound before an image is opened, so that an address on which
@@ -155,14 +169,6 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
         end_recording(&mut device.map_err(|error| server_failure(&error))?)?;
     }
     Ok(())
-}
-
-fn image_failure(directory: &Path, error: &ImageError) -> Failure {
-    let message = error.message_about(directory);
-    match error {
-        ImageError::NoImage { .. } | ImageError::Version { .. } => Failure::of_usage(message),
-        _ => Failure::of_run_message(message),
-    }
 }
 
 /// Serves images, each by an engine (thread that runs its device) of its own. If an image cannot be opened or its

@@ -45,6 +45,20 @@ fn every_workload_and_setting_in_help_examples_parses() {
     Config::from_text_and_settings(None, &settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"));
 }
 
+/// Bug: the list of designs in the help of `create` and `serve` was written by hand and lacked the newest ones.
+#[test]
+fn help_of_live_devices_names_all_designs() {
+    let mut command = wearwell_cli::command_line();
+    for name in ["create", "serve"] {
+        let live = command.find_subcommand_mut(name).expect("a command");
+        let help = live.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
+        for design in wearwell::design::ALL {
+            assert!(help.contains(design.name), "{name}: {} is missing in: {help}", design.name);
+        }
+        assert!(help.contains("only in memory: u-ftl)"), "{name}: {help}");
+    }
+}
+
 /// The word "closed" means a loop with requests in flight (`replay.arrival`), so no help of a generator uses it.
 #[test]
 fn workload_help_does_not_use_the_word_closed() {

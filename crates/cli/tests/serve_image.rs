@@ -372,6 +372,86 @@ fn options_fixed_by_an_image_are_refused_when_it_is_served() {
     );
 }
 
+/// Bug: the second socket took the path of the first, or failed without the reason.
+#[test]
+fn one_path_for_two_sockets_is_refused() {
+    let bench = ServedImage::new(&[]);
+    let mut command = Command::new(WEARWELL);
+    command
+        .args(["serve", "--image", "image", "--socket", "s", "--control", "./s"])
+        .current_dir(bench.0.path());
+    let output = command.output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = text(&output.stderr);
+    assert!(said.contains("--socket and --control both name") && said.contains("path of its own"), "{said}");
+    assert!(!bench.file("s").exists() && bench.check().0 == Some(0), "nothing was opened");
+}
+
+/// Bug: the exit status for an image in use was 1 or 2, by the command.
+#[test]
+fn all_commands_refuse_an_image_in_use_with_the_same_exit_status() {
+    let bench = ServedImage::new(&[]);
+    let server = bench.start(bench.serve());
+    let commands: [&[&str]; 6] = [
+        &["serve", "--image", "image", "--socket", "other"],
+        &["repair", "image", "--in-place"],
+        &["repair", "image", "--to", "repaired"],
+        &["copy", "image", "copied"],
+        &["resize", "image", "--size", "32MiB"],
+        &["upgrade", "image"],
+    ];
+    for arguments in commands {
+        let output = Command::new(WEARWELL).args(arguments).current_dir(bench.0.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
+        assert!(text(&output.stderr).contains("in use by another process"), "{}", text(&output.stderr));
+    }
+    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+}
+
+/// Bug: a table of the engine that the system refused ended `create` with a panic.
+#[test]
+fn an_image_whose_device_needs_too_much_memory_is_refused_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    for design in wearwell::design::ALL.map(|design| design.name).into_iter().filter(|&name| name != "u-ftl")
+    {
+        let mut command = Command::new("bash");
+        command.args(["-c", "ulimit -v 6000000; exec \"$@\"", "bash", WEARWELL]).current_dir(folder.path());
+        let output =
+            command.args(["create", "image", "--size", "8TiB", "--design", design]).output().unwrap();
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{design}: {said}");
+        assert!(said.contains("MiB of memory") && said.contains("choose a smaller size"), "{design}: {said}");
+        assert!(!folder.path().join("image").exists(), "{design}");
+    }
+}
+
+/// Bug: a verdict of corruption named no next step.
+#[test]
+fn a_check_that_finds_corruption_names_the_next_step() {
+    let bench = ServedImage::new(&[]);
+    let server = bench.start(bench.serve());
+    let written = page_pattern(1);
+    bench.client().write(0, &written);
+    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    let flash = std::fs::read(bench.file("image/flash")).unwrap();
+    let at = flash.windows(4096).position(|page| page == written).expect("it was written");
+    let mut damaged = flash.clone();
+    damaged[at] ^= 1;
+    std::fs::write(bench.file("image/flash"), damaged).unwrap();
+    let (status, said) = bench.check();
+    let step = format!("next: `wearwell repair {} --to NEW`", bench.file("image").display());
+    assert!(status == Some(2) && said.contains(&step), "{said}");
+    std::fs::write(bench.file("image/flash"), flash).unwrap();
+    for name in ["nvram", "mirror"] {
+        let mut bytes = std::fs::read(bench.file("image").join(name)).unwrap();
+        bytes[8192..].fill(7);
+        bytes[..8192].fill(if name == "nvram" { 7 } else { 0 });
+        std::fs::write(bench.file("image").join(name), bytes).unwrap();
+    }
+    let (status, said) = bench.check();
+    assert!(status == Some(2) && said.contains("next: restore the image from a copy, or try"), "{said}");
+}
+
 /// Runs the commands of `docs/serve.md`, one after the other, by a script that a user can run as well.
 #[test]
 fn an_image_keeps_all_data_over_a_day_of_use_and_restarts() {

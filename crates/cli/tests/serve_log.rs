@@ -202,7 +202,7 @@ fn serve_options_set_the_limits_of_a_server() {
         lines
             .iter()
             .any(|line| line.contains(" WARN ")
-                && line.contains("this socket has 1 connected clients, its limit")),
+                && line.contains("this socket has 1 connected client, its limit")),
         "{lines:#?}"
     );
     for wrong in [

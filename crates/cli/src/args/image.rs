@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use wearwell::design;
+use wearwell_config::Config;
 
 use super::option_order::OptionOrder;
 use crate::suggested_names::SuggestedNames;
@@ -57,8 +59,8 @@ pub(crate) struct LiveDeviceArgs {
     // First, because the fields below take their values out of what was parsed.
     #[command(flatten)]
     option_order: OptionOrder,
-    /// Design (page-map, recyclable, remap, delta, integrated, dftl, wearwell)
-    #[arg(long, default_value = "page-map", value_parser = SuggestedNames::DESIGNS, hide_possible_values = true)]
+    #[arg(long, help = help_on_designs(), default_value = "page-map", value_parser = SuggestedNames::DESIGNS,
+        hide_possible_values = true)]
     pub(crate) design: String,
     /// Device preset of a fixed size (see `wearwell devices`) [device.preset]
     #[arg(long, value_name = "PRESET", value_parser = SuggestedNames::DEVICES, hide_possible_values = true)]
@@ -81,6 +83,19 @@ impl LiveDeviceArgs {
         let preset = self.device.as_ref().map(|preset| format!("device.preset=\"{preset}\""));
         self.option_order.settings_in_order([("device", preset)], &self.settings)
     }
+}
+
+/// Returns the help on the option for the design of a live device, with the names of the designs. A design that needs a
+/// battery cannot be that of an image.
+fn help_on_designs() -> String {
+    let resolved = Config::default().resolve_device(1).expect("the default device exists");
+    let is_of_images = |name: &str| {
+        let parts = Config::default().design_parts(name, &resolved);
+        parts.is_ok_and(|parts| parts.without_battery().require_compatible().is_ok())
+    };
+    let (of_images, only_in_memory): (Vec<_>, Vec<_>) =
+        design::ALL.iter().map(|design| design.name).partition(|name| is_of_images(name));
+    format!("Design ({}; only in memory: {})", of_images.join(", "), only_in_memory.join(", "))
 }
 
 #[derive(ValueEnum, Clone, Copy)]

@@ -30,9 +30,8 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::SplitMix64;
 use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
-use wearwell_trace::{Op, Request};
+use wearwell_trace::{Op, PAGE_BYTES, Request};
 
-use crate::workload::PAGE_BYTES;
 use crate::workload::draw::{EventProbability, Zipf};
 use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions};
 

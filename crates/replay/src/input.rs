@@ -124,7 +124,15 @@ impl Input {
             Self::Trace { .. } => survey.add_input(self, builder.as_mut())?,
         }
         if let Some(builder) = builder {
-            let footprint = builder.into_footprint()?;
+            let footprint = builder.into_footprint().map_err(|error| match error {
+                TraceError::TooManyPages { .. } => TraceError::TooManyPages {
+                    trace: aged_by.map_or_else(
+                        || self.name(),
+                        |aging| format!("{} with {}", aging.name(), self.name()),
+                    ),
+                },
+                other => other,
+            })?;
             survey.footprint_pages = u64::from(footprint.touched_page_count());
             survey.footprint = Some(Arc::new(footprint));
         }

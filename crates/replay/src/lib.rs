@@ -22,6 +22,7 @@ pub mod record;
 pub mod replay;
 pub mod report;
 pub mod result_folder;
+mod series_point;
 pub mod steadiness;
 pub mod step;
 pub mod sweep;

@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::record::SeriesPoint;
+use crate::series_point::SeriesPoint;
 
 /// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
 const STEADINESS_WINDOW_COUNT: usize = 10;

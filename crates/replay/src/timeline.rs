@@ -20,7 +20,7 @@ use wearwell::store::{BlockState, Store};
 use wearwell::timing::{LatencySummary, RequestKind, TimingEngine};
 use wearwell_config::MAX_BLOCK_CHART_CELLS;
 
-use crate::record::SeriesPoint;
+use crate::series_point::SeriesPoint;
 
 /// Largest number of block maps (states of all blocks) in a timeline.
 pub const MAX_BLOCK_MAP_FRAMES: usize = 64;

@@ -545,7 +545,7 @@ fn the_host_is_answered_no_faster_than_the_flash_can_collect() {
     ];
     for arrangement in arrangements {
         let settings = [&["device.preset=auto", "timing.mode=event"], arrangement].concat();
-        let record = run_workload(&settings, "uniform:pages=20000,requests=60000,write=1.0", "page-map");
+        let record = run_workload(&settings, "uniform:pages=20000,requests=150000,write=1.0", "page-map");
         let answered_s = record.trace.requests as f64 / record.service.requests_per_s.unwrap();
         let work_s = record.timing.device_s;
         assert!(

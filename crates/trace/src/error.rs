@@ -159,10 +159,13 @@ pub enum TraceError {
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error(
-        "the trace touches more than 2^32 - 1 distinct 4-KiB pages, more than a drive can have: split the trace into \
-         parts"
+        "{trace} touches more than 2^32 - 1 distinct pages of 4 KiB, more than Wearwell can number: split it by time or by \
+         device, and replay the parts"
     )]
-    TooManyPages,
+    TooManyPages {
+        /// The trace, with the one that ages the drive if there is one.
+        trace: String,
+    },
 }
 
 /// What to do about a line that cannot be parsed. Not said of lines that are left out already.

@@ -401,9 +401,12 @@ impl Run<'_> {
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());
+        notes.extend(self.note_of_postponed_collections());
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
-                "timelines price operations in order: latencies under GC are not meaningful".to_owned(),
+                "timelines book operations in their order and fill no gap: under load, rates, utilisation and latencies \
+                 are not those of a drive; --timing event computes these"
+                    .to_owned(),
             );
         }
         notes
@@ -414,6 +417,21 @@ impl Run<'_> {
     fn note_of_user_policy(&self) -> Option<String> {
         let name = self.plan.user_policy.as_ref()?.name();
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
+    }
+
+    /// Returns a note if much work was still queued when the last request was answered. A drive answers faster than it
+    /// collects until it has used up the blocks that it keeps free.
+    fn note_of_postponed_collections(&self) -> Option<String> {
+        let end_ns = self.timing.as_ref()?.now_ns();
+        let left_ns = end_ns.saturating_sub(self.observations.last_answer_ns);
+        (self.observations.last_answer_ns > 0 && left_ns > end_ns / 20).then(|| {
+            format!(
+                "flash work of {:.3} s was queued when the last request was answered: many more such requests would be \
+                 answered at no more than {:.0} a second",
+                left_ns as f64 / 1e9,
+                self.requested_counts.requests as f64 / (end_ns as f64 / 1e9)
+            )
+        })
     }
 
     /// Returns a note with the prices of a recovery, if there was one.

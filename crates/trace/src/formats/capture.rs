@@ -40,7 +40,7 @@ impl Capture {
         Ok(ParseOutcome::Other)
     }
 
-    fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
+    fn parse_page_range(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
         let first = fields.next_word("a page number")?;
         into.offset_bytes = checked_product(
             first.parse_number("a page number")?,
@@ -116,7 +116,7 @@ impl LineFormat for Capture {
         into.time_ns = checked_product(time_us, 1000, 0, "a time that fits in 64 bits")?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
-            let pages = Self::parse_address(&mut fields, into)?;
+            let pages = Self::parse_page_range(&mut fields, into)?;
             if into.op == Op::Write {
                 self.parse_content_ids(&mut fields, pages, into)?;
             }

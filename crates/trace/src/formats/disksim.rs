@@ -18,7 +18,7 @@ impl LineFormat for DiskSim {
         let mut fields = BlankFields::new(line);
         let time_ns =
             fields.next_word("a time in milliseconds")?.parse_decimal(6, "a time in milliseconds")?;
-        parse_address(&mut fields, into)?;
+        parse_device_and_byte_range(&mut fields, into)?;
         let flags =
             fields.next_word("flags, bit 0 set for a read")?.parse_hex("flags, bit 0 set for a read")?;
         fields.require_end("five columns")?;
@@ -29,7 +29,10 @@ impl LineFormat for DiskSim {
 }
 
 /// Parses the three columns of a trace line between time and operation: device, address and length.
-pub(crate) fn parse_address(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
+pub(crate) fn parse_device_and_byte_range(
+    fields: &mut BlankFields<'_>,
+    into: &mut Request,
+) -> Result<(), ParseRefusal> {
     into.device = fields.next_u32("a device number")?;
     into.offset_bytes = fields.next_field().parse_sectors_as_bytes("an address in sectors")?;
     into.len_bytes = fields.next_field().parse_sectors_as_bytes("a size in sectors")?;

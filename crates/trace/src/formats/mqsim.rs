@@ -4,7 +4,7 @@
 //! user sets it as an option. The default is nanoseconds, because the example traces of `MQSim` use them. `SSDsim`
 //! traces have the same columns.
 
-use super::disksim::parse_address;
+use super::disksim::parse_device_and_byte_range;
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
 use crate::read::open::TimeUnit;
@@ -23,7 +23,7 @@ impl LineFormat for MqSim {
         let time = fields.next_number("an integer time")?;
         into.time_ns =
             self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits in 64 bits"))?;
-        parse_address(&mut fields, into)?;
+        parse_device_and_byte_range(&mut fields, into)?;
         let kind = fields.next_field();
         into.op = match kind.text {
             b"0" => Op::Write,

@@ -74,7 +74,9 @@ impl FootprintBuilder {
         let mut pages = 0_u32;
         for chunk in &mut chunks {
             chunk.touched_pages_at_lower_addresses = pages;
-            pages = pages.checked_add(chunk.touched_mask.count_ones()).ok_or(TraceError::TooManyPages)?;
+            pages = pages
+                .checked_add(chunk.touched_mask.count_ones())
+                .ok_or_else(|| TraceError::TooManyPages { trace: "the trace".to_owned() })?;
         }
         Ok(Footprint { touched_groups: chunks, touched_page_count: pages })
     }

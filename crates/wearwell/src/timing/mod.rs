@@ -10,8 +10,7 @@
 //! | mode | what it is | use it for |
 //! |---|---|---|
 //! | [`TimingMode::None`] | no times are computed | write amplification, wear |
-//! | [`TimingMode::Timeline`] | one next-free time per array (die or plane) and per channel | throughput, light load
-//! without GC |
+//! | [`TimingMode::Timeline`] | one next-free time per array (die or plane) and per channel | light load without GC |
 //! | [`TimingMode::Event`] | exact discrete events: queues, priorities, suspension | latency, anything under GC |
 //!
 //! The same driver loop serves all engines. Open loop: call `submit` with the trace's arrival times, and set

@@ -372,7 +372,7 @@ impl Reference {
     }
 
     /// Returns the issued background operations that have not started, whether they are queued or not.
-    fn background<'a>(&self, array: &'a Array) -> impl Iterator<Item = &'a usize> + 'a {
+    fn background(array: &Array) -> impl Iterator<Item = &usize> {
         array.queues[2].iter().chain(&array.unqueued)
     }
 
@@ -380,9 +380,9 @@ impl Reference {
     /// that copies will fill. `None` if no erase waits, or no background operation could start.
     fn kept_and_awaited(&self, array: &Array) -> Option<(f64, f64)> {
         let free = self.options.free_blocks.filter(|_| !array.queues[2].is_empty())?;
-        let erases = self.background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
+        let erases = Self::background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
         let programs =
-            self.background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Program).count();
+            Self::background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Program).count();
         let pages = |blocks: usize| (blocks * free.pages_per_block as usize) as f64;
         (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - programs as f64))
     }
@@ -397,7 +397,7 @@ impl Reference {
     fn ops_before_a_write(&self, array: &Array) -> usize {
         let Some((kept, awaited)) = self.kept_and_awaited(array) else { return 0 };
         let half = (kept / 2.0).floor();
-        let to_do = self.background(array).count() as f64 * (awaited - half).max(0.0);
+        let to_do = Self::background(array).count() as f64 * (awaited - half).max(0.0);
         (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 

@@ -395,8 +395,8 @@ impl Configurations {
     }
 }
 
-/// Returns the text of the settings (each `section.key=value`) that distinguish a run from others. Of several values of a
-/// key it has the last, which counts.
+/// Returns the text of the settings (each `section.key=value`) that distinguish a run from others. Of several values of
+/// a key it has the last, which counts.
 fn settings_text(settings: &[String]) -> String {
     let key_and_value = |setting: &String| {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));

@@ -63,8 +63,8 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
     assert_contains_all(&refused, &["drive.toml:3:", "four", "expected a whole number"]);
 }
 
-/// Regression: messages named types of the program, such as `u64` and `unit variant`, and a seed above 2^63 - 1 was called
-/// a string.
+/// Regression: messages named types of the program, such as `u64` and `unit variant`, and a seed above 2^63 - 1 was
+/// called a string.
 #[test]
 fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
     for (setting, said) in [

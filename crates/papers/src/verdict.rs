@@ -4,9 +4,9 @@
 //! targets. A row is reproduced if *every* value is within the tolerance; the largest deviation is quoted. If a value
 //! misses it, the row can still have the reported direction, if every effect is at least a tenth of the reported one;
 //! otherwise the row is not reproduced. If the input is not the paper's, but a substitute or a load that was made for
-//! this project, the comparison is marked, because it is about that input. Formulas, arithmetic on the paper's constants,
-//! rows that cannot fail and loads fitted to a row are compared, too, but never called reproduced, because nothing was
-//! executed that could have had another result.
+//! this project, the comparison is marked, because it is about that input. Formulas, arithmetic on the paper's
+//! constants, rows that cannot fail and loads fitted to a row are compared, too, but never called reproduced, because
+//! nothing was executed that could have had another result.
 
 use std::fmt;
 

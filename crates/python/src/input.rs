@@ -204,8 +204,8 @@ impl Input {
     }
 }
 
-/// Notes in a record that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`. A run whose
-/// last requests were already executed is partial, too: its figures are not those of the policy alone.
+/// Notes in a record that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`. A run
+/// whose last requests were already executed is partial, too: its figures are not those of the policy alone.
 fn note_interruption_of_policy(record: &mut RunRecord, victims: u64) {
     record.partial = true;
     record.partial_reason.get_or_insert_with(|| "interrupted".to_owned());

@@ -344,8 +344,8 @@ fn the_ratio_to_a_partial_run_is_blank_in_a_comparison() {
     assert_eq!(row_of(&table(part)).len(), 2, "two figures and no ratio");
 }
 
-/// Returns the record of a run whose figures of lifetime rest on its whole measured part, and a record of the same run as
-/// if its last half were steady, with 1.8 times the write amplification of the whole.
+/// Returns the record of a run whose figures of lifetime rest on its whole measured part, and a record of the same run
+/// as if its last half were steady, with 1.8 times the write amplification of the whole.
 fn whole_and_steady_records() -> (RunRecord, RunRecord) {
     let spec = "uniform:pages=4000,requests=60000,write=1.0";
     let mut whole = run_on_small_device(&["precondition.mode=fill"], spec, "page-map");

@@ -2,8 +2,8 @@
 //!
 //! A request is sent only after the preceding one has been answered, so that every earlier write is done before a
 //! remap. A connection on which a request failed halfway is shut down, because its answer may still come, and would
-//! count as that of the next request. A server accepts any number of clients. Therefore a lock file next to the NBD socket prevents a second
-//! process from using the same device for its database.
+//! count as that of the next request. A server accepts any number of clients. Therefore a lock file next to the NBD
+//! socket prevents a second process from using the same device for its database.
 
 use std::ffi::OsString;
 use std::fs::File;

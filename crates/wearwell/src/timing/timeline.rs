@@ -4,8 +4,8 @@
 //! Very cheap, because there are no queues: an operation starts when its array and its channel are next free, and books
 //! them. The price is exactness. A booking is never moved, so there are no priorities. A transfer that is booked far in
 //! the future (after a block's worth of GC) blocks the channel for all later requests, although the channel is idle
-//! until then. **Do not report latencies under GC from this engine**: medians are orders of magnitude too high, and under
-//! load in closed loop its rates are a quarter too low without GC, and up to a seventh of the right ones with it. Use
+//! until then. **Do not report latencies under GC from this engine**: medians are orders of magnitude too high. Under
+//! load in closed loop its rates are a quarter too low without GC, and down to a seventh of the right ones with it. Use
 //! it for light load without GC.
 //!
 //! It agrees exactly with the event engine where bookings are in order of time: FIFO service on one die.

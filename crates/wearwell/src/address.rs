@@ -28,8 +28,9 @@ impl From<Ppn> for Unit {
 /// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.
 const BIND_MARK: u32 = 1 << 31;
 
-/// Largest number of units (flash pages and chunk members) of a device whose map entries have bind marks.
-pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64;
+/// Largest number of units (flash pages and chunk members) of a device whose map entries have bind marks. One less than
+/// the numbers without the mark, because the last of them with the mark would be [`Unit::NONE`].
+pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64 - 1;
 
 impl Unit {
     /// Returns this unit as a map entry that a bind gave to its logical page: the page need not name that logical page

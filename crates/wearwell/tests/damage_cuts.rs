@@ -21,7 +21,9 @@ use wearwell::{Device, Error, Result};
 use crate::common;
 
 const CONTENTS: u16 = 12;
+/// Operations of a scenario in one world, and at least in all worlds of a design.
 const SCENARIO: u64 = 60;
+const OPERATIONS_PER_DESIGN: u64 = 240;
 const AFTERWARDS: u64 = 25;
 
 type Cuttable = Device<FragileNand>;
@@ -209,6 +211,7 @@ struct Scenario<'a> {
     world: &'a World,
     outcome: CutOutcome,
     seed: u64,
+    operations: u64,
 }
 
 impl Scenario<'_> {
@@ -232,7 +235,7 @@ impl Scenario<'_> {
         }
         device.flush().expect("the pages fit");
         witness.acknowledge(Op::Flush);
-        for operation in 0..SCENARIO {
+        for operation in 0..self.operations {
             scene.operation_number = operation;
             if random.is_true_with_percent(30)
                 && let Some(owner) = self.damage(&mut device, &mut random)
@@ -346,14 +349,15 @@ impl Scenario<'_> {
 fn after_power_cuts_only_damaged_pages_are_lost() {
     for (number, design) in (0u64..).zip(designs()) {
         let mut tally = Tally::default();
-        for (k, world) in (0u64..).zip(design.worlds_with_room()) {
-            // Worlds of several hundred pages take long to compare.
-            let is_chosen = (number + k).is_multiple_of(4 * exploration_interval(2));
-            if world.geometry.pages() > 200 && !is_chosen {
-                continue;
-            }
+        // Worlds of several hundred pages take long to compare.
+        let is_chosen = |(k, world): &(u64, World)| {
+            world.geometry.pages() <= 200 || (number + k).is_multiple_of(4 * exploration_interval(2))
+        };
+        let worlds: Vec<(u64, World)> = (0..).zip(design.worlds_with_room()).filter(is_chosen).collect();
+        let operations = SCENARIO.max(OPERATIONS_PER_DESIGN / worlds.len() as u64);
+        for (k, world) in &worlds {
             let outcome = CutOutcome::ALL[((number + k) % 3) as usize];
-            let scenario = Scenario { design: &design, world: &world, outcome, seed: 100 * number + k };
+            let scenario = Scenario { design: &design, world, outcome, seed: 100 * number + k, operations };
             scenario.explore(&mut tally);
         }
         println!("{}: {tally:?}", design.name);

@@ -150,7 +150,7 @@ const EXPECTED: &[Row] = &[
     ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
     ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 4], [2428, 0, 0, 9090, 5084, 0, 0, 7], [151, 0]),
     ("mixture of the design wearwell dual-pool", [111, 0, 28, 2202, 669, 0, 0, 3], [2587, 0, 36, 9076, 5307, 0, 0, 5], [128, 27]),
-    ("mixture of the design wearwell with full tables", [3291, 1747, 0, 2665, 78, 0, 0, 41], [1653, 1750, 0, 10042, 2673, 0, 0, 284], [454, 0]),
+    ("mixture of the design wearwell with full tables", [3308, 1789, 0, 2654, 68, 0, 0, 42], [1633, 1793, 0, 10016, 2649, 0, 0, 290], [457, 0]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

@@ -3,6 +3,8 @@
 //! Tests run the audit after every operation on tiny devices; longer runs may call it now and then. Its reads of the
 //! flash are not counted.
 
+use std::collections::BTreeMap;
+
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::design::Persistence;
 use crate::error::Error;
@@ -35,6 +37,8 @@ impl<N: Nand> Ftl<N> {
         self.store.check_counters()?;
         self.check_recovery_evidence(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
+        let special = self.read_special_entries_on_flash()?;
+        self.check_content_records(&special)?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta
             .as_ref()
@@ -72,7 +76,6 @@ impl<N: Nand> Ftl<N> {
             for id in 0..cached.translation_pages() {
                 let Some(place) = cached.translation_page_ppn(id) else { continue };
                 self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                cached.check_bind_and_chunk_entry_count(id, &page)?;
                 for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
                     map[lpn.index()] = unit;
                 }
@@ -84,6 +87,22 @@ impl<N: Nand> Ftl<N> {
             }
         }
         Ok(map)
+    }
+
+    /// Returns the special map entries (bound logical pages, chunk members) on flash of logical pages without a dirty
+    /// entry; none if the device keeps no records of them. Costs no counted operation.
+    fn read_special_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
+        let (mut special, mut page) = (BTreeMap::new(), vec![0; self.store.geometry().page_bytes as usize]);
+        let Some(cached) = self.mapping.as_demand_paged().filter(|_| self.store.keeps_recovery_notes())
+        else {
+            return Ok(special);
+        };
+        for id in 0..cached.translation_pages() {
+            let Some(place) = cached.translation_page_ppn(id) else { continue };
+            self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
+            special.extend(cached.clean_special_entries_of_page(id, &page));
+        }
+        Ok(special)
     }
 
     /// Returns the data pages that the page-validity store reports as valid. The reads that this takes are not counted.
@@ -110,7 +129,7 @@ impl<N: Nand> Ftl<N> {
     fn check_map(&self, map: &[Unit], valid: &PageSet) -> Result<(), String> {
         let pages = self.store.geometry().pages();
         let mut referrers = vec![0u32; pages as usize];
-        let mut of_members = std::collections::BTreeMap::<Unit, u32>::new();
+        let mut of_members = BTreeMap::<Unit, u32>::new();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             if !is_flash_page(unit, pages) {
                 *of_members.entry(unit).or_default() += 1;

@@ -5,14 +5,18 @@
 //! them ([`ContentParts::table_limit_bytes`](crate::design::ContentParts)): while they are full, pages are stored
 //! whole, until overwrites and trims free entries.
 //!
+//! If recovery knows them from records in NVRAM (`store/content_records.rs`), these are limited in the same way.
+//!
 //! The price: beyond the limit, content mechanisms save no programs. Pages that are stored already keep their form, so
 //! a limit that is lowered takes effect only as they are overwritten.
 //!
 //! Invariant: the limit decides only about new entries. Garbage collection and recovery never fail because of it, and
 //! may exceed it by the entries of one chunk.
 
+use crate::content::compress::MAX_RECORDS_PER_CHUNK;
 use crate::ftl::Ftl;
 use crate::nand::Nand;
+use crate::sharing::reverse_map::ReverseMap;
 
 impl<N: Nand> Ftl<N> {
     /// Returns the bytes of controller RAM of the tables that grow with the stored contents: logical pages bound to
@@ -24,11 +28,21 @@ impl<N: Nand> Ftl<N> {
         of_sharing + of_deltas + of_chunks
     }
 
-    /// Whether the tables of content mechanisms may take new entries. If not, counts `pages` host pages that are stored
-    /// whole for this reason.
+    /// Returns an upper bound of the records of content mechanisms in NVRAM: of each bound logical page a special map
+    /// entry and a page without its writer, and those of each chunk.
+    fn max_content_record_count(&self) -> u64 {
+        let bound = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entry_count());
+        let chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_count());
+        2 * bound + MAX_RECORDS_PER_CHUNK * chunks
+    }
+
+    /// Whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts `pages` host
+    /// pages that are stored whole for this reason.
     #[inline]
     pub(crate) fn has_room_in_content_tables(&mut self, pages: u64) -> bool {
-        let has_room = self.content_table_bytes() < self.content_table_limit_bytes;
+        let has_room = self.content_table_bytes() < self.content_table_limit_bytes
+            && (self.content_record_limit == u64::MAX
+                || self.max_content_record_count() < self.content_record_limit);
         self.store.stats.demotions_by_full_content_tables += if has_room { 0 } else { pages };
         has_room
     }

@@ -39,7 +39,7 @@ use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingOptions;
 use crate::sharing::counts::{MAX_REFERRERS, ReferenceCountForm};
 use crate::sharing::reverse_map::ReverseMapKind;
-use crate::store::recovery_note_words;
+use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
 /// Where a design stores its L2P table.
@@ -254,11 +254,35 @@ impl Parts {
             }
             MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
         };
-        let notes = match self.recovery_block_scan {
-            RecoveryBlockScan::FirstPages => recovery_note_words(geometry),
+        let for_recovery = match self.recovery_block_scan {
+            RecoveryBlockScan::FirstPages => {
+                recovery_note_words(geometry)
+                    + content_record_words(self.max_content_records(geometry, logical_pages))
+            }
             RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => 0,
         };
-        self.reverse_map_nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + notes)
+        self.reverse_map_nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + for_recovery)
+    }
+
+    /// Returns the number of records of content mechanisms for which NVRAM has room, if recovery reads first pages of
+    /// blocks only: [`Self::content_record_limit`], or as many as there can be.
+    pub(crate) fn max_content_records(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
+        let ContentParts { recycle, sharing, chunks, .. } = &self.content;
+        if recycle.is_none() && sharing.is_none() && chunks.is_none() {
+            return 0;
+        }
+        // For each logical page a special map entry, and a page of which it is the only referrer; and chunk pages.
+        let chunk_pages = if chunks.is_some() { geometry.pages() } else { 0 };
+        let possible = 2 * u64::from(logical_pages) + chunk_pages;
+        self.content_record_limit().map_or(possible, |limit| limit.min(possible))
+    }
+
+    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::max_content_records`]): two bytes of
+    /// NVRAM for each byte of RAM to which the tables of these mechanisms are limited. `None` if nothing limits them,
+    /// as for pages that are revived and not shared.
+    pub(crate) fn content_record_limit(&self) -> Option<u64> {
+        let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
+        self.content.table_limit_bytes.filter(|_| !is_unlimited).map(|bytes| bytes / 4)
     }
 
     /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at

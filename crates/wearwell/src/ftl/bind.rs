@@ -13,6 +13,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMapEntry;
+use crate::store::{ContentRecord, RecordKey};
 
 impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
@@ -63,7 +64,9 @@ impl<N: Nand> Ftl<N> {
         };
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
-        if !self.revive_if_dead_page(unit) {
+        if self.revive_if_dead_page(unit) {
+            self.store.put_content_record(ContentRecord::PageWithoutWriter { ppn: Ppn(unit.0) })?;
+        } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
         let old = self.change_map_entry(lpn, Some(self.store.entry_of_bind(unit)))?;
@@ -114,9 +117,16 @@ impl<N: Nand> Ftl<N> {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
-        sharing.unmark_bound(store, lpn, unit);
+        let was_bound = sharing.unmark_bound(store, lpn, unit);
+        let is_page = is_flash_page(unit, store.geometry().pages());
         if sharing.reference_counts.remove_referrer_leaves_others(unit) {
+            if is_page && !was_bound {
+                store.put_content_record_later(ContentRecord::PageWithoutWriter { ppn: Ppn(unit.0) });
+            }
             return true;
+        }
+        if is_page && was_bound {
+            store.remove_content_record_later(RecordKey::PageWithoutWriter(Ppn(unit.0)));
         }
         if let Some(index) = &mut sharing.content_index {
             index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));

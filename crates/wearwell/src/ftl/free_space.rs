@@ -114,6 +114,7 @@ impl<N: Nand> Ftl<N> {
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
             (self.mapping.max_pages_per_update(), self.validity.max_pages_per_deferred_step());
+        self.store.apply_waiting_record_changes()?;
         self.store.note_programs_with_known_validity()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
@@ -136,6 +137,8 @@ impl<N: Nand> Ftl<N> {
     /// nearly full.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
+        // A note is no longer needed only if the records of its page are right.
+        self.store.apply_waiting_record_changes()?;
         self.report_opened_blocks_to_validity();
         let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();

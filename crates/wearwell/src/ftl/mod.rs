@@ -48,7 +48,7 @@ use crate::nand::Nand;
 use crate::sharing::Sharing;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMap};
 use crate::stats::Stats;
-use crate::store::{GC_RESERVE_BLOCKS, Store, recovery_note_words};
+use crate::store::{GC_RESERVE_BLOCKS, Store, content_record_words, recovery_note_words};
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
 /// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
@@ -64,6 +64,8 @@ pub struct Ftl<N> {
     pub(crate) chunks: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
+    /// Limit of the records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all that there can be.
+    pub(crate) content_record_limit: u64,
     pub(crate) stateless_mechanisms: StatelessMechanisms,
     pub(crate) scheme_counters: SchemeCounters,
     pub(crate) collector: GarbageCollector,
@@ -145,6 +147,7 @@ impl<N: Nand> Ftl<N> {
             delta: delta.map(Box::new),
             chunks: chunks.map(Box::new),
             content_table_limit_bytes: parts.content.table_limit_bytes.unwrap_or(u64::MAX),
+            content_record_limit: u64::MAX,
             stateless_mechanisms: StatelessMechanisms {
                 in_design: parts.content.stateless_mechanisms,
                 switched_on: parts.content.stateless_mechanisms,
@@ -195,8 +198,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ftl)
     }
 
-    /// Makes the device keep what a recovery by first pages needs: notes in NVRAM, after the words of the map, and bind
-    /// marks in map entries.
+    /// Makes the device keep what a recovery by first pages needs: notes and records of content mechanisms in NVRAM,
+    /// after the words of the map, and bind marks in map entries.
     fn enable_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
         let geometry = self.store.geometry();
         let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));
@@ -209,10 +212,16 @@ impl<N: Nand> Ftl<N> {
             )));
         }
         let words = parts.total_nvram_bytes(geometry, self.logical_pages) / 8;
-        let first_nvram_word = words - recovery_note_words(geometry);
-        self.store.enable_recovery_notes(first_nvram_word as usize)?;
+        let max_records = parts.max_content_records(geometry, self.logical_pages);
+        let first_record_word = words - content_record_words(max_records);
+        let first_note_word = first_record_word - recovery_note_words(geometry);
+        self.store.enable_recovery_notes(first_note_word as usize)?;
+        self.store.enable_content_records(first_record_word as usize, max_records)?;
+        if let Some(limit) = parts.content_record_limit().filter(|&limit| limit <= max_records) {
+            self.content_record_limit = limit;
+        }
         if let Some(map) = self.mapping.as_demand_paged_mut() {
-            map.enable_bind_and_chunk_entry_counts(flash_pages as u32);
+            map.enable_records_of_special_entries(flash_pages as u32);
         }
         Ok(())
     }

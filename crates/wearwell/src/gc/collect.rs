@@ -21,7 +21,7 @@ use crate::mapping::Mapping;
 use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMap;
-use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, Stream};
+use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, RecordKey, Stream};
 use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
@@ -456,6 +456,12 @@ impl<N: Nand> Ftl<N> {
             .record_gc_moves(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
         self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
+        if self.sharing.is_none() && self.recycle.is_some() {
+            // The OOBs of the copies name the logical pages that revived their sources.
+            for &owner in &batch.owners[..batch.destination_pages.len()] {
+                self.store.remove_content_record_later(RecordKey::SpecialEntryOf(owner));
+            }
+        }
         if let Some(stage) = &mut self.recycle {
             let geometry = self.store.geometry();
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());

@@ -20,7 +20,7 @@ use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
-use crate::store::Stream;
+use crate::store::{RecordKey, Stream};
 
 impl<N: Nand> Ftl<N> {
     /// Returns whether GC can empty the victim `block` by appending at most `most_pages` pages; always true if one copy
@@ -119,7 +119,11 @@ impl<N: Nand> Ftl<N> {
         let (Some(sharing), Some(place)) = (sharing, entry.bound_ppn) else { return Ok(()) };
         let pool = store.pool_of(store.block_of(to));
         sharing.unmark_bound(store, entry.lpn, place.into());
-        if owner != entry.lpn {
+        if owner == entry.lpn {
+            // From now on the OOB of the page names this logical page, whose map entry needs no bind mark.
+            store.remove_content_record_later(RecordKey::SpecialEntryOf(owner));
+            store.remove_content_record_later(RecordKey::PageWithoutWriter(place));
+        } else {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
                 // after the old entry.

@@ -44,7 +44,7 @@ use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::Store;
+use crate::store::{ContentRecord, RecordKey, Store};
 use crate::tables::prefetch::{
     HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
 };
@@ -198,16 +198,16 @@ impl DemandPagedMap {
         }
     }
 
-    /// Makes the map count, in the OOB of each translation page, the entries by which a recovery finds shared pages and
-    /// chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash pages.
-    pub(crate) fn enable_bind_and_chunk_entry_counts(&mut self, flash_pages: u32) {
+    /// Makes the map record in NVRAM ([`ContentRecord::SpecialEntry`]) the entries on flash by which a recovery finds
+    /// shared pages and chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash
+    /// pages.
+    pub(crate) fn enable_records_of_special_entries(&mut self, flash_pages: u32) {
         self.min_bind_or_chunk_entry_value = Some(flash_pages);
-        self.table.enable_bind_and_chunk_entry_counts();
     }
 
     #[inline]
-    fn is_bind_or_chunk_entry(&self, entry: Unit) -> bool {
-        self.min_bind_or_chunk_entry_value.is_some_and(|first| is_bind_or_chunk_entry_value(entry, first))
+    fn is_special_entry(&self, entry: Unit) -> bool {
+        self.min_bind_or_chunk_entry_value.is_some_and(|first| entry.0 >= first && entry != Unit::NONE)
     }
 
     /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
@@ -337,9 +337,7 @@ impl DemandPagedMap {
             dirty_entries_in_nvram: in_nvram,
             ..new
         };
-        if let Some(flash_pages) = first_special_entry {
-            self.enable_bind_and_chunk_entry_counts(flash_pages);
-        }
+        self.min_bind_or_chunk_entry_value = first_special_entry;
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
@@ -433,67 +431,34 @@ impl DemandPagedMap {
     }
 
     /// As [`DemandPagedMap::decode_entries`], but with the bind marks of the entries.
-    fn decode_entries_with_bind_marks(&self, id: u32, bytes: &[u8]) -> impl Iterator<Item = (Lpn, Unit)> {
-        self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
-    }
-
-    /// Returns the special entries (bound logical pages, chunk members) of translation page `id`, with their bind
-    /// marks: the dirty ones in the cache and, if `bytes` of the page on flash are given, those of logical pages that
-    /// are not cached. For recovery, after which the cache has dirty entries only. O(entries of the page).
-    pub(crate) fn bind_and_chunk_entries_of_page(&self, id: u32, bytes: Option<&[u8]>) -> Vec<(Lpn, Unit)> {
-        let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot));
-        let mut entries: Vec<(Lpn, Unit)> = dirty.map(|entry| (entry.lpn, entry.unit)).collect();
-        if let Some(bytes) = bytes {
-            let on_flash = self.decode_entries_with_bind_marks(id, bytes);
-            entries.extend(on_flash.filter(|&(lpn, _)| self.cache.find_slot(lpn).is_none()));
-        }
-        entries.retain(|&(_, entry)| self.is_bind_or_chunk_entry(entry));
-        entries.sort_unstable_by_key(|(lpn, _)| lpn.0);
-        entries
-    }
-
-    /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash.
-    pub(crate) fn bind_and_chunk_entry_count_on_flash(&self, id: u32) -> u32 {
-        self.table.bind_and_chunk_entry_count(id)
-    }
-
-    /// Counts the special entries of translation page `id` on flash anew, from its `bytes`.
-    pub(crate) fn recount_bind_and_chunk_entries_on_flash(&mut self, id: u32, bytes: &[u8]) {
-        self.table.set_bind_and_chunk_entry_count(id, self.count_bind_and_chunk_entries(id, bytes));
-    }
-
-    fn count_bind_and_chunk_entries(&self, id: u32, bytes: &[u8]) -> u32 {
-        self.decode_entries_with_bind_marks(id, bytes)
-            .filter(|&(_, entry)| self.is_bind_or_chunk_entry(entry))
-            .count() as u32
-    }
-
-    /// Compares the counted special entries of translation page `id` on flash with those in its `bytes`, for the audit.
-    ///
-    /// # Errors
-    /// A sentence with both numbers if they differ.
-    pub(crate) fn check_bind_and_chunk_entry_count(
+    pub(crate) fn decode_entries_with_bind_marks(
         &self,
         id: u32,
         bytes: &[u8],
-    ) -> std::result::Result<(), String> {
-        if self.min_bind_or_chunk_entry_value.is_none() {
-            return Ok(());
-        }
-        let (counted, found) =
-            (self.table.bind_and_chunk_entry_count(id), self.count_bind_and_chunk_entries(id, bytes));
-        if counted == found {
-            return Ok(());
-        }
-        Err(format!(
-            "the recorded number of entries for shared pages and compressed chunks in translation page {id} is \
-             {counted}, but the page has {found}"
-        ))
+    ) -> impl Iterator<Item = (Lpn, Unit)> {
+        self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
-    /// Sets the number of special entries of translation page `id` on flash, which recovery found in its OOB.
-    pub(crate) fn set_bind_and_chunk_entry_count_on_flash(&mut self, id: u32, count: u32) {
-        self.table.set_bind_and_chunk_entry_count(id, count);
+    /// Returns the dirty special entries (bound logical pages, chunk members), with their bind marks, in the order of
+    /// logical pages within each translation page.
+    pub(crate) fn dirty_special_entries(&self) -> Vec<(Lpn, Unit)> {
+        let slots = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
+        let entries = slots.map(|slot| self.cache.entry(slot)).map(|entry| (entry.lpn, entry.unit));
+        entries.filter(|&(_, entry)| self.is_special_entry(entry)).collect()
+    }
+
+    /// Returns the special entries (bound logical pages, chunk members) of translation page `id` on flash, with their
+    /// bind marks, from its `bytes`, except those of logical pages with a dirty entry in the cache. For the audit.
+    pub(crate) fn clean_special_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
+        let is_dirty = |lpn| self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).is_dirty);
+        self.decode_entries_with_bind_marks(id, bytes)
+            .filter(|&(lpn, entry)| self.is_special_entry(entry) && !is_dirty(lpn))
+            .collect()
+    }
+
+    /// Whether the map entry of `lpn` is in the cache and dirty.
+    pub(crate) fn has_dirty_entry(&self, lpn: Lpn) -> bool {
+        self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).is_dirty)
     }
 
     /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
@@ -506,6 +471,11 @@ impl DemandPagedMap {
     /// that `lpn` is unmapped.
     pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
         self.cache.find_slot(lpn).map(|slot| self.unit_of_entry(self.cache.entry(slot).unit))
+    }
+
+    /// Returns the map entry of `lpn`, with the bind mark that it may have, if it is cached.
+    pub(crate) fn cached_entry(&self, lpn: Lpn) -> Option<Unit> {
+        self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
     /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
@@ -638,6 +608,8 @@ impl DemandPagedMap {
         cause: Cause,
     ) -> Result<()> {
         if self.dirty_entries_in_nvram.is_some() {
+            // The records of special entries follow NVRAM, which must not lag behind the page.
+            self.store_moves_in_nvram(io)?;
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
             // this lacks.
             io.nand_mut().fence()?;
@@ -645,7 +617,6 @@ impl DemandPagedMap {
         let dirty = self.cache.dirty_slots_of_page(id).map(|slot| self.cache.entry(slot).lpn);
         self.table.load_entries(io, id, dirty, cause)?;
         let mut changes = 0;
-        let mut special = self.table.bind_and_chunk_entry_count(id);
         // Invalid pages found here are reported only if the new version is written: after a failure they are found
         // again.
         let told = self.identified_invalid_pages.len();
@@ -653,10 +624,6 @@ impl DemandPagedMap {
             let entry = self.cache.entry(slot);
             let on_flash = Unit(std::mem::replace(&mut word.word_value, entry.unit.0));
             changes += u32::from(on_flash != entry.unit);
-            if let Some(first) = self.min_bind_or_chunk_entry_value {
-                special += u32::from(is_bind_or_chunk_entry_value(entry.unit, first));
-                special -= u32::from(is_bind_or_chunk_entry_value(on_flash, first));
-            }
             if entry.has_unidentified_invalid_page && on_flash != entry.unit && on_flash.to_option().is_some()
             {
                 let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.may_old_page_be_reported);
@@ -669,21 +636,32 @@ impl DemandPagedMap {
         }
         if changes == 0 && self.is_lazy() {
             self.counts.omitted_synchronisations += 1;
-        } else {
-            let before = self.table.bind_and_chunk_entry_count(id);
-            self.table.set_bind_and_chunk_entry_count(id, special);
-            if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
-                self.table.set_bind_and_chunk_entry_count(id, before);
-                self.identified_invalid_pages.truncate(told);
-                return Err(error);
-            }
+        } else if let Err(error) = self.write_loaded_translation_page(io, id, cause) {
+            self.identified_invalid_pages.truncate(told);
+            return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
+        self.record_special_entries_of_page(io, id)?;
         let Self { cache, dirty_entries_in_nvram, .. } = self;
         cache.mark_translation_page_clean(id, |word| match dirty_entries_in_nvram {
             Some(in_nvram) => in_nvram.clear_entry(io, word),
             None => Ok(()),
         })
+    }
+
+    /// Records in NVRAM the special entries that translation page `id` has got, while their dirty entries are still in
+    /// NVRAM as well.
+    fn record_special_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
+        if self.min_bind_or_chunk_entry_value.is_none() {
+            return Ok(());
+        }
+        for slot in self.cache.dirty_slots_of_page(id) {
+            let &CachedEntry { lpn, unit: entry, .. } = self.cache.entry(slot);
+            if self.is_special_entry(entry) {
+                io.put_content_record(ContentRecord::SpecialEntry { lpn, entry })?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes the translation page with the smallest number, not less than `first`, that has dirty entries. Returns its
@@ -869,13 +847,6 @@ impl DemandPagedMap {
     }
 }
 
-/// Whether a map entry is special, that is, of a chunk member or with a bind mark; `first` is the smallest number of
-/// such an entry.
-#[inline]
-fn is_bind_or_chunk_entry_value(entry: Unit, first: u32) -> bool {
-    entry.0 >= first && entry != Unit::NONE
-}
-
 /// Whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased and reused
 /// since it was reported as invalid.
 pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
@@ -910,6 +881,9 @@ impl Mapping for DemandPagedMap {
             }
             io.note_replaced_unit(self.unit_of_entry(entry))?;
             self.store_entry_in_nvram(io, slot, new)?;
+            if self.is_special_entry(entry) && !self.is_special_entry(new) {
+                io.remove_content_record_later(RecordKey::SpecialEntryOf(lpn));
+            }
         }
         let old = self.set_entry_unit(slot, new);
         Ok(self.unit_of_entry(old).to_option())
@@ -982,7 +956,7 @@ impl Mapping for DemandPagedMap {
             }
             in_nvram.moved_entries.pop();
         }
-        Ok(())
+        io.apply_waiting_record_changes()
     }
 
     #[inline]

@@ -62,9 +62,6 @@ pub(super) struct TranslationTable {
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
     loaded_entry_words: Vec<PageWord>,
-    /// Number of *special* entries (bound logical pages, chunk members) of each translation page on flash; empty if
-    /// they are not counted. The OOB of the page holds the number, too.
-    special_entry_counts_by_page: Vec<u32>,
 }
 
 /// Bytes of the sequence number that the map stores in the spare area of a translation page, for recovery.
@@ -95,26 +92,6 @@ impl TranslationTable {
             directory_tree,
             page_bytes,
             loaded_entry_words: Vec::new(),
-            special_entry_counts_by_page: Vec::new(),
-        }
-    }
-
-    /// Starts to count the special entries (bound logical pages, chunk members) of each translation page.
-    pub(super) fn enable_bind_and_chunk_entry_counts(&mut self) {
-        self.special_entry_counts_by_page = vec![0; self.translation_page_ppns.len()];
-    }
-
-    /// Returns the number of special entries (bound logical pages, chunk members) of translation page `id` on flash; 0
-    /// if they are not counted.
-    pub(super) fn bind_and_chunk_entry_count(&self, id: u32) -> u32 {
-        self.special_entry_counts_by_page.get(id as usize).copied().unwrap_or(0)
-    }
-
-    /// Sets the number of special entries (bound logical pages, chunk members) of translation page `id`, as its OOB or
-    /// its new content has it. Does nothing if they are not counted.
-    pub(super) fn set_bind_and_chunk_entry_count(&mut self, id: u32, count: u32) {
-        if let Some(known) = self.special_entry_counts_by_page.get_mut(id as usize) {
-            *known = count;
         }
     }
 
@@ -200,9 +177,7 @@ impl TranslationTable {
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
     /// they are in RAM, all others unchanged, and `recovery_sequence_number` (a sequence number for recovery) in the
-    /// spare area if there is one. The OOB holds the number of special entries
-    /// ([`TranslationTable::bind_and_chunk_entry_count`]), in the field for a fingerprint. The old version is retained
-    /// for recovery or discarded.
+    /// spare area if there is one. The old version is retained for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -210,19 +185,14 @@ impl TranslationTable {
         recovery_sequence_number: Option<u64>,
         cause: Cause,
     ) -> Result<()> {
-        let special = Fingerprint(self.bind_and_chunk_entry_count(id).into());
         let entries = self.loaded_entry_words.len();
         if let Some(note) = recovery_sequence_number {
             self.loaded_entry_words.extend_from_slice(&self.sequence_words(note));
         }
         let written = match self.translation_page_ppns[id as usize].to_option() {
-            Some(base) => io.append_changed_page(
-                Stream::Translation,
-                id,
-                (base, &self.loaded_entry_words),
-                special,
-                cause,
-            ),
+            Some(base) => {
+                io.append_changed_page(Stream::Translation, id, (base, &self.loaded_entry_words), cause)
+            }
             None => self.append_first_page_version(io, id, recovery_sequence_number.is_some(), cause),
         };
         self.loaded_entry_words.truncate(entries);
@@ -243,8 +213,7 @@ impl TranslationTable {
         has_spare_sequence: bool,
         cause: Cause,
     ) -> Result<Ppn> {
-        let special = Fingerprint(self.bind_and_chunk_entry_count(id).into());
-        append_metadata_page(io, id, &self.encode_first_page_version(has_spare_sequence), special, cause)
+        append_metadata_page(io, id, &self.encode_first_page_version(has_spare_sequence), cause)
     }
 
     /// Returns `sequence_number`, which recovery needs, as two 4-byte words to be written at the beginning of
@@ -323,13 +292,7 @@ impl TranslationTable {
         for (bytes, place) in page.chunks_exact_mut(4).zip(&self.translation_page_ppns[first..last]) {
             bytes.copy_from_slice(&place.0.to_le_bytes());
         }
-        let place = append_metadata_page(
-            io,
-            self.translation_page_ppns.len() as u32 + node,
-            &page,
-            Fingerprint::default(),
-            cause,
-        )?;
+        let place = append_metadata_page(io, self.translation_page_ppns.len() as u32 + node, &page, cause)?;
         nodes.is_node_changed[node as usize] = false;
         if let Some(old) = std::mem::replace(&mut nodes.node_ppns[node as usize], place).to_option() {
             io.count_metadata_page_invalid(old);
@@ -404,15 +367,9 @@ impl TranslationTable {
     }
 }
 
-fn append_metadata_page<N: Nand>(
-    io: &mut Store<N>,
-    id: u32,
-    page: &[u8],
-    fingerprint: Fingerprint,
-    cause: Cause,
-) -> Result<Ppn> {
+fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.preferred_append_pool(Stream::Translation);
-    io.append_page(Stream::Translation, pool, id, Content::Bytes(page), fingerprint, cause)
+    io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)
 }
 
 /// Returns the sequence number that the spare area of a translation page holds for recovery. `page_and_spare` ends with

@@ -110,8 +110,6 @@ pub(super) struct TranslationPageVersion {
     first_write_sequence: u64,
     sequence_number: u64,
     ppn: Ppn,
-    /// Number of its special entries (bound logical pages, chunk members), if the map counts them.
-    pub(super) bind_and_chunk_entry_count: u32,
 }
 
 /// Result of steps 1 to 3 of recovery: the blocks and pages found by reading the first page of every block and the
@@ -345,7 +343,6 @@ impl<N: Nand> Ftl<N> {
                         first_write_sequence: oob.first_write_sequence,
                         sequence_number: oob.sequence_number,
                         ppn,
-                        bind_and_chunk_entry_count: oob.fingerprint.0 as u32,
                     };
                     survey.translation_page_versions.entry(oob.owner).or_default().push(version);
                 }
@@ -521,7 +518,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns whether the physical page `ppn` was programmed; torn pages count as programmed.
-    fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
+    pub(super) fn was_programmed(&mut self, ppn: Ppn) -> Result<bool> {
         match self.store.read_spare_in_recovery(ppn) {
             Ok(found) => Ok(found.is_some()),
             Err(Error::Nand(NandError::Uncorrectable(_))) => Ok(true),

@@ -2,30 +2,33 @@
 //!
 //! Four things make it short:
 //!
-//! - Of a block of data, recovery reads the spare area of the first page. Of blocks of metadata, deltas and chunks it
-//!   reads the spare areas of all pages, because nothing else says where these pages are.
+//! - Of a block of data or of chunks, recovery reads the spare areas of the first and last pages at most. Of blocks of
+//!   metadata and deltas it reads the spare areas of all pages, because nothing else says where these pages are.
 //! - Page validity is on flash. It lacks the reports since its buffer was last written. Notes in NVRAM
 //!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
 //!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
 //!   are known by the sequence number of their first page, and reported again.
-//! - An entry of the map on flash has a bind mark if a bind, not a program, gave the logical page its place. The OOB of
-//!   a translation page counts its *special* entries: those with a mark, and those of chunk members. To rebuild
-//!   reference counts, referrers and chunks, recovery reads only translation pages that have some.
+//! - Records in NVRAM (`store/content_records.rs`) hold the *special* map entries (those with a bind mark, which a bind
+//!   and not a program gave to the logical page, and those of chunk members), shared pages that lost their writer, and
+//!   the pages of chunks. So recovery knows referrers, reference counts and chunks without reading the map.
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
-//! The price: the notes, and one bit of each map entry. Beside what GeckoFTL's recovery reads, the cost grows with the
-//! number of bound logical pages, chunks and deltas. If the notes do not suffice, all spare areas are read
-//! (`nvram_map.rs`), with the same result.
+//! The price: the notes and records, and one bit of each map entry. Beside what GeckoFTL's recovery reads, the cost grows
+//! with the number of deltas. If the notes do not suffice, all spare areas are read (`nvram_map.rs`), with the same
+//! result.
 //!
-//! What is found on the medium is verified: a marked map entry that names a page without data is [`Error::Damaged`].
+//! What is found in NVRAM is verified: a marked map entry that names a page outside the blocks of data is
+//! [`Error::Damaged`].
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::RecoverySteps;
 use super::backward::FlashSurvey;
+use super::recorded_content::RecordedContent;
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
@@ -40,16 +43,15 @@ use crate::validity::{ValidityStore, is_page_bit_set};
 /// it was read.
 type PagesWithUncertainValidity = BTreeMap<Ppn, Option<Lpn>>;
 
-/// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
-type UnitsByTranslationPage = FxHashMap<u32, Vec<Unit>>;
+/// Sequence number, PPN and chunk number of a page of a compressed chunk.
+type ChunkPage = (u64, Ppn, u32);
 
-/// Logical pages with special map entries.
+/// What recovery knows of the map so far, besides the dirty entries in the cache.
 #[derive(Default)]
-struct BindAndChunkEntries {
-    /// Logical pages that a bind has mapped to a flash page.
-    bound_page_entries: Vec<(Lpn, Ppn)>,
-    /// Logical pages that are mapped to chunk members.
-    chunk_member_entries: Vec<(Lpn, Unit)>,
+struct RecoveredMap {
+    content: RecordedContent,
+    /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
+    pages_read: FxHashMap<u32, Vec<Unit>>,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -61,30 +63,35 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         };
         let (mut survey, mut unsettled) = (FlashSurvey::default(), PagesWithUncertainValidity::new());
+        let mut newest_chunk_pages = Vec::new();
         self.store.drop_ram_state();
         self.run_counted_step(&mut steps.find_blocks, |ftl| {
             ftl.find_blocks(&mut survey)?;
-            ftl.register_data_blocks(&survey, &notes, &mut unsettled)
+            ftl.register_data_blocks(&survey, &notes, &mut unsettled)?;
+            newest_chunk_pages = ftl.register_chunk_blocks(&survey, &notes)?;
+            Ok(())
         })?;
         self.survey_map_and_validity(&mut survey, steps)?;
         self.store.swap_open_blocks_if_host_has_more_pages();
         self.drop_content_state()?;
-        let mut read = UnitsByTranslationPage::default();
-        let mut bound_pages = BTreeSet::new();
-        self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
-            ftl.reload_dirty_map_entries(&survey)?;
-            let special = ftl.read_bind_and_chunk_entries(&mut read)?;
-            bound_pages.extend(special.bound_page_entries.iter().map(|&(_, ppn)| ppn));
-            ftl.restore_chunks(&survey, &special)?;
-            ftl.restore_referrers(special, &mut read)?;
-            ftl.restore_deltas(&survey, &mut read)
-        })?;
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
             ftl.report_blocks_opened_since_validity_flush();
             ftl.add_noted_pages(&notes, &mut unsettled);
             ftl.read_owners(&mut unsettled)
         })?;
-        self.restore_validity(steps, &unsettled, &bound_pages, &mut read)?;
+        let mut map = RecoveredMap::default();
+        self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
+            let Self { mapping, store, .. } = ftl;
+            mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
+            map.content = ftl.load_recorded_content()?;
+            ftl.restore_chunks(&map.content, &newest_chunk_pages)?;
+            ftl.restore_referrers(&mut map, &unsettled)?;
+            ftl.correct_content_records(&map.content)?;
+            ftl.restore_deltas(&survey, &mut map)
+        })?;
+        let bound = map.content.bound_lpns_by_page(self.store.geometry().pages());
+        let bound_pages: BTreeSet<Ppn> = bound.into_keys().collect();
+        self.restore_validity(steps, &unsettled, &bound_pages, &mut map)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(true)
     }
@@ -161,90 +168,82 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn reload_dirty_map_entries(&mut self, survey: &FlashSurvey) -> Result<()> {
-        let Self { mapping, store, .. } = self;
-        let map = mapping.as_demand_paged_mut().expect("the map is on flash");
-        for &id in survey.translation_page_versions.keys() {
-            let newest = survey.newest_translation_page(id).expect("a page that is listed has a version");
-            map.set_bind_and_chunk_entry_count_on_flash(id, newest.bind_and_chunk_entry_count);
-        }
-        map.reload_dirty_entries(store)
-    }
-
-    /// Returns the special map entries, in the order of logical pages. Reads those translation pages that have some.
-    fn read_bind_and_chunk_entries(
-        &mut self,
-        read: &mut UnitsByTranslationPage,
-    ) -> Result<BindAndChunkEntries> {
-        let mut special = BindAndChunkEntries::default();
-        let (flash_pages, page_bytes) = (self.store.geometry().pages(), self.store.geometry().page_bytes);
-        for id in 0..self.demand_paged_map().translation_pages() {
-            let mut page = None;
-            if self.demand_paged_map().bind_and_chunk_entry_count_on_flash(id) > 0 {
-                page = Some(self.read_translation_page(id, page_bytes, read)?);
-            }
-            for (lpn, entry) in self.demand_paged_map().bind_and_chunk_entries_of_page(id, page.as_deref()) {
-                let unit = entry.without_bind_mark();
-                if is_flash_page(unit, flash_pages) {
-                    special.bound_page_entries.push((lpn, Ppn(unit.0)));
-                } else {
-                    special.chunk_member_entries.push((lpn, unit));
-                }
-            }
-        }
-        Ok(special)
-    }
-
     fn demand_paged_map(&self) -> &DemandPagedMap {
         self.mapping.as_demand_paged().expect("the map is on flash")
     }
 
-    /// Reads translation page `id`, which must exist, and keeps its units in `read`. Returns its bytes.
-    fn read_translation_page(
-        &mut self,
-        id: u32,
-        page_bytes: u32,
-        read: &mut UnitsByTranslationPage,
-    ) -> Result<Vec<u8>> {
-        let mut page = vec![0; page_bytes as usize];
-        let place = self.demand_paged_map().translation_page_ppn(id).expect("only pages on flash are read");
-        self.store.read(place, &mut page, Cause::Recovery)?;
-        read.insert(id, self.demand_paged_map().decode_entries(id, &page).map(|(_, unit)| unit).collect());
-        Ok(page)
-    }
-
-    /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is cached or the page is
-    /// in `read`.
-    fn recovered_unit(&mut self, lpn: Lpn, read: &mut UnitsByTranslationPage) -> Result<Option<Unit>> {
+    /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is in NVRAM or the page
+    /// was read before.
+    fn recovered_unit(&mut self, lpn: Lpn, recovered: &mut RecoveredMap) -> Result<Option<Unit>> {
         let map = self.demand_paged_map();
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
+        if let Some(entry) = recovered.content.special_entries.get(&lpn) {
+            return Ok(Some(entry.without_bind_mark()));
+        }
         let id = map.translation_page_of(lpn);
-        if map.translation_page_ppn(id).is_none() {
-            return Ok(None);
+        let Some(place) = map.translation_page_ppn(id) else { return Ok(None) };
+        let page_bytes = self.store.geometry().page_bytes;
+        if let Entry::Vacant(vacant) = recovered.pages_read.entry(id) {
+            let mut page = vec![0; page_bytes as usize];
+            self.store.read(place, &mut page, Cause::Recovery)?;
+            let units = self.demand_paged_map().decode_entries(id, &page).map(|(_, unit)| unit);
+            vacant.insert(units.collect());
         }
-        if !read.contains_key(&id) {
-            self.read_translation_page(id, self.store.geometry().page_bytes, read)?;
-        }
-        let entries_per_page = self.store.geometry().page_bytes / size_of::<u32>() as u32;
-        Ok(read[&id][(lpn.0 % entries_per_page) as usize].to_option())
+        let entries_per_page = page_bytes / size_of::<u32>() as u32;
+        Ok(recovered.pages_read[&id][(lpn.0 % entries_per_page) as usize].to_option())
     }
 
-    /// Rebuilds the table of compressed chunks. Reads all pages of blocks of chunks.
-    fn restore_chunks(&mut self, survey: &FlashSurvey, special: &BindAndChunkEntries) -> Result<()> {
-        let pages = self.scan_blocks_of_kind(survey, PageKind::Chunk)?;
-        if self.chunks.is_none() {
-            return Ok(());
+    /// Enters the blocks of chunks into the block table. Reads of each the spare areas of its first and last programmed
+    /// pages, because records in NVRAM say where the pages of chunks are. Returns the pages that were programmed since
+    /// the last settled program: GC may have copied pages of chunks without having recorded it.
+    fn register_chunk_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
+        let block_pages = self.store.geometry().block_pages();
+        let mut newest = Vec::new();
+        for &(block, _) in survey.metadata_blocks.iter().filter(|&&(_, kind)| kind == PageKind::Chunk) {
+            let first = self.store.geometry().first_page(block);
+            let is_full = self.was_programmed(Ppn(first.0 + block_pages - 1))?;
+            let programmed_pages = if is_full { block_pages } else { self.count_programmed_pages(first)? };
+            let pages = (first.0..first.0 + programmed_pages).map(Ppn);
+            let mut found =
+                FoundBlock { kind: Some(PageKind::Chunk), programmed_pages, ..FoundBlock::default() };
+            for ppn in pages.clone().rev() {
+                let Some(oob) = self.read_oob_if_readable(ppn)? else { continue };
+                found.last_sequence = found.last_sequence.max(oob.sequence_number);
+                if oob.sequence_number <= notes.validity_known_until_sequence {
+                    break;
+                }
+                newest.push((oob.sequence_number, ppn, oob.owner));
+            }
+            for ppn in pages {
+                if let Some(oob) = self.read_oob_if_readable(ppn)? {
+                    found.first_sequence = oob.sequence_number;
+                    break;
+                }
+            }
+            self.store.register_found_block_state(block, found);
         }
-        let pages: Vec<(u64, Ppn, u32)> =
-            pages.into_iter().map(|(ppn, oob)| (oob.sequence_number, ppn, oob.owner)).collect();
+        Ok(newest)
+    }
+
+    /// Rebuilds the table of compressed chunks from their pages in NVRAM records and the mapped members.
+    /// `newest_pages` are those that were programmed since the last settled program.
+    fn restore_chunks(&mut self, content: &RecordedContent, newest_pages: &[ChunkPage]) -> Result<()> {
+        let Some(stage) = &self.chunks else { return Ok(()) };
+        let members = content.mapped_chunk_members(self.store.geometry().pages());
+        let number_of = |member: Unit| stage.chunk_and_member_of(member).0;
+        let in_use: FxHashSet<u32> = members.iter().copied().map(number_of).collect();
+        // A chunk without a mapped member was being written or freed.
+        let recorded = content.chunk_pages.iter().map(|&(member, ppn)| (1, ppn, number_of(member)));
+        let pages = recorded.chain(newest_pages.iter().copied());
+        let pages: Vec<ChunkPage> = pages.filter(|(_, _, number)| in_use.contains(number)).collect();
         let found = self.peek_chunk_directories(&pages)?;
-        self.rebuild_chunk_table(special.chunk_member_entries.iter().map(|&(_, unit)| unit).collect(), found)
+        self.rebuild_chunk_table(members, found)
     }
 
     /// Rebuilds the table of deltas. Reads all pages of blocks of deltas.
-    fn restore_deltas(&mut self, survey: &FlashSurvey, read: &mut UnitsByTranslationPage) -> Result<()> {
+    fn restore_deltas(&mut self, survey: &FlashSurvey, map: &mut RecoveredMap) -> Result<()> {
         let pages = self.scan_blocks_of_kind(survey, PageKind::Delta)?;
         if self.delta.is_none() {
             return Ok(());
@@ -252,7 +251,7 @@ impl<N: Nand> Ftl<N> {
         let pages = pages.into_iter().map(|(ppn, oob)| (oob.sequence_number, ppn)).collect();
         let flash_pages = self.store.geometry().pages();
         self.rebuild_deltas(pages, |ftl, lpn| {
-            let unit = ftl.recovered_unit(lpn, read)?;
+            let unit = ftl.recovered_unit(lpn, map)?;
             Ok(unit.filter(|&unit| is_flash_page(unit, flash_pages)).map(|unit| Ppn(unit.0)))
         })
     }
@@ -267,40 +266,57 @@ impl<N: Nand> Ftl<N> {
         Ok(pages)
     }
 
-    /// Rebuilds reference counts and the reverse map: for each page to which a bind has mapped a logical page, and for
-    /// each chunk member, all logical pages that refer to it. The logical page that wrote a flash page has no special
-    /// entry; the OOB of the page names it.
+    /// Rebuilds reference counts and the reverse map from the special map entries. Whether the writer of a page still
+    /// refers to it, a record in NVRAM says; about pages that the interrupted request may have concerned, the map is
+    /// asked.
     fn restore_referrers(
         &mut self,
-        special: BindAndChunkEntries,
-        read: &mut UnitsByTranslationPage,
+        map: &mut RecoveredMap,
+        unsettled: &PagesWithUncertainValidity,
     ) -> Result<()> {
-        let mut referrers: BTreeMap<Lpn, Unit> = special.chunk_member_entries.into_iter().collect();
-        referrers.extend(special.bound_page_entries.iter().map(|&(lpn, ppn)| (lpn, Unit::from(ppn))));
-        let bound: BTreeMap<Ppn, Lpn> =
-            special.bound_page_entries.iter().map(|&(lpn, ppn)| (ppn, lpn)).collect();
-        for (&ppn, &lpn) in &bound {
-            let writer = self.require_writer_of_bound_page(ppn, lpn)?;
-            if self.recovered_unit(writer, read)? == Some(ppn.into()) {
-                referrers.insert(writer, ppn.into());
+        let mut known = FxHashSet::<Unit>::default();
+        for (ppn, lpns) in map.content.bound_lpns_by_page(self.store.geometry().pages()) {
+            self.require_data_page(ppn, lpns[0])?;
+            let writer_refers = match unsettled.get(&ppn) {
+                _ if self.sharing.is_none() => false,
+                Some(&owner) => self.is_mapped_by_its_writer(ppn, owner, map)?,
+                None => !map.content.pages_without_writer.contains(&ppn),
+            };
+            if writer_refers {
+                known.insert(ppn.into());
             }
         }
-        let mut known = FxHashSet::default();
-        referrers.into_iter().try_for_each(|(lpn, unit)| self.adopt_referrer(lpn, unit, known.insert(unit)))
+        for (&lpn, &entry) in &map.content.special_entries {
+            self.adopt_referrer(lpn, entry, known.insert(entry.without_bind_mark()))?;
+        }
+        Ok(())
     }
 
-    /// Returns the logical page that wrote `ppn`, from the OOB of the page, to which a bind has mapped `lpn`.
-    fn require_writer_of_bound_page(&mut self, ppn: Ppn, lpn: Lpn) -> Result<Lpn> {
-        let oob = self
-            .read_oob_if_readable(ppn)?
-            .filter(|oob| oob.kind == PageKind::Data && oob.owner < self.logical_pages);
-        let writer = oob.map(|oob| Lpn(oob.owner));
-        writer.ok_or_else(|| {
-            Error::Damaged(format!(
-                "the L2P map maps logical page {lpn} to flash page {ppn}, which is shared or revived and has no \
-                 readable data"
-            ))
-        })
+    /// Whether `writer`, the logical page in the OOB of `ppn`, is mapped to `ppn` because it wrote it.
+    fn is_mapped_by_its_writer(
+        &mut self,
+        ppn: Ppn,
+        writer: Option<Lpn>,
+        map: &mut RecoveredMap,
+    ) -> Result<bool> {
+        match writer.filter(|lpn| lpn.0 < self.logical_pages) {
+            Some(lpn) if !map.content.special_entries.contains_key(&lpn) => {
+                Ok(self.recovered_unit(lpn, map)? == Some(ppn.into()))
+            }
+            _ => Ok(false),
+        }
+    }
+
+    /// Checks that `ppn`, to which a bind has mapped `lpn`, is in a block of data.
+    fn require_data_page(&self, ppn: Ppn, lpn: Lpn) -> Result<()> {
+        let (block, blocks) = (self.store.block_of(ppn), self.store.blocks());
+        let is_in_use = matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
+        if is_in_use && blocks.kind(block) == PageKind::Data {
+            return Ok(());
+        }
+        Err(Error::Damaged(format!(
+            "the L2P map maps logical page {lpn} to flash page {ppn}, which is shared or revived and has no data"
+        )))
     }
 
     /// Adds the pages that notes in NVRAM name, and those of the block that GC was emptying.
@@ -340,7 +356,7 @@ impl<N: Nand> Ftl<N> {
         steps: &mut RecoverySteps,
         unsettled: &PagesWithUncertainValidity,
         pages_with_binders: &BTreeSet<Ppn>,
-        read: &mut UnitsByTranslationPage,
+        map: &mut RecoveredMap,
     ) -> Result<()> {
         let doubtful = unsettled.keys().chain(pages_with_binders).map(|&ppn| self.store.block_of(ppn));
         let open = self.store.programmed_pages_of_open_blocks().map(|(block, _)| block);
@@ -357,7 +373,7 @@ impl<N: Nand> Ftl<N> {
             }
             for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !pages_with_binders.contains(ppn)) {
                 let is_valid = match owner.filter(|owner| owner.0 < ftl.logical_pages) {
-                    Some(owner) => ftl.recovered_unit(owner, read)? == Some(ppn.into()),
+                    Some(owner) => ftl.recovered_unit(owner, map)? == Some(ppn.into()),
                     None => false,
                 };
                 ftl.correct_page_validity(ppn, &invalid, is_valid)?;

@@ -22,6 +22,7 @@ use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 mod backward;
 mod by_notes;
 mod nvram_map;
+mod recorded_content;
 mod survey;
 
 pub use backward::{RecoveryStepCost, RecoverySteps};

@@ -65,6 +65,10 @@ impl<N: Nand> Ftl<N> {
             self.rebuild_chunk_table(members, found)?;
         }
         let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
+        if self.store.keeps_recovery_notes() {
+            let content = self.load_recorded_content()?;
+            self.correct_content_records(&content)?;
+        }
         if self.delta.is_some() {
             self.rebuild_deltas(scanned.delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         }
@@ -221,8 +225,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Calls `visit` for every mapped logical page in the order of LPNs, with its unit (physical page or member of a
-    /// compressed chunk). Reads the whole map if it is on flash.
+    /// Calls `visit` for every mapped logical page in the order of LPNs, with its map entry: the unit (physical page or
+    /// member of a compressed chunk), and the bind mark if entries have one. Reads the whole map if it is on flash.
     fn for_each_mapped_lpn(
         &mut self,
         mut visit: impl FnMut(&mut Self, Lpn, Unit) -> Result<()>,
@@ -234,25 +238,24 @@ impl<N: Nand> Ftl<N> {
             });
         }
         for id in 0..self.mapping.as_demand_paged().map_or(0, DemandPagedMap::translation_pages) {
-            for (lpn, unit) in self.mapped_entries_of_page(id)? {
-                visit(self, lpn, unit)?;
+            for (lpn, entry) in self.mapped_entries_of_page(id)? {
+                visit(self, lpn, entry)?;
             }
         }
         Ok(())
     }
 
-    /// Returns the mapped logical pages of the translation page `id`, each with its unit (physical page or member of a
-    /// compressed chunk). A map entry in RAM replaces the entry on flash, because it is newer.
+    /// Returns the mapped logical pages of the translation page `id`, each with its map entry. A map entry in RAM replaces
+    /// the entry on flash, because it is newer.
     fn mapped_entries_of_page(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
-        let cached = mapping.as_demand_paged_mut().expect("only a map on flash has translation pages");
+        let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");
         let mut page = vec![0xff; store.geometry().page_bytes as usize];
         if let Some(place) = cached.translation_page_ppn(id) {
             store.read(place, &mut page, Cause::Recovery)?;
-            cached.recount_bind_and_chunk_entries_on_flash(id, &page);
         }
-        let newest = |(lpn, unit)| (lpn, cached.cached_unit(lpn).unwrap_or(unit));
-        let mapped = cached.decode_entries(id, &page).map(newest);
+        let newest = |(lpn, entry)| (lpn, cached.cached_entry(lpn).unwrap_or(entry));
+        let mapped = cached.decode_entries_with_bind_marks(id, &page).map(newest);
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
@@ -290,7 +293,8 @@ impl<N: Nand> Ftl<N> {
     /// whole map if it is on flash.
     fn mapped_chunk_members(&mut self) -> Result<Vec<Unit>> {
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
-        self.for_each_mapped_lpn(|_, _, unit| {
+        self.for_each_mapped_lpn(|ftl, _, entry| {
+            let unit = ftl.store.unit_of_entry(entry);
             members.extend(Some(unit).filter(|&unit| !is_flash_page(unit, pages)));
             Ok(())
         })?;
@@ -314,8 +318,9 @@ impl<N: Nand> Ftl<N> {
     fn rebuild_state_of_mapped_pages(&mut self, data: &PageSet) -> Result<(u64, PpnOfLpn)> {
         let (mut mapped, mut bases) = (0, PpnOfLpn::default());
         let mut members = std::collections::BTreeSet::new();
-        self.for_each_mapped_lpn(|ftl, lpn, unit| {
+        self.for_each_mapped_lpn(|ftl, lpn, entry| {
             mapped += 1;
+            let unit = ftl.store.unit_of_entry(entry);
             let is_first = if is_flash_page(unit, ftl.store.geometry().pages()) {
                 require_data_page(lpn, unit, data)?;
                 if ftl.delta.is_some() {
@@ -325,7 +330,7 @@ impl<N: Nand> Ftl<N> {
             } else {
                 members.insert(unit)
             };
-            ftl.adopt_referrer(lpn, unit, is_first)
+            ftl.adopt_referrer(lpn, entry, is_first)
         })?;
         Ok((mapped, bases))
     }
@@ -341,27 +346,30 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    pub(super) fn adopt_referrer(&mut self, lpn: Lpn, unit: Unit, is_first: bool) -> Result<()> {
-        let writer = match &self.chunks {
-            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
-            _ => self.store.owner_in_oob(Ppn(unit.0)),
-        };
+    /// Adds the referrer `lpn`, which is mapped by `entry`. Whether a bind gave it its place follows from the bind mark
+    /// of the entry or, if entries have none, from the logical page that wrote the place.
+    pub(super) fn adopt_referrer(&mut self, lpn: Lpn, entry: Unit, is_first: bool) -> Result<()> {
+        let unit = self.store.unit_of_entry(entry);
+        let is_bound = entry != unit || self.writer_of(unit) != lpn;
         // If pages are shared, the reverse map also records the owners of revived pages.
         if let Some(stage) = &mut self.recycle
             && self.sharing.is_none()
-            && writer != lpn
+            && is_bound
         {
             stage.recycler.set_recovered_owner(Ppn(unit.0), lpn);
         }
+        let is_legal_mark = is_bound == (entry != unit) || !self.store.keeps_recovery_notes();
         let can_share = if let Some(sharing) = &mut self.sharing {
-            sharing.adopt_referrer(&self.mapping, &mut self.store, lpn, unit, writer, is_first)?
+            is_legal_mark
+                && sharing.adopt_referrer(&self.mapping, &mut self.store, lpn, unit, is_bound, is_first)?
         } else {
             let is_page = is_flash_page(unit, self.store.geometry().pages());
-            is_first && (writer == lpn || (self.recycle.is_some() && is_page))
+            is_legal_mark && is_first && (!is_bound || (self.recycle.is_some() && is_page))
         };
         if can_share {
             return Ok(());
         }
+        let writer = self.writer_of(unit);
         let fault = if is_first {
             format!("which was written for logical page {writer} and cannot be shared in this design")
         } else {
@@ -371,6 +379,16 @@ impl<N: Nand> Ftl<N> {
             "the L2P map maps logical page {lpn} to location {unit} (a flash page or a member of a compressed chunk), \
              {fault}"
         )))
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Returns the logical page whose write was stored as `unit` (physical page or member of a compressed chunk).
+    fn writer_of(&self, unit: Unit) -> Lpn {
+        match &self.chunks {
+            Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
+            _ => self.store.owner_in_oob(Ppn(unit.0)),
+        }
     }
 }
 

@@ -259,11 +259,13 @@ impl Sharing {
     }
 
     /// Removes the mark of `lpn` as bound (mapped without a program), if it has the mark, because `lpn` is no longer
-    /// mapped to `place`. Marks the reverse-map entry of that bind as superseded.
-    pub(crate) fn unmark_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) {
-        if self.bound_lpns.remove(Ppn(lpn.0)) {
+    /// mapped to `place`. Marks the reverse-map entry of that bind as superseded. Returns whether `lpn` was bound.
+    pub(crate) fn unmark_bound<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Unit) -> bool {
+        let was_bound = self.bound_lpns.remove(Ppn(lpn.0));
+        if was_bound {
             self.reverse_map.mark_bind_superseded(io, lpn, Ppn(place.0));
         }
+        was_bound
     }
 
     pub(crate) fn drop_ram_state(&mut self) {
@@ -286,16 +288,16 @@ impl Sharing {
         Ok(())
     }
 
-    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), which was
-    /// written for the logical page `writer`. `is_first_referrer`: recovery found no other referrer of `unit` before.
-    /// Returns `false` if this design cannot have produced that state.
+    /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), by a bind if
+    /// `is_bound`, else because it wrote the unit. `is_first_referrer`: recovery found no other referrer of `unit`
+    /// before. Returns `false` if this design cannot have produced that state.
     pub(crate) fn adopt_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
         store: &mut Store<N>,
         lpn: Lpn,
         unit: Unit,
-        writer: Lpn,
+        is_bound: bool,
         is_first_referrer: bool,
     ) -> Result<bool> {
         if !is_first_referrer {
@@ -304,7 +306,7 @@ impl Sharing {
             }
             self.reference_counts.add_referrer(unit);
         }
-        if lpn == writer {
+        if !is_bound {
             return Ok(true);
         }
         if !self.can_map_without_program() {

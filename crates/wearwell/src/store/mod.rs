@@ -26,6 +26,7 @@ use rustc_hash::FxHashSet;
 mod batch_append;
 mod block_recovery;
 mod block_table;
+mod content_records;
 mod copies;
 mod counter_audit;
 mod free_block_queue;
@@ -38,6 +39,7 @@ mod unreadable_pages;
 
 pub(crate) use block_recovery::FoundBlock;
 pub use block_table::{BlockState, BlockTable, GreedyTieBreak};
+pub(crate) use content_records::{ContentRecord, RecordKey, content_record_words};
 pub use copies::PageCopies;
 pub(crate) use counter_audit::CounterAudit;
 pub use free_block_queue::FreeBlockOrder;
@@ -178,6 +180,8 @@ pub struct Store<N> {
     has_program_failed: bool,
     /// Notes in NVRAM that keep a recovery short; `None` if the device keeps none.
     recovery_notes: Option<Box<notes::RecoveryNotes>>,
+    /// Records in NVRAM of shared and compressed pages, for recovery; `None` if the device keeps none.
+    content_records: Option<Box<content_records::ContentRecords>>,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
     counter_audit: CounterAudit,
@@ -229,6 +233,7 @@ impl<N: Nand> Store<N> {
             opened_data_blocks: None,
             has_program_failed: false,
             recovery_notes: None,
+            content_records: None,
             stats: Stats::default(),
             counter_audit: CounterAudit::default(),
             flash_ops: RequestOpLog::default(),
@@ -474,12 +479,11 @@ impl<N: Nand> Store<N> {
         stream: Stream,
         owner: u32,
         (base, words): (Ppn, &[PageWord]),
-        fingerprint: Fingerprint,
         cause: Cause,
     ) -> Result<Ppn> {
         let pool = self.preferred_append_pool(stream);
         loop {
-            let (index, oob) = self.prepare_program(stream, pool, owner, fingerprint)?;
+            let (index, oob) = self.prepare_program(stream, pool, owner, Fingerprint::default())?;
             let outcome = self.nand.program_changed_page(self.frontiers[index].next_page, oob, base, words);
             if let Err(error @ NandError::Uncorrectable(_)) = outcome {
                 return Err(self.record_read_failure(base, error, cause));

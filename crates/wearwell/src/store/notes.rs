@@ -157,6 +157,12 @@ impl<N: Nand> Store<N> {
         if self.keeps_recovery_notes() { unit.with_bind_mark() } else { unit }
     }
 
+    /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
+    #[inline]
+    pub(crate) fn unit_of_entry(&self, entry: Unit) -> Unit {
+        if self.keeps_recovery_notes() { entry.without_bind_mark() } else { entry }
+    }
+
     /// Notes that a map entry is about to stop naming `unit`. Does nothing for a chunk member, or without notes.
     ///
     /// # Errors

@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
 use super::{CHUNK_MEMBERS, CompressionState};
-use crate::address::{BlockId, Lpn, Ppn, Unit};
+use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
 use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMapEntry};
-use crate::store::{PageCopies, Stream};
+use crate::store::{ContentRecord, PageCopies, RecordKey, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 impl<N: Nand> Ftl<N> {
@@ -99,8 +99,14 @@ impl<N: Nand> Ftl<N> {
                 index.relocate(fingerprint, from, to);
             }
         }
+        let is_page = is_flash_page(to, store.geometry().pages());
         if writer_refers {
             mapping.record_gc_move(writer, to);
+        }
+        if is_page && writer_refers {
+            store.remove_content_record_later(RecordKey::SpecialEntryOf(writer));
+        } else if is_page {
+            store.put_content_record_later(ContentRecord::PageWithoutWriter { ppn: Ppn(to.0) });
         }
         self.release_chunk_member(from);
         Ok(())
@@ -124,8 +130,11 @@ impl<N: Nand> Ftl<N> {
             batch.source_pages.iter().zip(&batch.owners).zip(&batch.destination_pages)
         {
             let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
-            let page = stage.chunks[number.index()].pages.iter_mut().find(|page| **page == from);
-            *page.expect("a packed page belongs to its chunk") = to;
+            let pages = &mut stage.chunks[number.index()].pages;
+            let k = pages.iter().position(|&page| page == from).expect("a packed page belongs to its chunk");
+            pages[k] = to;
+            let member = stage.member_unit(number.0, k);
+            self.store.put_content_record_later(ContentRecord::ChunkPage { member, ppn: to });
         }
         self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         outcome

@@ -130,7 +130,7 @@ impl CompressionState {
         Unit(self.first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
     }
 
-    pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
+    pub(crate) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
         let at = unit.0 - self.first_member_unit;
         (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
     }
@@ -206,6 +206,15 @@ impl CompressionState {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
+    /// Returns the flash pages of all compressed chunks, each with the number of the chunk's member that has the index of
+    /// the page.
+    pub(crate) fn pages_by_member(&self) -> impl Iterator<Item = (Unit, Ppn)> + '_ {
+        (0..).zip(&self.chunks).flat_map(move |(number, chunk)| {
+            let pages = chunk.pages().iter().enumerate();
+            pages.map(move |(k, &ppn)| (self.member_unit(number, k), ppn))
+        })
+    }
+
     /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
     /// number in its spare area.
     pub(crate) fn filter_pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
@@ -255,11 +264,17 @@ impl CompressionState {
         Ok(())
     }
 
+    /// Returns the number of stored chunks.
+    #[inline]
+    pub(crate) fn chunk_count(&self) -> u64 {
+        let unused = self.free_chunk_numbers.len() + self.chunk_numbers_freed_since_sync.len();
+        (self.chunks.len() - unused) as u64
+    }
+
     /// Returns the bytes of controller RAM of the chunk directory, which has an entry for each stored chunk.
     #[inline]
     pub(crate) fn chunk_directory_bytes(&self) -> u64 {
-        let unused = self.free_chunk_numbers.len() + self.chunk_numbers_freed_since_sync.len();
-        self.ram_bytes_per_chunk * (self.chunks.len() - unused) as u64
+        self.ram_bytes_per_chunk * self.chunk_count()
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {

@@ -53,7 +53,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{Store, Stream};
+use crate::store::{RecordKey, Store, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
@@ -1022,6 +1022,7 @@ impl<N: Nand> Ftl<N> {
             }
         };
         self.store.note_replaced_unit(base)?;
+        self.store.remove_content_record_later(RecordKey::SpecialEntryOf(lpn));
         self.mapping.record_gc_move(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;

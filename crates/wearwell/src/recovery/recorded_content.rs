@@ -1,0 +1,170 @@
+//! What the records of content mechanisms in NVRAM (`store/content_records.rs`) tell a recovery, and their correction
+//! after it.
+//!
+//! A loss of power interrupts one request at most, so few records can be wrong: each is compared with what recovery
+//! found otherwise (dirty map entries in NVRAM, pages that notes name), and corrected before the device accepts
+//! requests.
+
+use std::collections::BTreeMap;
+
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::address::{Lpn, Ppn, Unit, is_flash_page};
+use crate::content::compress::unit_count;
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::nand::Nand;
+use crate::sharing::reverse_map::ReverseMap;
+use crate::store::{ContentRecord, RecordKey};
+
+/// The records of content mechanisms in NVRAM, and the dirty map entries that replace some of them.
+#[derive(Debug, Default)]
+pub(super) struct RecordedContent {
+    /// Special map entries: those with a bind mark, and those of chunk members.
+    pub(super) special_entries: BTreeMap<Lpn, Unit>,
+    pub(super) pages_without_writer: FxHashSet<Ppn>,
+    /// Flash pages of chunks, each with the number of the chunk's member that has the index of the page.
+    pub(super) chunk_pages: Vec<(Unit, Ppn)>,
+    records: Vec<ContentRecord>,
+}
+
+impl RecordedContent {
+    /// Returns the pages to which binds have mapped logical pages, each with its bound logical pages in their order.
+    /// `flash_pages` is the number of flash pages of the device.
+    pub(super) fn bound_lpns_by_page(&self, flash_pages: u64) -> BTreeMap<Ppn, Vec<Lpn>> {
+        let mut bound = BTreeMap::<Ppn, Vec<Lpn>>::new();
+        for (&lpn, &entry) in &self.special_entries {
+            let unit = entry.without_bind_mark();
+            if is_flash_page(unit, flash_pages) {
+                bound.entry(Ppn(unit.0)).or_default().push(lpn);
+            }
+        }
+        bound
+    }
+
+    /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages.
+    pub(super) fn mapped_chunk_members(&self, flash_pages: u64) -> Vec<Unit> {
+        let units = self.special_entries.values().map(|entry| entry.without_bind_mark());
+        units.filter(|&unit| !is_flash_page(unit, flash_pages)).collect()
+    }
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Reads the records of content mechanisms from NVRAM. The dirty map entries must be in the cache already, and no
+    /// others: they replace the records of their logical pages.
+    ///
+    /// # Errors
+    /// Power loss; [`Error::Damaged`] for a record of something that the device does not have.
+    pub(super) fn load_recorded_content(&mut self) -> Result<RecordedContent> {
+        let records = self.store.load_content_records()?;
+        let mut content = RecordedContent::default();
+        let Some(map) = self.mapping.as_demand_paged() else { return Ok(content) };
+        let flash_pages = self.store.geometry().pages();
+        let max_units = unit_count(flash_pages, self.chunks.is_some());
+        for &record in &records {
+            let is_possible = match record {
+                ContentRecord::SpecialEntry { lpn, entry } => {
+                    let unit = u64::from(entry.without_bind_mark().0);
+                    if !map.has_dirty_entry(lpn) {
+                        content.special_entries.insert(lpn, entry);
+                    }
+                    lpn.0 < self.logical_pages && unit < max_units
+                }
+                ContentRecord::PageWithoutWriter { ppn } => {
+                    content.pages_without_writer.insert(ppn);
+                    u64::from(ppn.0) < flash_pages
+                }
+                ContentRecord::ChunkPage { member, ppn } => {
+                    content.chunk_pages.push((member, ppn));
+                    (flash_pages..max_units).contains(&member.0.into()) && u64::from(ppn.0) < flash_pages
+                }
+            };
+            if !is_possible {
+                return Err(Error::Damaged(format!(
+                    "a record of shared or compressed pages in NVRAM ({record:?}) names a page that the device does \
+                     not have"
+                )));
+            }
+        }
+        content.special_entries.extend(map.dirty_special_entries());
+        content.records = records;
+        Ok(content)
+    }
+
+    /// Corrects the records of content mechanisms in NVRAM: removes those of `content` that the recovered state
+    /// contradicts, and adds those that the interrupted request did not store.
+    pub(super) fn correct_content_records(&mut self, content: &RecordedContent) -> Result<()> {
+        let recorded: FxHashSet<ContentRecord> = content.records.iter().copied().collect();
+        let mut right = self.records_of_pages();
+        let is_needed = |record: &ContentRecord| match *record {
+            ContentRecord::SpecialEntry { lpn, .. } => content.special_entries.contains_key(&lpn),
+            ContentRecord::PageWithoutWriter { .. } | ContentRecord::ChunkPage { .. } => {
+                right.contains_key(&record.key())
+            }
+        };
+        let unneeded = content.records.iter().filter(|record| !is_needed(record));
+        unneeded.for_each(|record| self.store.remove_content_record_later(record.key()));
+        right.retain(|_, record| !recorded.contains(record));
+        let mut missing: Vec<ContentRecord> = right.into_values().collect();
+        missing.sort_unstable();
+        missing.into_iter().for_each(|record| self.store.put_content_record_later(record));
+        self.store.apply_waiting_record_changes()
+    }
+
+    /// Returns the records of pages that the state in RAM calls for, by key: shared pages without their writer, and pages
+    /// of chunks.
+    fn records_of_pages(&self) -> FxHashMap<RecordKey, ContentRecord> {
+        let without_writer = self.pages_without_writer().into_iter();
+        let chunk_pages = self.chunks.iter().flat_map(|stage| stage.pages_by_member());
+        let records = without_writer
+            .map(|ppn| ContentRecord::PageWithoutWriter { ppn })
+            .chain(chunk_pages.map(|(member, ppn)| ContentRecord::ChunkPage { member, ppn }));
+        records.map(|record| (record.key(), record)).collect()
+    }
+
+    /// Returns the flash pages to which logical pages are bound, and whose writer is mapped to another page.
+    fn pages_without_writer(&self) -> FxHashSet<Ppn> {
+        let Some(sharing) = &self.sharing else { return FxHashSet::default() };
+        let mut bound_lpns = FxHashMap::<Ppn, u32>::default();
+        for place in sharing.reverse_map.all_entries(&self.store).iter().filter_map(|entry| entry.bound_ppn) {
+            if is_flash_page(place.into(), self.store.geometry().pages()) {
+                *bound_lpns.entry(place).or_default() += 1;
+            }
+        }
+        let counts = &sharing.reference_counts;
+        bound_lpns.retain(|&ppn, &mut bound| bound > counts.referrers_beyond_first(ppn.into()));
+        bound_lpns.into_keys().collect()
+    }
+
+    /// Compares the records of content mechanisms in NVRAM with the state that they describe, for the audit.
+    /// `special_entries` are the special map entries on flash, except those of logical pages with dirty entries.
+    ///
+    /// # Errors
+    /// A sentence that names the record that is missing or wrong.
+    pub(crate) fn check_content_records(
+        &self,
+        special_entries: &BTreeMap<Lpn, Unit>,
+    ) -> std::result::Result<(), String> {
+        let (Some(map), true) = (self.mapping.as_demand_paged(), self.store.keeps_recovery_notes()) else {
+            return Ok(());
+        };
+        let records = self.store.check_content_records()?;
+        let mut expected = self.records_of_pages();
+        let special = special_entries.iter().map(|(&lpn, &entry)| ContentRecord::SpecialEntry { lpn, entry });
+        expected.extend(special.map(|record| (record.key(), record)));
+        let dirty: FxHashMap<Lpn, Unit> = map.dirty_special_entries().into_iter().collect();
+        for (key, record) in &records {
+            match (key, expected.remove(key)) {
+                (_, Some(right)) if right == *record => {}
+                (RecordKey::SpecialEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
+                (_, right) => {
+                    return Err(format!("NVRAM has the record {record:?}, but should have {right:?}"));
+                }
+            }
+        }
+        match expected.into_values().next() {
+            None => Ok(()),
+            Some(missing) => Err(format!("NVRAM lacks the record {missing:?}")),
+        }
+    }
+}

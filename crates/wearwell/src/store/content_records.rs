@@ -1,0 +1,485 @@
+//! Records in NVRAM of what content mechanisms did, so that recovery neither reads translation pages nor scans chunks
+//! to learn who refers to what.
+//!
+//! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
+//! members of a compressed chunk are live. With these records a recovery knows it from NVRAM. There are three kinds
+//! ([`ContentRecord`]), of 8 bytes each, in a hash table with linear probing:
+//!
+//! - each *special* map entry on flash: that of a bound logical page, or of a chunk member;
+//! - each shared or revived page whose writer (the logical page in its OOB) is mapped to another page now;
+//! - each flash page of a chunk.
+//!
+//! **What makes a record true.** Between requests the records are exact, except that a dirty map entry, which NVRAM
+//! holds as well (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request they follow
+//! the map: a record is added before the state that it describes can be needed, and removed after the map entry has
+//! changed. Recovery drops records that nothing confirms, and looks at the pages that the request in progress may have
+//! concerned, which the notes name ([`super::notes`]).
+//!
+//! The price: NVRAM, one store for each change, and room that has to be limited (`content/table_limit.rs`).
+//!
+//! Invariant: a table position is reached from the position that belongs to its key without crossing a vacant word. A
+//! loss of power while records close a gap leaves one of them twice, which [`Store::load_content_records`] mends.
+
+use rustc_hash::FxHashMap;
+
+use super::Store;
+use crate::address::{Lpn, Ppn, Unit};
+use crate::data::mix_bits;
+use crate::error::{Error, Result};
+use crate::nand::Nand;
+
+/// Records for which the table has room beyond the limit that is asked before contents are shared or packed: for one
+/// chunk that is written, and one that GC packs again.
+const ROOM_BEYOND_LIMIT: u64 = 32;
+
+/// A record of content mechanisms in NVRAM.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub(crate) enum ContentRecord {
+    /// The translation page of `lpn` on flash holds the special entry `entry`: one with a bind mark, or of a chunk
+    /// member.
+    SpecialEntry { lpn: Lpn, entry: Unit },
+    /// Logical pages are bound to `ppn`, and the logical page that wrote it is mapped to another page.
+    PageWithoutWriter { ppn: Ppn },
+    /// `ppn` is page `k` of the chunk whose member `k` has the number `member`.
+    ChunkPage { member: Unit, ppn: Ppn },
+}
+
+/// What a record is about. There is at most one record for each key.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum RecordKey {
+    SpecialEntryOf(Lpn),
+    PageWithoutWriter(Ppn),
+    /// Page of a chunk, by the number of the member with the same index.
+    ChunkPage(Unit),
+}
+
+/// Bit of a word which says that it holds no special map entry.
+const NO_ENTRY_MARK: u64 = 1 << 63;
+/// Lower half of the word of a page without its writer; no PPN of a device with bind marks is as large.
+const WITHOUT_WRITER: u64 = (1 << 31) - 1;
+
+impl ContentRecord {
+    pub(crate) fn key(self) -> RecordKey {
+        match self {
+            Self::SpecialEntry { lpn, .. } => RecordKey::SpecialEntryOf(lpn),
+            Self::PageWithoutWriter { ppn } => RecordKey::PageWithoutWriter(ppn),
+            Self::ChunkPage { member, .. } => RecordKey::ChunkPage(member),
+        }
+    }
+
+    /// Encodes the record as an NVRAM word: key in bits 32 to 62, value in the lower half. No word is 0, because a
+    /// special entry is never the number of the first flash page.
+    fn to_word(self) -> u64 {
+        let word = |key: u32, value: u64| u64::from(key) << 32 | value;
+        match self {
+            Self::SpecialEntry { lpn, entry } => word(lpn.0, entry.0.into()),
+            Self::PageWithoutWriter { ppn } => NO_ENTRY_MARK | word(ppn.0, WITHOUT_WRITER),
+            Self::ChunkPage { member, ppn } => NO_ENTRY_MARK | word(member.0, ppn.0.into()),
+        }
+    }
+
+    /// Decodes an NVRAM word that is not vacant.
+    fn from_word(word: u64) -> Self {
+        let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
+        if word & NO_ENTRY_MARK == 0 {
+            Self::SpecialEntry { lpn: Lpn(key), entry: Unit(value) }
+        } else if u64::from(value) == WITHOUT_WRITER {
+            Self::PageWithoutWriter { ppn: Ppn(key) }
+        } else {
+            Self::ChunkPage { member: Unit(key), ppn: Ppn(value) }
+        }
+    }
+}
+
+impl RecordKey {
+    fn hash(self) -> u64 {
+        let (kind, number) = match self {
+            Self::SpecialEntryOf(lpn) => (0, lpn.0),
+            Self::PageWithoutWriter(ppn) => (1, ppn.0),
+            Self::ChunkPage(member) => (2, member.0),
+        };
+        mix_bits(kind << 32 | u64::from(number))
+    }
+}
+
+/// A change of the records that waits until the map entries that GC moved are in NVRAM.
+#[derive(Clone, Copy, Debug)]
+enum RecordChange {
+    Put(ContentRecord),
+    Remove(RecordKey),
+}
+
+/// What RAM knows of the records of content mechanisms in NVRAM.
+#[derive(Clone, Debug)]
+pub(super) struct ContentRecords {
+    first_nvram_word: usize,
+    table_words: usize,
+    record_count: u64,
+    limit: u64,
+    waiting_changes: Vec<RecordChange>,
+}
+
+/// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` records: a quarter is vacant even
+/// then, so that a search passes few words.
+pub(crate) fn content_record_words(limit: u64) -> u64 {
+    if limit == 0 { 0 } else { (limit + ROOM_BEYOND_LIMIT).div_ceil(4) * 5 }
+}
+
+impl ContentRecords {
+    /// Returns the table position that belongs to `key`.
+    fn home_of(&self, key: RecordKey) -> usize {
+        ((u128::from(key.hash()) * self.table_words as u128) >> 64) as usize
+    }
+
+    fn after(&self, position: usize) -> usize {
+        if position + 1 == self.table_words { 0 } else { position + 1 }
+    }
+
+    fn word<N: Nand>(&self, io: &Store<N>, position: usize) -> u64 {
+        io.nvram()[self.first_nvram_word + position]
+    }
+
+    fn store_word<N: Nand>(&self, io: &mut Store<N>, position: usize, word: u64) -> Result<()> {
+        io.store_nvram_word(self.first_nvram_word + position, word)
+    }
+
+    /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
+    fn find<N: Nand>(&self, io: &Store<N>, key: RecordKey) -> (usize, Option<ContentRecord>) {
+        let mut position = self.home_of(key);
+        loop {
+            match self.word(io, position) {
+                0 => return (position, None),
+                word if ContentRecord::from_word(word).key() == key => {
+                    return (position, Some(ContentRecord::from_word(word)));
+                }
+                _ => position = self.after(position),
+            }
+        }
+    }
+
+    fn is_vacant_or_found<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
+        let word = self.word(io, position);
+        word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
+    }
+
+    fn put<N: Nand>(&mut self, io: &mut Store<N>, record: ContentRecord) -> Result<()> {
+        let (position, found) = self.find(io, record.key());
+        if found == Some(record) {
+            return Ok(());
+        }
+        if found.is_none() {
+            assert!(self.record_count < self.limit + ROOM_BEYOND_LIMIT, "the limit of records is kept");
+        }
+        self.store_word(io, position, record.to_word())?;
+        self.record_count += u64::from(found.is_none());
+        Ok(())
+    }
+
+    fn remove<N: Nand>(&mut self, io: &mut Store<N>, key: RecordKey) -> Result<()> {
+        match self.find(io, key) {
+            (position, Some(_)) => self.close_gap(io, position),
+            (_, None) => Ok(()),
+        }
+    }
+
+    /// Removes the record at position `gap`: moves later records into the gap as long as a search would not find them
+    /// behind it.
+    fn close_gap<N: Nand>(&mut self, io: &mut Store<N>, mut gap: usize) -> Result<()> {
+        let mut position = gap;
+        loop {
+            position = self.after(position);
+            let word = self.word(io, position);
+            if word == 0 {
+                break;
+            }
+            let home = self.home_of(ContentRecord::from_word(word).key());
+            if self.distance(home, position) >= self.distance(gap, position) {
+                self.store_word(io, gap, word)?;
+                gap = position;
+            }
+        }
+        self.store_word(io, gap, 0)?;
+        self.record_count -= 1;
+        Ok(())
+    }
+
+    /// Returns the number of steps of a search from position `from` to position `to`.
+    fn distance(&self, from: usize, to: usize) -> usize {
+        if to >= from { to - from } else { to + self.table_words - from }
+    }
+
+    fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: RecordChange) -> Result<()> {
+        match change {
+            RecordChange::Put(record) => self.put(io, record),
+            RecordChange::Remove(key) => self.remove(io, key),
+        }
+    }
+
+    /// Counts the records in NVRAM. Removes those that a search does not find, because power was lost after they had
+    /// been moved and before their old position was vacant. Returns all others.
+    fn load<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
+        self.waiting_changes.clear();
+        let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
+        self.record_count = io.nvram()[table].iter().filter(|&&word| word != 0).count() as u64;
+        for position in 0..self.table_words {
+            // Another record may come to the position, which a search then finds.
+            if !self.is_vacant_or_found(io, position) {
+                self.close_gap(io, position)?;
+            }
+        }
+        let words = (0..self.table_words).map(|position| self.word(io, position));
+        Ok(words.filter(|&word| word != 0).map(ContentRecord::from_word).collect())
+    }
+}
+
+impl<N: Nand> Store<N> {
+    /// Keeps records of content mechanisms in NVRAM from word `first_nvram_word` on, at most `limit` and a few more
+    /// ([`content_record_words`]). A recovery reads what the words hold from before ([`Store::load_content_records`]).
+    ///
+    /// # Errors
+    /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
+    pub(crate) fn enable_content_records(&mut self, first_nvram_word: usize, limit: u64) -> Result<()> {
+        let table_words = content_record_words(limit);
+        if table_words == 0 {
+            return Ok(());
+        }
+        let needed_words = first_nvram_word as u64 + table_words;
+        if (self.nvram().len() as u64) < needed_words {
+            let part = "the records of shared and compressed pages";
+            return Err(Error::of_small_nvram(part, needed_words * 8, self.nvram().len()));
+        }
+        self.content_records = Some(Box::new(ContentRecords {
+            first_nvram_word,
+            table_words: table_words as usize,
+            record_count: 0,
+            limit,
+            waiting_changes: Vec::new(),
+        }));
+        Ok(())
+    }
+
+    /// Whether changes of records wait for [`Store::apply_waiting_record_changes`].
+    #[inline]
+    fn has_waiting_record_changes(&self) -> bool {
+        self.content_records.as_ref().is_some_and(|records| !records.waiting_changes.is_empty())
+    }
+
+    fn with_content_records(
+        &mut self,
+        change: impl FnOnce(&mut ContentRecords, &mut Self) -> Result<()>,
+    ) -> Result<()> {
+        let Some(mut records) = self.content_records.take() else { return Ok(()) };
+        let outcome = change(&mut records, self);
+        self.content_records = Some(records);
+        outcome
+    }
+
+    /// Stores `record` in NVRAM, in place of the record with the same key. Changes that wait are applied first, so NVRAM
+    /// must have the map entries of all pages that GC moved. Does nothing if the device keeps no records.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn put_content_record(&mut self, record: ContentRecord) -> Result<()> {
+        self.apply_waiting_record_changes()?;
+        self.with_content_records(|records, io| records.put(io, record))
+    }
+
+    /// Puts off [`Store::put_content_record`] to the next call of [`Store::apply_waiting_record_changes`].
+    #[inline]
+    pub(crate) fn put_content_record_later(&mut self, record: ContentRecord) {
+        if let Some(records) = &mut self.content_records {
+            records.waiting_changes.push(RecordChange::Put(record));
+        }
+    }
+
+    /// Removes the record with this key, if there is one, at the next call of [`Store::apply_waiting_record_changes`]:
+    /// recovery may need it until the map entry that ends it is in NVRAM.
+    #[inline]
+    pub(crate) fn remove_content_record_later(&mut self, key: RecordKey) {
+        if let Some(records) = &mut self.content_records {
+            records.waiting_changes.push(RecordChange::Remove(key));
+        }
+    }
+
+    /// Applies the changes of records that wait. NVRAM must have the map entries of all pages that GC moved.
+    ///
+    /// # Errors
+    /// Power loss.
+    #[inline]
+    pub(crate) fn apply_waiting_record_changes(&mut self) -> Result<()> {
+        if self.has_waiting_record_changes() { self.apply_all_waiting_record_changes() } else { Ok(()) }
+    }
+
+    #[cold]
+    fn apply_all_waiting_record_changes(&mut self) -> Result<()> {
+        self.with_content_records(|records, io| {
+            let mut changes = std::mem::take(&mut records.waiting_changes);
+            let outcome = changes.iter().try_for_each(|&change| records.apply(io, change));
+            changes.clear();
+            records.waiting_changes = changes;
+            outcome
+        })
+    }
+
+    /// Returns the records of content mechanisms in NVRAM, after a loss of RAM. Stores to NVRAM only if power was lost
+    /// while a record was being removed.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn load_content_records(&mut self) -> Result<Vec<ContentRecord>> {
+        let mut found = Vec::new();
+        self.with_content_records(|records, io| {
+            found = records.load(io)?;
+            Ok(())
+        })?;
+        Ok(found)
+    }
+
+    /// Returns the records of content mechanisms in NVRAM by key, as they are once the changes that wait are applied. For
+    /// the audit: a search must find each record.
+    pub(crate) fn check_content_records(
+        &self,
+    ) -> std::result::Result<FxHashMap<RecordKey, ContentRecord>, String> {
+        let Some(records) = &self.content_records else { return Ok(FxHashMap::default()) };
+        let mut positions = 0..records.table_words;
+        if let Some(lost) = positions.find(|&position| !records.is_vacant_or_found(self, position)) {
+            return Err(format!("a search does not find the record in word {lost} of the records in NVRAM"));
+        }
+        let words = (0..records.table_words).map(|position| records.word(self, position));
+        let found = words.filter(|&word| word != 0).map(ContentRecord::from_word);
+        let mut by_key: FxHashMap<_, _> = found.map(|record| (record.key(), record)).collect();
+        if by_key.len() as u64 != records.record_count {
+            return Err(format!(
+                "NVRAM has {} records of shared and compressed pages, but their counter says {}",
+                by_key.len(),
+                records.record_count
+            ));
+        }
+        for &change in &records.waiting_changes {
+            match change {
+                RecordChange::Put(record) => by_key.insert(record.key(), record),
+                RecordChange::Remove(key) => by_key.remove(&key),
+            };
+        }
+        Ok(by_key)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+    use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
+    use crate::store::FreeBlockOrder;
+
+    const LIMIT: u64 = 40;
+
+    /// The records by key, as a naive model: what the table must contain.
+    type Model = BTreeMap<ContentRecord, ContentRecord>;
+
+    fn store_with_room_for_records() -> Store<PowerCutNand<SimNand>> {
+        let geometry = Geometry {
+            channels: 1,
+            dies_per_channel: 1,
+            planes_per_die: 1,
+            blocks_per_plane: 4,
+            pages_per_block: 4,
+            page_bytes: 512,
+            spare_bytes: 64,
+            superblock_planes: 1,
+        };
+        let medium = SimNand::new(geometry, RetainedFields::default());
+        let medium = medium.with_nvram(8 * (3 + content_record_words(LIMIT)));
+        let mut store = Store::new(PowerCutNand::new(medium, None, CutOutcome::Before), FreeBlockOrder::Fifo);
+        store.enable_content_records(3, LIMIT).expect("NVRAM has room");
+        store
+    }
+
+    fn draw_record(random: &mut Xoshiro256PlusPlus) -> ContentRecord {
+        let (number, value) = (random.random_range(0..30), random.random_range(1..1000));
+        match random.random_range(0..3) {
+            0 => ContentRecord::SpecialEntry { lpn: Lpn(number), entry: Unit(value).with_bind_mark() },
+            1 => ContentRecord::PageWithoutWriter { ppn: Ppn(number) },
+            _ => ContentRecord::ChunkPage { member: Unit(number), ppn: Ppn(value) },
+        }
+    }
+
+    /// Returns the record of the model with the key of `record`.
+    fn with_key_of(model: &Model, record: ContentRecord) -> Option<ContentRecord> {
+        model.values().copied().find(|known| known.key() == record.key())
+    }
+
+    fn change(store: &mut Store<PowerCutNand<SimNand>>, record: ContentRecord, is_added: bool) -> Result<()> {
+        if is_added {
+            return store.put_content_record(record);
+        }
+        store.remove_content_record_later(record.key());
+        store.apply_waiting_record_changes()
+    }
+
+    fn change_model(model: &mut Model, record: ContentRecord, is_added: bool) {
+        if let Some(known) = with_key_of(model, record) {
+            model.remove(&known);
+        }
+        if is_added {
+            model.insert(record, record);
+        }
+    }
+
+    fn sorted(mut records: Vec<ContentRecord>) -> Vec<ContentRecord> {
+        records.sort_unstable();
+        records
+    }
+
+    /// Naive implementation that this test finds: a gap is left vacant, so that records behind it are lost; or the old
+    /// position of a record that moves into a gap is vacated first.
+    #[test]
+    fn records_are_those_before_or_after_a_change_that_a_loss_of_power_interrupts() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        let (mut store, mut model) = (store_with_room_for_records(), Model::new());
+        let (mut interrupted, mut left_twice) = (0, 0);
+        for _ in 0..6000 {
+            let record = draw_record(&mut random);
+            let is_full = model.len() as u64 == LIMIT && with_key_of(&model, record).is_none();
+            let is_added = random.random_bool(0.6) && !is_full;
+            let mut cut = store.clone();
+            cut.nand_mut().restore_power(Some(random.random_range(0..3)));
+            let before = model.clone();
+            change(&mut store, record, is_added).expect("power is on");
+            change_model(&mut model, record, is_added);
+            if change(&mut cut, record, is_added).is_err() {
+                cut.nand_mut().restore_power(None);
+                let found = sorted(cut.load_content_records().expect("power is on"));
+                left_twice += u64::from(cut.nand().cuttable_operations_since_restore() > 0);
+                interrupted += 1;
+                let is_known = [&before, &model].iter().any(|model| found.iter().eq(model.values()));
+                assert!(is_known, "{found:?} is neither {before:?} nor {model:?}");
+                cut.check_content_records().expect("a search finds each record");
+            }
+            let found = sorted(store.check_content_records().expect("sound").into_values().collect());
+            assert!(found.iter().eq(model.values()), "{found:?} is not {model:?}");
+        }
+        assert!(interrupted > 1000 && left_twice > 20, "{interrupted} {left_twice}");
+    }
+
+    #[test]
+    fn a_record_survives_being_encoded_as_an_nvram_word() {
+        let largest = (1 << 31) - 2;
+        for record in [
+            ContentRecord::SpecialEntry { lpn: Lpn(0), entry: Unit(0).with_bind_mark() },
+            ContentRecord::SpecialEntry { lpn: Lpn(largest), entry: Unit(largest).with_bind_mark() },
+            ContentRecord::SpecialEntry { lpn: Lpn(largest), entry: Unit(1) },
+            ContentRecord::PageWithoutWriter { ppn: Ppn(0) },
+            ContentRecord::PageWithoutWriter { ppn: Ppn(largest) },
+            ContentRecord::ChunkPage { member: Unit(0), ppn: Ppn(0) },
+            ContentRecord::ChunkPage { member: Unit(largest), ppn: Ppn(largest) },
+        ] {
+            assert!(record.to_word() != 0);
+            assert_eq!(ContentRecord::from_word(record.to_word()), record);
+        }
+    }
+}

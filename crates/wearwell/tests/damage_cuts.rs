@@ -23,7 +23,7 @@ use crate::common;
 const CONTENTS: u16 = 12;
 /// Operations of a scenario in one world, and at least in all worlds of a design.
 const SCENARIO: u64 = 60;
-const OPERATIONS_PER_DESIGN: u64 = 240;
+const OPERATIONS_PER_DESIGN: u64 = 600;
 const AFTERWARDS: u64 = 25;
 
 type Cuttable = Device<FragileNand>;

@@ -871,7 +871,7 @@ fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
         let shares = content.sharing.is_none_or(|sharing| sharing.reverse_map != ReverseMapKind::OobOnly);
         // Without deltas contents repeat, and some of them on the same page.
         let saves = binds_equal && shares || is_silent && content.delta.is_none();
-        let least = 100 / exploration_interval(2);
+        let least = 80 / exploration_interval(2);
         assert_eq!(binds > least, saves, "{}: {binds} binds and silent writes", design.name);
         assert_eq!(sized > least, sizes_matter, "{}: {sized} deltas and members", design.name);
     }

@@ -125,7 +125,7 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram cached+log share+delta", [934, 5, 0, 2203, 37, 0, 0, 19], [1245, 5, 0, 9104, 2515, 0, 0, 209], [166, 0]),
     ("mixture flat+bitmap recycle+share+delta", [800, 7, 0, 0, 3, 0, 0, 655], [1224, 7, 0, 0, 2658, 0, 0, 671], [58, 0]),
     ("mixture cached+log recycle+share+delta", [798, 16, 0, 2265, 10, 0, 0, 16], [1242, 16, 0, 9153, 2681, 0, 0, 125], [160, 0]),
-    ("mixture noted cached+log recycle+share+delta", [838, 18, 0, 2210, 48, 0, 0, 25], [1247, 17, 0, 9115, 2701, 0, 0, 169], [161, 0]),
+    ("mixture noted cached+log recycle+share+delta", [816, 16, 0, 2201, 28, 0, 0, 25], [1242, 16, 0, 9096, 2668, 0, 0, 159], [157, 0]),
     ("mixture cached+gecko recycle+share+delta", [813, 2, 0, 2270, 1, 0, 0, 9], [1214, 2, 0, 9157, 2627, 0, 0, 27], [158, 0]),
     ("mixture nvram recycle+share+delta", [807, 5, 0, 0, 36, 0, 0, 0], [1203, 5, 0, 0, 2708, 0, 0, 0], [18, 0]),
     ("mixture noted cached+gecko recycle+compress", [127, 1332, 0, 2604, 2872, 0, 0, 13], [3324, 1493, 0, 9476, 1471, 0, 0, 84], [399, 0]),
@@ -137,7 +137,7 @@ const EXPECTED: &[Row] = &[
     ("mixture cached+bitmap delta+compress", [122, 1384, 0, 2673, 3183, 0, 0, 1006], [3452, 1565, 0, 9647, 1684, 0, 0, 1087], [490, 0]),
     ("mixture flat delta+compress", [124, 885, 0, 0, 3181, 0, 0, 0], [3358, 1047, 0, 0, 1762, 0, 0, 0], [227, 0]),
     ("mixture nvram delta+compress", [122, 929, 0, 0, 3143, 0, 0, 0], [3407, 1105, 0, 0, 1239, 0, 0, 0], [226, 0]),
-    ("mixture noted cached+gecko recycle+share+delta+compress", [122, 0, 0, 2193, 626, 0, 0, 3], [2468, 0, 0, 9077, 5179, 0, 0, 3], [150, 0]),
+    ("mixture noted cached+gecko recycle+share+delta+compress", [115, 0, 0, 2206, 617, 0, 0, 3], [2415, 0, 0, 9090, 5085, 0, 0, 2], [150, 0]),
     ("mixture nvram cached+gecko recycle+share+delta+compress", [122, 0, 0, 2193, 626, 0, 0, 2], [2468, 0, 0, 9077, 5179, 0, 0, 2], [150, 0]),
     ("mixture flat recycle+share+delta+compress", [102, 0, 0, 0, 626, 0, 0, 0], [2505, 0, 0, 0, 5341, 0, 0, 0], [10, 0]),
     ("mixture cached recycle+share+delta+compress", [129, 0, 0, 2265, 582, 0, 0, 0], [2476, 0, 0, 9143, 5107, 0, 0, 0], [151, 0]),
@@ -148,9 +148,9 @@ const EXPECTED: &[Row] = &[
     ("geckoftl silent", [3781, 2211, 0, 2619, 0, 0, 728, 303], [1656, 2221, 0, 8924, 2706, 0, 726, 642], [567, 0]),
     ("recyclable history of the store", [3509, 2028, 0, 0, 0, 0, 0, 0], [1674, 2028, 0, 0, 314, 0, 0, 0], [310, 0]),
     ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
-    ("mixture of the design wearwell", [131, 0, 0, 2205, 623, 0, 0, 4], [2428, 0, 0, 9090, 5084, 0, 0, 7], [151, 0]),
+    ("mixture of the design wearwell", [122, 0, 0, 2198, 614, 0, 0, 3], [2408, 0, 0, 9082, 5033, 0, 0, 6], [150, 0]),
     ("mixture of the design wearwell dual-pool", [111, 0, 28, 2202, 669, 0, 0, 3], [2587, 0, 36, 9076, 5307, 0, 0, 5], [128, 27]),
-    ("mixture of the design wearwell with full tables", [3308, 1789, 0, 2654, 68, 0, 0, 42], [1633, 1793, 0, 10016, 2649, 0, 0, 290], [457, 0]),
+    ("mixture of the design wearwell with full tables", [3284, 1761, 0, 2671, 71, 0, 0, 41], [1632, 1765, 0, 10084, 2662, 0, 0, 288], [455, 0]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

@@ -31,7 +31,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
-fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 16] {
+fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
     let stats = ftl.stats();
     [
         ("demoted_saturated", stats.binds_demoted_by_max_referrers as f64),
@@ -48,6 +48,7 @@ fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 16] {
         ("metadata_blocks", f64::from(ftl.store().blocks().metadata_blocks())),
         ("referrer_scan_bytes", stats.referrer_scan_bytes as f64),
         ("largest_group_bytes", stats.largest_referrer_scan_bytes as f64),
+        ("nvram_bytes", 8.0 * ftl.store().nvram().len() as f64),
         ("nvram_written_bytes", stats.controller_work.nvram_written_bytes as f64),
         ("nvram_read_bytes", stats.controller_work.nvram_read_bytes as f64),
     ]

@@ -29,11 +29,12 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns an upper bound of the records of content mechanisms in NVRAM: of each bound logical page a special map
-    /// entry and a page without its writer, and those of each chunk.
+    /// entry and a page without its writer, those of each chunk, and one of each delta.
     fn max_content_record_count(&self) -> u64 {
         let bound = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entry_count());
         let chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_count());
-        2 * bound + MAX_RECORDS_PER_CHUNK * chunks
+        let deltas = self.delta.as_ref().map_or(0, |stage| stage.delta_count());
+        2 * bound + MAX_RECORDS_PER_CHUNK * chunks + deltas
     }
 
     /// Whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts `pages` host

@@ -267,13 +267,15 @@ impl Parts {
     /// Returns the number of records of content mechanisms for which NVRAM has room, if recovery reads first pages of
     /// blocks only: [`Self::content_record_limit`], or as many as there can be.
     pub(crate) fn max_content_records(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
-        let ContentParts { recycle, sharing, chunks, .. } = &self.content;
-        if recycle.is_none() && sharing.is_none() && chunks.is_none() {
-            return 0;
-        }
-        // For each logical page a special map entry, and a page of which it is the only referrer; and chunk pages.
-        let chunk_pages = if chunks.is_some() { geometry.pages() } else { 0 };
-        let possible = 2 * u64::from(logical_pages) + chunk_pages;
+        let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
+        let logical_pages = u64::from(logical_pages);
+        let (is_bound, is_delta) = (recycle.is_some() || sharing.is_some(), delta.is_some());
+        let is_member = chunks.is_some();
+        // For each logical page a special map entry, a page of which it is the only referrer, and a delta.
+        let possible = u64::from(is_bound || is_member) * logical_pages
+            + u64::from(is_bound) * logical_pages
+            + u64::from(is_delta) * logical_pages
+            + u64::from(is_member) * geometry.pages();
         self.content_record_limit().map_or(possible, |limit| limit.min(possible))
     }
 

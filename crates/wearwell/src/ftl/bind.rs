@@ -39,7 +39,7 @@ impl<N: Nand> Ftl<N> {
         if source.is_none() && mapping.lookup_in_ram(lpn) == Some(unit) {
             // `lpn` is mapped to the unit already, and the unit's content is the current one: a delta against it is
             // obsolete.
-            self.drop_delta(lpn);
+            self.end_delta(lpn);
             return Ok(true);
         }
         if !self.has_room_in_content_tables(1) {

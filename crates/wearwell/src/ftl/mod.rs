@@ -175,7 +175,12 @@ impl<N: Nand> Ftl<N> {
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
-                stage.track_flash_deltas_and_forbid_binds();
+                match parts.recovery_block_scan {
+                    RecoveryBlockScan::FirstPages => stage.forbid_binds_of_deltas(),
+                    RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => {
+                        stage.track_flash_deltas_and_forbid_binds();
+                    }
+                }
             }
         }
         if parts.persistence == Persistence::NvramMap

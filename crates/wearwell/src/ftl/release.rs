@@ -34,7 +34,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn release_reference(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
         if self.delta.is_some() {
-            self.drop_delta(lpn);
+            self.end_delta(lpn);
         }
         if self.sharing.is_some() && self.remove_sharing_reference(lpn, old) {
             return;

@@ -2,21 +2,21 @@
 //!
 //! Four things make it short:
 //!
-//! - Of a block of data or of chunks, recovery reads the spare areas of the first and last pages at most. Of blocks of
-//!   metadata and deltas it reads the spare areas of all pages, because nothing else says where these pages are.
+//! - Of a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. Of blocks
+//!   of metadata it reads the spare areas of all pages, because nothing else says where these pages are.
 //! - Page validity is on flash. It lacks the reports since its buffer was last written. Notes in NVRAM
 //!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
 //!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
 //!   are known by the sequence number of their first page, and reported again.
 //! - Records in NVRAM (`store/content_records.rs`) hold the *special* map entries (those with a bind mark, which a bind
-//!   and not a program gave to the logical page, and those of chunk members), shared pages that lost their writer, and
-//!   the pages of chunks. So recovery knows referrers, reference counts and chunks without reading the map.
+//!   and not a program gave to the logical page, and those of chunk members), shared pages that lost their writer, the
+//!   pages of chunks, and deltas. So recovery knows referrers, reference counts, chunks and deltas without reading the
+//!   map.
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
-//! The price: the notes and records, and one bit of each map entry. Beside what GeckoFTL's recovery reads, the cost grows
-//! with the number of deltas. If the notes do not suffice, all spare areas are read (`nvram_map.rs`), with the same
-//! result.
+//! The price: the notes and records, and one bit of each map entry. If the notes do not suffice, all spare areas are read
+//! (`nvram_map.rs`), with the same result.
 //!
 //! What is found in NVRAM is verified: a marked map entry that names a page outside the blocks of data is
 //! [`Error::Damaged`].
@@ -30,6 +30,7 @@ use super::RecoverySteps;
 use super::backward::FlashSurvey;
 use super::recorded_content::RecordedContent;
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::content::delta::RecordedBase;
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -68,7 +69,7 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.find_blocks, |ftl| {
             ftl.find_blocks(&mut survey)?;
             ftl.register_data_blocks(&survey, &notes, &mut unsettled)?;
-            newest_chunk_pages = ftl.register_chunk_blocks(&survey, &notes)?;
+            newest_chunk_pages = ftl.register_packed_blocks(&survey, &notes)?;
             Ok(())
         })?;
         self.survey_map_and_validity(&mut survey, steps)?;
@@ -86,8 +87,8 @@ impl<N: Nand> Ftl<N> {
             map.content = ftl.load_recorded_content()?;
             ftl.restore_chunks(&map.content, &newest_chunk_pages)?;
             ftl.restore_referrers(&mut map, &unsettled)?;
-            ftl.correct_content_records(&map.content)?;
-            ftl.restore_deltas(&survey, &mut map)
+            ftl.restore_deltas(&mut map, &unsettled)?;
+            ftl.correct_content_records(&map.content)
         })?;
         let bound = map.content.bound_lpns_by_page(self.store.geometry().pages());
         let bound_pages: BTreeSet<Ppn> = bound.into_keys().collect();
@@ -195,23 +196,23 @@ impl<N: Nand> Ftl<N> {
         Ok(recovered.pages_read[&id][(lpn.0 % entries_per_page) as usize].to_option())
     }
 
-    /// Enters the blocks of chunks into the block table. Reads of each the spare areas of its first and last programmed
-    /// pages, because records in NVRAM say where the pages of chunks are. Returns the pages that were programmed since
-    /// the last settled program: GC may have copied pages of chunks without having recorded it.
-    fn register_chunk_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
+    /// Enters the blocks of chunks and deltas into the block table. Reads of each the spare areas of its first and last
+    /// programmed pages, because records in NVRAM say where chunks and deltas are. Returns the pages of chunks that were
+    /// programmed since the last settled program: GC may have copied such pages without having recorded it.
+    fn register_packed_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
         let block_pages = self.store.geometry().block_pages();
         let mut newest = Vec::new();
-        for &(block, _) in survey.metadata_blocks.iter().filter(|&&(_, kind)| kind == PageKind::Chunk) {
+        let is_packed = |kind| matches!(kind, PageKind::Chunk | PageKind::Delta);
+        for &(block, kind) in survey.metadata_blocks.iter().filter(|&&(_, kind)| is_packed(kind)) {
             let first = self.store.geometry().first_page(block);
             let is_full = self.was_programmed(Ppn(first.0 + block_pages - 1))?;
             let programmed_pages = if is_full { block_pages } else { self.count_programmed_pages(first)? };
             let pages = (first.0..first.0 + programmed_pages).map(Ppn);
-            let mut found =
-                FoundBlock { kind: Some(PageKind::Chunk), programmed_pages, ..FoundBlock::default() };
+            let mut found = FoundBlock { kind: Some(kind), programmed_pages, ..FoundBlock::default() };
             for ppn in pages.clone().rev() {
                 let Some(oob) = self.read_oob_if_readable(ppn)? else { continue };
                 found.last_sequence = found.last_sequence.max(oob.sequence_number);
-                if oob.sequence_number <= notes.validity_known_until_sequence {
+                if kind == PageKind::Delta || oob.sequence_number <= notes.validity_known_until_sequence {
                     break;
                 }
                 newest.push((oob.sequence_number, ppn, oob.owner));
@@ -242,28 +243,31 @@ impl<N: Nand> Ftl<N> {
         self.rebuild_chunk_table(members, found)
     }
 
-    /// Rebuilds the table of deltas. Reads all pages of blocks of deltas.
-    fn restore_deltas(&mut self, survey: &FlashSurvey, map: &mut RecoveredMap) -> Result<()> {
-        let pages = self.scan_blocks_of_kind(survey, PageKind::Delta)?;
+    /// Rebuilds the table of deltas from their pages in NVRAM records.
+    fn restore_deltas(
+        &mut self,
+        map: &mut RecoveredMap,
+        unsettled: &PagesWithUncertainValidity,
+    ) -> Result<()> {
         if self.delta.is_none() {
             return Ok(());
         }
-        let pages = pages.into_iter().map(|(ppn, oob)| (oob.sequence_number, ppn)).collect();
-        let flash_pages = self.store.geometry().pages();
-        self.rebuild_deltas(pages, |ftl, lpn| {
-            let unit = ftl.recovered_unit(lpn, map)?;
-            Ok(unit.filter(|&unit| is_flash_page(unit, flash_pages)).map(|unit| Ppn(unit.0)))
+        let deltas = std::mem::take(&mut map.content.deltas);
+        self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
+            let cached = ftl.demand_paged_map().cached_unit(lpn);
+            let special = map.content.special_entries.get(&lpn).map(|entry| entry.without_bind_mark());
+            let unit = match cached.or(special) {
+                None if !must_be_known => return Ok(RecordedBase::Unchanged),
+                None => ftl.recovered_unit(lpn, map)?,
+                Some(unit) => unit.to_option(),
+            };
+            let page = unit.filter(|&unit| is_flash_page(unit, ftl.store.geometry().pages()));
+            Ok(match page.map(|unit| Ppn(unit.0)) {
+                None => RecordedBase::Gone,
+                Some(page) if must_be_known || unsettled.contains_key(&page) => RecordedBase::Compare(page),
+                Some(_) => RecordedBase::Unchanged,
+            })
         })
-    }
-
-    /// Reads the spare areas of all pages in blocks of `kind`, and registers these blocks with the block table.
-    fn scan_blocks_of_kind(&mut self, survey: &FlashSurvey, kind: PageKind) -> Result<Vec<(Ppn, Oob)>> {
-        let mut pages = Vec::new();
-        for &(block, _) in survey.metadata_blocks.iter().filter(|&&(_, found)| found == kind) {
-            let found = self.scan_block(block, &mut |ppn, oob| pages.push((ppn, oob)))?;
-            self.store.register_found_block_state(block, found);
-        }
-        Ok(pages)
     }
 
     /// Rebuilds reference counts and the reverse map from the special map entries. Whether the writer of a page still

@@ -393,7 +393,7 @@ impl<N: Nand> Ftl<N> {
         self.replay_map_journal(of_journal, &mut data)?;
         let mapped = self.rebuild_validity_from_ppns(data.iter().map(|&(_, ppn)| ppn));
         let bases: FxHashMap<Lpn, Ppn> = data.into_iter().collect();
-        self.rebuild_deltas(delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
+        self.rebuild_deltas(delta_pages, None, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         Ok(mapped)
     }
 

@@ -65,17 +65,18 @@ impl<N: Nand> Ftl<N> {
             self.rebuild_chunk_table(members, found)?;
         }
         let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
-        if self.store.keeps_recovery_notes() {
-            let content = self.load_recorded_content()?;
-            self.correct_content_records(&content)?;
-        }
+        let content = self.load_recorded_content()?;
         if self.delta.is_some() {
-            self.rebuild_deltas(scanned.delta_pages, |_, lpn| Ok(bases.get(&lpn).copied()))?;
+            let recorded = self.store.keeps_recovery_notes().then_some(&content.deltas);
+            self.rebuild_deltas(scanned.delta_pages, recorded, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         }
+        self.correct_content_records(&content)?;
         if let Some(on_flash) = on_flash {
             let derived = std::mem::replace(&mut self.validity, on_flash);
             self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| ftl.correct_validity(&derived))?;
         }
+        // The scan may have opened a block again that is not noted as open.
+        self.store.renew_known_validity_note()?;
         Ok(mapped)
     }
 

@@ -25,6 +25,8 @@ pub(super) struct RecordedContent {
     pub(super) pages_without_writer: FxHashSet<Ppn>,
     /// Flash pages of chunks, each with the number of the chunk's member that has the index of the page.
     pub(super) chunk_pages: Vec<(Unit, Ppn)>,
+    /// Flash page of the durable delta of each logical page that has one.
+    pub(super) deltas: BTreeMap<Lpn, Ppn>,
     records: Vec<ContentRecord>,
 }
 
@@ -78,6 +80,10 @@ impl<N: Nand> Ftl<N> {
                     content.chunk_pages.push((member, ppn));
                     (flash_pages..max_units).contains(&member.0.into()) && u64::from(ppn.0) < flash_pages
                 }
+                ContentRecord::Delta { lpn, ppn } => {
+                    content.deltas.insert(lpn, ppn);
+                    lpn.0 < self.logical_pages && u64::from(ppn.0) < flash_pages
+                }
             };
             if !is_possible {
                 return Err(Error::Damaged(format!(
@@ -95,12 +101,12 @@ impl<N: Nand> Ftl<N> {
     /// contradicts, and adds those that the interrupted request did not store.
     pub(super) fn correct_content_records(&mut self, content: &RecordedContent) -> Result<()> {
         let recorded: FxHashSet<ContentRecord> = content.records.iter().copied().collect();
-        let mut right = self.records_of_pages();
+        let mut right = self.records_without_map_entries();
         let is_needed = |record: &ContentRecord| match *record {
             ContentRecord::SpecialEntry { lpn, .. } => content.special_entries.contains_key(&lpn),
-            ContentRecord::PageWithoutWriter { .. } | ContentRecord::ChunkPage { .. } => {
-                right.contains_key(&record.key())
-            }
+            ContentRecord::PageWithoutWriter { .. }
+            | ContentRecord::ChunkPage { .. }
+            | ContentRecord::Delta { .. } => right.contains_key(&record.key()),
         };
         let unneeded = content.records.iter().filter(|record| !is_needed(record));
         unneeded.for_each(|record| self.store.remove_content_record_later(record.key()));
@@ -111,14 +117,16 @@ impl<N: Nand> Ftl<N> {
         self.store.apply_waiting_record_changes()
     }
 
-    /// Returns the records of pages that the state in RAM calls for, by key: shared pages without their writer, and pages
-    /// of chunks.
-    fn records_of_pages(&self) -> FxHashMap<RecordKey, ContentRecord> {
+    /// Returns the records that the state in RAM calls for, by key, without those of map entries: shared pages without
+    /// their writer, pages of chunks, and deltas on flash.
+    fn records_without_map_entries(&self) -> FxHashMap<RecordKey, ContentRecord> {
         let without_writer = self.pages_without_writer().into_iter();
         let chunk_pages = self.chunks.iter().flat_map(|stage| stage.pages_by_member());
+        let deltas = self.delta.iter().flat_map(|stage| stage.stored_deltas());
         let records = without_writer
             .map(|ppn| ContentRecord::PageWithoutWriter { ppn })
-            .chain(chunk_pages.map(|(member, ppn)| ContentRecord::ChunkPage { member, ppn }));
+            .chain(chunk_pages.map(|(member, ppn)| ContentRecord::ChunkPage { member, ppn }))
+            .chain(deltas.map(|(lpn, ppn)| ContentRecord::Delta { lpn, ppn }));
         records.map(|record| (record.key(), record)).collect()
     }
 
@@ -149,14 +157,17 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         };
         let records = self.store.check_content_records()?;
-        let mut expected = self.records_of_pages();
+        let mut expected = self.records_without_map_entries();
         let special = special_entries.iter().map(|(&lpn, &entry)| ContentRecord::SpecialEntry { lpn, entry });
         expected.extend(special.map(|record| (record.key(), record)));
         let dirty: FxHashMap<Lpn, Unit> = map.dirty_special_entries().into_iter().collect();
+        let has_delta = |lpn: &Lpn| self.delta.as_ref().is_some_and(|stage| stage.has_delta(*lpn));
         for (key, record) in &records {
             match (key, expected.remove(key)) {
                 (_, Some(right)) if right == *record => {}
                 (RecordKey::SpecialEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
+                // A newer delta of the logical page is in RAM.
+                (RecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
                 (_, right) => {
                     return Err(format!("NVRAM has the record {record:?}, but should have {right:?}"));
                 }

@@ -2,12 +2,15 @@
 //! to learn who refers to what.
 //!
 //! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
-//! members of a compressed chunk are live. With these records a recovery knows it from NVRAM. There are three kinds
-//! ([`ContentRecord`]), of 8 bytes each, in a hash table with linear probing:
+//! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records a
+//! recovery knows it from NVRAM. There are four kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with linear
+//! probing:
 //!
 //! - each *special* map entry on flash: that of a bound logical page, or of a chunk member;
 //! - each shared or revived page whose writer (the logical page in its OOB) is mapped to another page now;
-//! - each flash page of a chunk.
+//! - each flash page of a chunk;
+//! - the flash page of each durable delta. Its record is what makes a delta durable: until it is stored, the delta
+//!   before is current, if there is one.
 //!
 //! **What makes a record true.** Between requests the records are exact, except that a dirty map entry, which NVRAM
 //! holds as well (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request they follow
@@ -42,6 +45,8 @@ pub(crate) enum ContentRecord {
     PageWithoutWriter { ppn: Ppn },
     /// `ppn` is page `k` of the chunk whose member `k` has the number `member`.
     ChunkPage { member: Unit, ppn: Ppn },
+    /// The durable delta of `lpn` is in the flash page `ppn`.
+    Delta { lpn: Lpn, ppn: Ppn },
 }
 
 /// What a record is about. There is at most one record for each key.
@@ -51,12 +56,15 @@ pub(crate) enum RecordKey {
     PageWithoutWriter(Ppn),
     /// Page of a chunk, by the number of the member with the same index.
     ChunkPage(Unit),
+    DeltaOf(Lpn),
 }
 
 /// Bit of a word which says that it holds no special map entry.
 const NO_ENTRY_MARK: u64 = 1 << 63;
 /// Lower half of the word of a page without its writer; no PPN of a device with bind marks is as large.
 const WITHOUT_WRITER: u64 = (1 << 31) - 1;
+/// Bit of a word with [`NO_ENTRY_MARK`] which says that it holds a delta.
+const DELTA_MARK: u64 = 1 << 31;
 
 impl ContentRecord {
     pub(crate) fn key(self) -> RecordKey {
@@ -64,6 +72,7 @@ impl ContentRecord {
             Self::SpecialEntry { lpn, .. } => RecordKey::SpecialEntryOf(lpn),
             Self::PageWithoutWriter { ppn } => RecordKey::PageWithoutWriter(ppn),
             Self::ChunkPage { member, .. } => RecordKey::ChunkPage(member),
+            Self::Delta { lpn, .. } => RecordKey::DeltaOf(lpn),
         }
     }
 
@@ -75,6 +84,7 @@ impl ContentRecord {
             Self::SpecialEntry { lpn, entry } => word(lpn.0, entry.0.into()),
             Self::PageWithoutWriter { ppn } => NO_ENTRY_MARK | word(ppn.0, WITHOUT_WRITER),
             Self::ChunkPage { member, ppn } => NO_ENTRY_MARK | word(member.0, ppn.0.into()),
+            Self::Delta { lpn, ppn } => NO_ENTRY_MARK | DELTA_MARK | word(lpn.0, ppn.0.into()),
         }
     }
 
@@ -83,6 +93,8 @@ impl ContentRecord {
         let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
         if word & NO_ENTRY_MARK == 0 {
             Self::SpecialEntry { lpn: Lpn(key), entry: Unit(value) }
+        } else if word & DELTA_MARK != 0 {
+            Self::Delta { lpn: Lpn(key), ppn: Ppn(value & u32::MAX >> 1) }
         } else if u64::from(value) == WITHOUT_WRITER {
             Self::PageWithoutWriter { ppn: Ppn(key) }
         } else {
@@ -97,6 +109,7 @@ impl RecordKey {
             Self::SpecialEntryOf(lpn) => (0, lpn.0),
             Self::PageWithoutWriter(ppn) => (1, ppn.0),
             Self::ChunkPage(member) => (2, member.0),
+            Self::DeltaOf(lpn) => (3, lpn.0),
         };
         mix_bits(kind << 32 | u64::from(number))
     }
@@ -401,9 +414,10 @@ mod tests {
 
     fn draw_record(random: &mut Xoshiro256PlusPlus) -> ContentRecord {
         let (number, value) = (random.random_range(0..30), random.random_range(1..1000));
-        match random.random_range(0..3) {
+        match random.random_range(0..4) {
             0 => ContentRecord::SpecialEntry { lpn: Lpn(number), entry: Unit(value).with_bind_mark() },
             1 => ContentRecord::PageWithoutWriter { ppn: Ppn(number) },
+            2 => ContentRecord::Delta { lpn: Lpn(number), ppn: Ppn(value) },
             _ => ContentRecord::ChunkPage { member: Unit(number), ppn: Ppn(value) },
         }
     }
@@ -475,6 +489,8 @@ mod tests {
             ContentRecord::SpecialEntry { lpn: Lpn(largest), entry: Unit(1) },
             ContentRecord::PageWithoutWriter { ppn: Ppn(0) },
             ContentRecord::PageWithoutWriter { ppn: Ppn(largest) },
+            ContentRecord::Delta { lpn: Lpn(0), ppn: Ppn(0) },
+            ContentRecord::Delta { lpn: Lpn(largest), ppn: Ppn(largest) },
             ContentRecord::ChunkPage { member: Unit(0), ppn: Ppn(0) },
             ContentRecord::ChunkPage { member: Unit(largest), ppn: Ppn(largest) },
         ] {

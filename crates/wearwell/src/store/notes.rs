@@ -218,8 +218,13 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Notes that all pages programmed so far are mapped or reported as invalid, and the blocks that are open. Must be
+    /// called between requests only. Does nothing without notes.
+    ///
+    /// # Errors
+    /// Power loss.
     #[cold]
-    fn renew_known_validity_note(&mut self) -> Result<()> {
+    pub(crate) fn renew_known_validity_note(&mut self) -> Result<()> {
         let is_data = |stream: Stream| stream.kind() == PageKind::Data;
         let open: Vec<BlockId> = self
             .open_blocks_by_stream()

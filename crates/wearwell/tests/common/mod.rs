@@ -45,10 +45,10 @@ pub const NVRAM_BYTES: u64 = 1536;
 
 /// Returns the bytes of NVRAM of a medium under test: room for reverse-map entries, for one page and its state (where a
 /// reverse map on flash collects its entries), for a copy of the L2P map, and for what a recovery by first pages of
-/// blocks needs: notes, and three records of contents for each page in a table that is full to four fifths.
+/// blocks needs: notes, and four records of contents for each page in a table that is full to four fifths.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
     let notes = 8 * (u64::from(geometry.page_bytes) + 4 * u64::from(geometry.allocation_pools()) + 3);
-    let records = 8 * (3 * geometry.pages() + 32).div_ceil(4) * 5;
+    let records = 8 * (4 * geometry.pages() + 32).div_ceil(4) * 5;
     NVRAM_BYTES.max(geometry.page_bytes as u64 + 8) + 8 * geometry.pages() + notes + records
 }
 

@@ -123,7 +123,7 @@ impl<N: Nand> Ftl<N> {
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         stage.delta_locations.insert(lpn, place);
-        stage.record_stored_delta(lpn, to);
+        self.record_stored_delta(lpn, to);
     }
 
     /// Reads the flash page of deltas `ppn` and returns its current deltas.

@@ -27,6 +27,7 @@ mod collect;
 mod flash_delta_table;
 pub mod heat;
 pub mod packing;
+mod recovery;
 mod stage;
 
 use std::collections::VecDeque;
@@ -38,9 +39,10 @@ use heat::{
     AccessCounts, AccessKind,
 };
 use packing::{
-    BufferedDelta, DeltaTempBuffer, decode_delta_owners, decode_delta_page_header, encode_delta_owners,
-    max_deltas_in_spare, placeholder_delta, placeholder_fingerprint,
+    BufferedDelta, DeltaTempBuffer, decode_delta_page_header, encode_delta_owners, max_deltas_in_spare,
+    placeholder_delta, placeholder_fingerprint,
 };
+pub(crate) use recovery::RecordedBase;
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
 
@@ -53,7 +55,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{RecordKey, Store, Stream};
+use crate::store::{ContentRecord, RecordKey, Store, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
@@ -179,6 +181,9 @@ pub(crate) struct DeltaState {
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
     deltas_on_flash: Option<FlashDeltaTable>,
+    /// Whether a logical page with a current delta must not be bound, because a record in NVRAM holds the delta until
+    /// after the change of the map.
+    forbids_bind_of_delta: bool,
     /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
     delta_page_log: VecDeque<Ppn>,
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
@@ -256,6 +261,7 @@ impl DeltaState {
             delta_locations: HashMap::default(),
             live_delta_pages: HashMap::default(),
             deltas_on_flash: None,
+            forbids_bind_of_delta: false,
             delta_page_log: VecDeque::new(),
             mean_deltas_per_page: 0.0,
             delta_pages_in_average: 0,
@@ -291,10 +297,21 @@ impl DeltaState {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
+    /// Forbids to bind logical pages that have a current delta. Needed if records in NVRAM hold the durable deltas.
+    pub(crate) fn forbid_binds_of_deltas(&mut self) {
+        self.forbids_bind_of_delta = true;
+    }
+
     /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete delta on
     /// flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
         self.deltas_on_flash.as_ref().is_some_and(|written| written.has_any_flash_delta(lpn))
+            || self.forbids_bind_of_delta && self.has_delta(lpn)
+    }
+
+    /// Returns the number of logical pages whose current content is a delta.
+    pub(crate) fn delta_count(&self) -> u64 {
+        self.delta_locations.len() as u64
     }
 
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
@@ -505,6 +522,7 @@ impl DeltaState {
             max_deltas_per_page: most_deltas,
             statistics,
             is_delta_encoding_on: is_on,
+            forbids_bind_of_delta,
             ..
         } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
@@ -512,6 +530,7 @@ impl DeltaState {
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
+            forbids_bind_of_delta,
             max_delta_pages: page_limit,
             statistics,
             ..new
@@ -808,7 +827,7 @@ impl<N: Nand> Ftl<N> {
         let deltas = stage.buffer.take_page_deltas(at);
         stage.count_committed_page(deltas.len());
         for delta in deltas {
-            stage.record_stored_delta(delta.lpn, ppn);
+            self.record_stored_delta(delta.lpn, ppn);
         }
         self.count_program_for_delta_encoding();
         Ok(())
@@ -826,6 +845,13 @@ impl<N: Nand> Ftl<N> {
         Ok(ppn)
     }
 
+    /// Records that the delta of `lpn` was written to flash page `ppn`: in the delta table, and later in NVRAM if the
+    /// device keeps records of deltas there.
+    fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
+        self.delta.as_mut().expect("only the delta stage has deltas").record_stored_delta(lpn, ppn);
+        self.store.put_content_record_later(ContentRecord::Delta { lpn, ppn });
+    }
+
     fn record_delta_page_on_flash(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
         self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);
@@ -838,8 +864,17 @@ impl<N: Nand> Ftl<N> {
         if lists { encode_delta_owners(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
-    /// Drops the delta of `lpn`, if it has one; a flash page of deltas is invalidated with its last current delta.
-    pub(crate) fn drop_delta(&mut self, lpn: Lpn) {
+    /// Drops the delta of `lpn`, if it has one, because `lpn` was stored in another form.
+    pub(crate) fn end_delta(&mut self, lpn: Lpn) {
+        if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
+            self.drop_delta(lpn);
+            self.store.remove_content_record_later(RecordKey::DeltaOf(lpn));
+        }
+    }
+
+    /// Drops the delta of `lpn`, if it has one, from the delta table; a flash page of deltas is invalidated with its last
+    /// current delta. The record of a durable delta in NVRAM stays: it is current until a newer one is durable.
+    fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
         let Some(place) = stage.delta_locations.remove(&lpn) else { return };
@@ -1048,71 +1083,7 @@ impl<N: Nand> Ftl<N> {
         }
         Ok(())
     }
-
-    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found. `base_of` returns the
-    /// physical page of a logical page, if it is mapped to one. A delta is current if its flash page is newer than the
-    /// last full write of the logical page. If a logical page has several such deltas, the newest is current.
-    pub(crate) fn rebuild_deltas(
-        &mut self,
-        mut found: Vec<(u64, Ppn)>,
-        mut base_of: impl FnMut(&mut Self, Lpn) -> Result<Option<Ppn>>,
-    ) -> Result<()> {
-        found.sort_unstable_by(|a, b| b.cmp(a));
-        let mut page = vec![0; self.store.geometry().page_bytes as usize];
-        for (sequence, ppn) in found {
-            let (lines, is_lost) = self.read_delta_directory(ppn, &mut page)?;
-            self.record_delta_page_on_flash(ppn, &lines.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>());
-            for (lpn, range) in lines {
-                let Some(base) = base_of(self, lpn)? else { continue };
-                let known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn));
-                if known {
-                    continue;
-                }
-                let base = self.store.read_spare(base, Cause::Recovery)?;
-                let tag = &base_tag_of(base.first_write_sequence)[..self.base_tag_bytes()];
-                let delta = if is_lost { Some(&[][..]) } else { page[range.clone()].strip_suffix(tag) };
-                let Some(delta) = delta.filter(|_| base.first_write_sequence <= sequence) else { continue };
-                let of_base = if is_lost { Fingerprint::default() } else { base.fingerprint };
-                let place = DeltaLocation::from_flash(range.len(), delta, of_base);
-                let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
-                stage.delta_locations.insert(lpn, place);
-                stage.record_stored_delta(lpn, ppn);
-            }
-            if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
-                self.store.count_recovered_page_valid(ppn);
-            }
-        }
-        // Pages were found from the newest to the oldest.
-        if let Some(stage) = &mut self.delta {
-            stage.delta_page_log.make_contiguous().reverse();
-        }
-        Ok(())
-    }
 }
-
-impl<N: Nand> Ftl<N> {
-    /// Reads the flash page of deltas `ppn` into `page`. Returns the logical page and byte range of each delta, and
-    /// whether the page is unreadable.
-    ///
-    /// The logical pages of an unreadable page come from its spare area. The tags that name the bases of the deltas are
-    /// then lost, so each delta is taken to belong to the base page that the map names.
-    fn read_delta_directory(&mut self, ppn: Ppn, page: &mut [u8]) -> Result<(DeltaPageDirectory, bool)> {
-        let error = match self.store.read(ppn, page, Cause::Recovery) {
-            Err(error) if error.is_media_error() => error,
-            read => {
-                read?;
-                return Ok((decode_delta_page_header(page).unwrap_or_default(), false));
-            }
-        };
-        let mut spare = vec![0; self.store.geometry().spare_bytes as usize];
-        self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?;
-        let lpns = decode_delta_owners(&spare).ok_or(error)?;
-        Ok((lpns.into_iter().map(|lpn| (lpn, 0..0)).collect(), true))
-    }
-}
-
-/// Directory of a flash page of deltas: logical page and byte range of each delta.
-type DeltaPageDirectory = Vec<(Lpn, std::ops::Range<usize>)>;
 
 fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
     (generation as u32).to_le_bytes()

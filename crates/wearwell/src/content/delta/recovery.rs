@@ -1,0 +1,208 @@
+//! Recovery of the delta table.
+//!
+//! Two sources tell which deltas are current. If records in NVRAM hold the durable deltas
+//! (`store/content_records.rs`), nothing is read, except where the interrupted request may have replaced a base. All
+//! other designs read every page of deltas: a delta is current if it is the newest of its logical page, and newer than
+//! the last full write of it.
+
+use std::collections::BTreeMap;
+
+use super::packing::{decode_delta_owners, decode_delta_page_header};
+use super::{DeltaLocation, base_tag_of};
+use crate::address::{Lpn, Ppn};
+use crate::data::Fingerprint;
+use crate::error::{Error, Result};
+use crate::ftl::Ftl;
+use crate::nand::{Nand, NandError};
+use crate::operation::Cause;
+
+/// Directory of a flash page of deltas: logical page and byte range of each delta.
+type DeltaPageDirectory = Vec<(Lpn, std::ops::Range<usize>)>;
+
+/// A flash page of deltas, as recovery found it.
+struct FoundDeltaPage {
+    sequence_number: u64,
+    directory: DeltaPageDirectory,
+    bytes: Vec<u8>,
+    /// Whether the data of the page are unreadable. The directory is then from its spare area and has no byte ranges.
+    is_lost: bool,
+}
+
+/// What recovery knows of the base of a delta that a record in NVRAM holds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RecordedBase {
+    /// The interrupted request did not concern the logical page: the delta belongs to its base.
+    Unchanged,
+    /// The logical page is mapped to this flash page, which may be the base of the delta or newer than the delta.
+    Compare(Ppn),
+    /// The logical page is mapped to no flash page.
+    Gone,
+}
+
+impl<N: Nand> Ftl<N> {
+    /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found, with their sequence
+    /// numbers. `base_of` returns the physical page of a logical page, if it is mapped to one. A delta is current if
+    /// its flash page is newer than the last full write of the logical page. If a logical page has several such deltas,
+    /// the newest is current; if `recorded` is given, the one in the page that it holds.
+    pub(crate) fn rebuild_deltas(
+        &mut self,
+        mut found: Vec<(u64, Ppn)>,
+        recorded: Option<&BTreeMap<Lpn, Ppn>>,
+        mut base_of: impl FnMut(&mut Self, Lpn) -> Result<Option<Ppn>>,
+    ) -> Result<()> {
+        found.sort_unstable_by(|a, b| b.cmp(a));
+        for (_, ppn) in found {
+            let page = self.read_delta_page(ppn)?;
+            self.record_delta_page_on_flash(
+                ppn,
+                &page.directory.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>(),
+            );
+            for (lpn, range) in &page.directory {
+                let is_possible = recorded.is_none_or(|recorded| recorded.get(lpn) == Some(&ppn));
+                let Some(base) = base_of(self, *lpn)? else { continue };
+                let is_known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(*lpn));
+                if is_possible && !is_known {
+                    self.adopt_delta_of_base(*lpn, ppn, base, &page, range.clone())?;
+                }
+            }
+            self.count_recovered_delta_page(ppn);
+        }
+        // Pages were found from the newest to the oldest.
+        if let Some(stage) = &mut self.delta {
+            stage.delta_page_log.make_contiguous().reverse();
+        }
+        Ok(())
+    }
+
+    /// Rebuilds the delta table in recovery from `recorded`, the flash pages of the durable deltas. `base_of` returns
+    /// what is known of the base of a logical page without reading the map; if its last argument is true it must not
+    /// return [`RecordedBase::Unchanged`].
+    ///
+    /// A drive needs the page of a delta, not its size, before it next reads or packs the delta. The simulation keeps
+    /// sizes and contents of deltas in RAM, so it looks into their pages; this counts no flash operation.
+    ///
+    /// # Errors
+    /// [`Error::Damaged`] if a page lacks the delta that the record says is there.
+    pub(crate) fn restore_recorded_deltas(
+        &mut self,
+        recorded: &BTreeMap<Lpn, Ppn>,
+        mut base_of: impl FnMut(&mut Self, Lpn, bool) -> Result<RecordedBase>,
+    ) -> Result<()> {
+        let mut by_page = BTreeMap::<(u64, Ppn), Vec<Lpn>>::new();
+        for (&lpn, &ppn) in recorded {
+            let opened_at = self.store.blocks().opened_at_sequence(self.store.block_of(ppn));
+            by_page.entry((opened_at, ppn)).or_default().push(lpn);
+        }
+        for ((_, ppn), lpns) in by_page {
+            let mut bases = Vec::with_capacity(lpns.len());
+            for lpn in lpns {
+                bases.push((lpn, base_of(self, lpn, false)?));
+            }
+            bases.retain(|&(_, base)| base != RecordedBase::Gone);
+            let is_compared = bases.iter().any(|(_, base)| matches!(base, RecordedBase::Compare(_)));
+            let page = if is_compared { self.read_delta_page(ppn)? } else { self.peek_delta_page(ppn)? };
+            for (lpn, mut base) in bases {
+                let range =
+                    page.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
+                let range = range.ok_or_else(|| {
+                    Error::Damaged(format!(
+                        "a record in NVRAM says that flash page {ppn} holds a delta of logical page {lpn}, but the page \
+                         has none"
+                    ))
+                })?;
+                if page.is_lost && base == RecordedBase::Unchanged {
+                    base = base_of(self, lpn, true)?;
+                }
+                match base {
+                    RecordedBase::Unchanged => {
+                        let delta = &page.bytes[range.start..range.end - self.base_tag_bytes()];
+                        self.adopt_delta(
+                            lpn,
+                            ppn,
+                            DeltaLocation::from_flash(range.len(), delta, Fingerprint::default()),
+                        );
+                    }
+                    RecordedBase::Compare(base) => self.adopt_delta_of_base(lpn, ppn, base, &page, range)?,
+                    RecordedBase::Gone => {}
+                }
+            }
+            self.count_recovered_delta_page(ppn);
+        }
+        Ok(())
+    }
+
+    /// Adopts the delta of `lpn` in bytes `range` of `page`, the flash page `ppn`, unless it is older than `base`, the
+    /// flash page to which `lpn` is mapped, or belongs to another base.
+    fn adopt_delta_of_base(
+        &mut self,
+        lpn: Lpn,
+        ppn: Ppn,
+        base: Ppn,
+        page: &FoundDeltaPage,
+        range: std::ops::Range<usize>,
+    ) -> Result<()> {
+        let base = self.store.read_spare(base, Cause::Recovery)?;
+        let tag = &base_tag_of(base.first_write_sequence)[..self.base_tag_bytes()];
+        let bytes = range.len();
+        let delta = if page.is_lost { Some(&[][..]) } else { page.bytes[range].strip_suffix(tag) };
+        if let Some(delta) = delta
+            && base.first_write_sequence <= page.sequence_number
+        {
+            let of_base = if page.is_lost { Fingerprint::default() } else { base.fingerprint };
+            self.adopt_delta(lpn, ppn, DeltaLocation::from_flash(bytes, delta, of_base));
+        }
+        Ok(())
+    }
+
+    fn adopt_delta(&mut self, lpn: Lpn, ppn: Ppn, place: DeltaLocation) {
+        let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
+        stage.delta_locations.insert(lpn, place);
+        stage.record_stored_delta(lpn, ppn);
+    }
+
+    fn count_recovered_delta_page(&mut self, ppn: Ppn) {
+        if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
+            self.store.count_recovered_page_valid(ppn);
+        }
+    }
+
+    /// Reads the flash page of deltas `ppn`.
+    ///
+    /// The logical pages of an unreadable page come from its spare area. The tags that name the bases of the deltas are
+    /// then lost, so each delta is taken to belong to the base page that the map names.
+    fn read_delta_page(&mut self, ppn: Ppn) -> Result<FoundDeltaPage> {
+        let mut bytes = vec![0; self.store.geometry().page_bytes as usize];
+        let error = match self.store.read(ppn, &mut bytes, Cause::Recovery) {
+            Err(error) if error.is_media_error() => error,
+            read => return Ok(FoundDeltaPage::readable(read?.sequence_number, bytes)),
+        };
+        let mut spare = vec![0; self.store.geometry().spare_bytes as usize];
+        let oob = self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?;
+        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error)
+    }
+
+    /// Looks into the flash page of deltas `ppn` as [`Self::read_delta_page`] does, without counting a flash operation.
+    fn peek_delta_page(&mut self, ppn: Ppn) -> Result<FoundDeltaPage> {
+        let mut bytes = vec![0; self.store.geometry().page_bytes as usize];
+        let nand = self.store.nand_mut();
+        let error = match nand.read(ppn, &mut bytes) {
+            Err(error @ NandError::Uncorrectable(_)) => error,
+            read => return Ok(FoundDeltaPage::readable(read?.sequence_number, bytes)),
+        };
+        let mut spare = vec![0; nand.geometry().spare_bytes as usize];
+        let oob = nand.read_spare(ppn, &mut spare)?;
+        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error.into())
+    }
+}
+
+impl FoundDeltaPage {
+    fn readable(sequence_number: u64, bytes: Vec<u8>) -> Self {
+        let directory = decode_delta_page_header(&bytes).unwrap_or_default();
+        Self { sequence_number, directory, bytes, is_lost: false }
+    }
+
+    fn lost(sequence_number: u64, spare: &[u8]) -> Option<Self> {
+        let directory = decode_delta_owners(spare)?.into_iter().map(|lpn| (lpn, 0..0)).collect();
+        Some(Self { sequence_number, directory, bytes: Vec::new(), is_lost: true })
+    }
+}

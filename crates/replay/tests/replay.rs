@@ -555,6 +555,45 @@ fn the_host_is_answered_no_faster_than_the_flash_can_collect() {
     }
 }
 
+/// Bug: the rate was the number of requests per second of the whole run, idle time included. So a drive that was idle
+/// for most of a run was said to be able to answer a fraction of the requests that it can.
+#[test]
+fn the_rate_that_a_drive_can_sustain_leaves_idle_time_out() {
+    const OVERWRITES: u64 = 2000;
+    const SECOND_NS: u64 = 1_000_000_000;
+    // One die per channel, so that no die waits for a channel, and is busy only while it works or transfers.
+    let settings = [
+        "device.preset=bench-8g",
+        "device.channels=4",
+        "device.dies_per_channel=1",
+        "device.blocks_per_plane=64",
+        "device.pages_per_block=64",
+        "timing.mode=event",
+        "precondition.mode=steady",
+    ];
+    // One write, a second of silence, and then all other writes at once.
+    let time_ns = |number| if number == 0 { 0 } else { SECOND_NS };
+    let requests: Vec<Request> = (0..OVERWRITES)
+        .map(|number| Request { time_ns: time_ns(number), ..page_write(number * 7919 % 10_000, 1) })
+        .collect();
+    let folder = tempfile::tempdir().unwrap();
+    let record = run_input(
+        &small_device_config(&settings),
+        &csv_trace(folder.path(), "late.csv", &requests),
+        "page-map",
+    );
+    let (read_s, program_s, erase_s, transfer_s) = (45e-6, 400e-6, 3500e-6, 4096.0 / 400e6);
+    let busy_s = record.reads as f64 * (read_s + transfer_s)
+        + record.programs as f64 * (program_s + transfer_s)
+        + record.erases as f64 * erase_s;
+    let note =
+        record.notes.iter().find(|note| note.contains("many more such requests")).expect("work is left");
+    let words = note.rsplit("no more than ").next().unwrap();
+    let per_second: f64 = words.strip_suffix(" a second").unwrap().parse().unwrap();
+    // The note rounds to whole requests.
+    assert_close(per_second, OVERWRITES as f64 / (busy_s / 4.0), 1e-3);
+}
+
 /// Bug: operations of collections that wait for each other joined the queue of their die behind the reads of all later
 /// collections. So no collection ended before all had been read, and writes waited for hundreds of milliseconds.
 #[test]

@@ -424,14 +424,23 @@ impl Run<'_> {
     fn note_of_postponed_collections(&self) -> Option<String> {
         let end_ns = self.timing.as_ref()?.now_ns();
         let left_ns = end_ns.saturating_sub(self.observations.last_answer_ns);
+        let rate = self.requests_per_busy_s()?;
         (self.observations.last_answer_ns > 0 && left_ns > end_ns / 20).then(|| {
             format!(
                 "flash work of {:.3} s was queued when the last request was answered: many more such requests would be \
-                 answered at no more than {:.0} a second",
+                 answered at no more than {rate:.0} a second",
                 left_ns as f64 / 1e9,
-                self.requested_counts.requests as f64 / (end_ns as f64 / 1e9)
             )
         })
+    }
+
+    /// Returns how many requests per second the drive can answer for any length of time, if all arrays (dies or planes)
+    /// are always busy: requests divided by the mean time for which an array was busy, which leaves idle time out.
+    /// `None` if no array was busy.
+    fn requests_per_busy_s(&self) -> Option<f64> {
+        let busy_ns = self.timing.as_ref()?.array_busy_ns();
+        let mean_busy_s = busy_ns.iter().sum::<u64>() as f64 / busy_ns.len().max(1) as f64 / 1e9;
+        (mean_busy_s > 0.0).then(|| self.requested_counts.requests as f64 / mean_busy_s)
     }
 
     /// Returns a note with the prices of a recovery, if there was one.

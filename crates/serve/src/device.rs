@@ -29,19 +29,6 @@ use crate::record::{OperationDetails, OperationRecorder};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DeviceError {
-    /// The request reaches beyond the end of the device.
-    #[error(
-        "the range of {len} bytes from byte {offset} on reaches beyond the end of the device, which has \
-         {capacity_bytes} bytes: choose a range within the device"
-    )]
-    OutOfRange {
-        /// First byte of the request.
-        offset: u64,
-        /// Length of the request, bytes.
-        len: u64,
-        /// Capacity of the device, bytes.
-        capacity_bytes: u64,
-    },
     /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores
     /// its image.
     #[error("{0}")]

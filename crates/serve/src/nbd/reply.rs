@@ -432,7 +432,7 @@ impl From<&DeviceError> for Refusal {
         let errno = match error {
             DeviceError::ReadOnly => errno::EPERM,
             DeviceError::Full(_) => errno::ENOSPC,
-            DeviceError::OutOfRange { .. } | DeviceError::Invalid(_) => errno::EINVAL,
+            DeviceError::Invalid(_) => errno::EINVAL,
             DeviceError::Failed(_) => errno::EIO,
         };
         Self { errno, message: error.to_string() }

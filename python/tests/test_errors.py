@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
@@ -74,6 +75,25 @@ def test_a_bad_trace_has_the_sentence_of_the_command_line(
         path.write_text(content)
     done = command("replay", str(path), *flags, "--quiet")
     refused_alike(done, lambda: call(str(path)))
+
+
+def test_the_reason_of_a_partial_result_names_arguments_of_python(tmp_path: Path) -> None:
+    """The reason named options of the command line, as the message of the same mistake did not."""
+    path = tmp_path / "trace.csv"
+    lines = ["time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes"]
+    lines += [f"{number},W,{4096 * (number % 100)},4096,0,," for number in range(1000)]
+    path.write_text("\n".join(lines))
+    trace = ww.Trace(path)
+    assert not ww.replay(trace).partial
+    # A file of the same length and time is not read again before a run, so that the run meets the bad line.
+    before = path.stat()
+    lines[900] = lines[900].replace("W", "?")
+    path.write_text("\n".join(lines))
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.warns(ww.PartialResultWarning, match="`skip_bad_lines`"):
+        result = ww.replay(trace)
+    assert result.partial_reason is not None
+    assert "`format`" in result.partial_reason and "--" not in result.partial_reason
 
 
 def test_a_mistake_in_a_file_is_told_with_its_line(command: Command, tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Form
 
 use crate::configuration::Configuration;
 use crate::policy::{OnInterrupt, python_victim_policy};
-use crate::refusal_error;
 use crate::watch::ProgressWatch;
+use crate::{refusal_error, with_argument_names};
 
 /// The source of a run's requests: a trace file or a generated workload.
 #[pyclass(frozen, module = "wearwell._native")]
@@ -136,7 +136,12 @@ impl Input {
             });
             let record = record.map_err(|error| outcome.or_engine_error(error));
             watch.into_exception()?;
-            let mut record = RunRecord { variant: config.run_label(""), ..record? };
+            let record = record?;
+            let mut record = RunRecord {
+                variant: config.run_label(""),
+                partial_reason: record.partial_reason.map(with_argument_names),
+                ..record
+            };
             if let Some(victims) = outcome.victims_since_interruption() {
                 note_interruption_of_policy(&mut record, victims);
             }

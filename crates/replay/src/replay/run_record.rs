@@ -405,7 +405,7 @@ impl Run<'_> {
         if self.plan.config.timing.timing_mode() == TimingMode::Timeline {
             notes.push(
                 "timelines book operations in their order and fill no gap: under load, rates, utilisation and latencies \
-                 are not those of a drive; --timing event computes these"
+                 are not those of a drive; timing.mode=event computes these"
                     .to_owned(),
             );
         }

@@ -391,8 +391,14 @@ fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
     for encode in [u16::to_le_bytes, u16::to_be_bytes] {
         let units = std::iter::once(0xfeff).chain(text.encode_utf16());
         let bytes: Vec<u8> = units.flat_map(encode).collect();
-        let error = open_stream(std::io::Cursor::new(bytes), "f.csv", &OpenOptions::default()).err().unwrap();
-        assert!(matches!(error, TraceError::Utf16 { .. }) && error.to_string().contains("iconv"), "{error}");
+        // Bug: if the format was named, the bytes were refused as a bad first line, or all lines were left out.
+        for (format, skip_bad_lines) in [(None, false), (Some(Format::Msr), false), (Some(Format::Msr), true)]
+        {
+            let options = OpenOptions { format, skip_bad_lines, ..OpenOptions::default() };
+            let error = open_stream(std::io::Cursor::new(bytes.clone()), "f.csv", &options).err().unwrap();
+            let is_utf_16 = matches!(error, TraceError::Utf16 { .. });
+            assert!(is_utf_16 && error.to_string().contains("iconv"), "{format:?}: {error}");
+        }
     }
 }
 

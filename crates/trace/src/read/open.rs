@@ -124,8 +124,9 @@ impl OpenOptions {
 ///
 /// # Errors
 /// [`TraceError::CannotOpen`] if it cannot be read, [`TraceError::UnknownFormat`] or [`TraceError::AmbiguousFormat`] if
-/// the format cannot be detected, [`TraceError::NeedsOption`] if the format needs an option that is not set,
-/// [`TraceError::UnusedOption`] if an option is set that has no meaning for the format.
+/// the format cannot be detected, [`TraceError::Utf16`] if the format is text and the file is in UTF-16,
+/// [`TraceError::TruncatedOrCorrupt`] if its first bytes are damaged, [`TraceError::NeedsOption`] if the format needs
+/// an option that is not set, [`TraceError::UnusedOption`] if an option is set that has no meaning for the format.
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::CannotOpen { file: options.trace_name_of(path), source };
     if path.is_dir() {
@@ -176,6 +177,9 @@ pub(crate) fn open_decompressed_trace(
     if let Some(option) = unused_option(format, options) {
         return Err(TraceError::UnusedOption { file, format, option });
     }
+    if is_text(format) && begins_as_utf_16(&mut source, &file)? {
+        return Err(TraceError::Utf16 { file });
+    }
     let tally = ReadCounters::new(file, options.skip_bad_lines);
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
@@ -210,9 +214,7 @@ fn detect_format(
     match candidates[..] {
         [format] => Ok(format),
         [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
-        [] if UTF_16_MARKS.iter().any(|mark| head.starts_with(mark)) => {
-            Err(TraceError::Utf16 { file: file.to_owned() })
-        }
+        [] if has_utf_16_mark(head) => Err(TraceError::Utf16 { file: file.to_owned() }),
         [] => {
             let start = head[..head.len().min(40)].escape_ascii().to_string();
             Err(TraceError::UnknownFormat { file: file.to_owned(), start })
@@ -223,6 +225,24 @@ fn detect_format(
 
 /// Byte order marks with which text in UTF-16 begins: little-endian and big-endian.
 const UTF_16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
+
+/// Whether traces of this format are read line by line.
+fn is_text(format: Format) -> bool {
+    let is_binary = matches!(
+        format,
+        Format::Native | Format::Blktrace | Format::Vscsi | Format::OracleGeneral | Format::Nbd
+    );
+    !is_binary
+}
+
+fn has_utf_16_mark(head: &[u8]) -> bool {
+    UTF_16_MARKS.iter().any(|mark| head.starts_with(mark))
+}
+
+fn begins_as_utf_16(source: &mut DecompressedStream, file: &str) -> Result<bool, TraceError> {
+    let (head, _) = source.peek_up_to_damage(2).map_err(|error| first_read_error(file, error))?;
+    Ok(has_utf_16_mark(head))
+}
 
 /// Returns the error of a file of which not even the first bytes can be read: an error of the operating system has a
 /// number; any other is of the decompressor, and the file is damaged.

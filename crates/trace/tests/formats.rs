@@ -290,11 +290,16 @@ fn a_bad_trace_line_is_reported_by_line_column_and_expectation() {
             "1 2 é 8 8 W 8 1 abc",
             "column 17: expected one MD5 of 32 digits for every 4096 or every 512 bytes, found `abc`",
         ),
-        ("capture", "W 1 0 2 7", "column 10: expected one content id for every page, found nothing"),
+        (
+            "capture",
+            "W 1 0 2 7",
+            "column 10: expected as many content ids as the request has pages of 4096 bytes, found nothing",
+        ),
         (
             "csv",
             "1,W,0,8192,0,ab",
-            "column 14: expected one fingerprint for every page touched, or none, found `ab`",
+            "column 14: expected as many fingerprints, separated by blanks, as the request touches pages of 4096 bytes, or \
+             an empty column, found `ab`",
         ),
     ];
     for (name, bad_line, expected) in cases {
@@ -400,6 +405,16 @@ fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
             assert!(is_utf_16 && error.to_string().contains("iconv"), "{format:?}: {error}");
         }
     }
+}
+
+/// Records of some binary formats may begin with the bytes of a byte order mark.
+#[test]
+fn a_binary_trace_may_begin_with_the_byte_order_mark_of_utf_16() {
+    let mut fixture = fixture("oracle-general");
+    fixture.bytes[..2].copy_from_slice(&[0xff, 0xfe]);
+    let options = OpenOptions { format: Some(fixture.format), ..fixture.options };
+    let (requests, end) = read_all(&fixture.bytes, &options);
+    assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len(), 0));
 }
 
 /// Copies the first `max_requests` requests of a trace. Returns whether the trace has so many, and the bytes of the two

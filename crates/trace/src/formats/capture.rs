@@ -66,16 +66,19 @@ impl Capture {
             return Err(ParseRefusal::of_whole_record("a write of at most 1 GiB"));
         }
         while (into.content.len() as u64) < pages {
-            let field = fields.next_word("one content id for every page")?;
+            let field = fields.next_word(EXPECTED_CONTENT_IDS)?;
             let left = pages - into.content.len() as u64;
             append_content_ids(field, left, &mut into.content)?;
         }
-        fields.require_end("one content id for every page")?;
+        fields.require_end(EXPECTED_CONTENT_IDS)?;
         self.sidecars
             .add_sizes_and_bytes(&mut into.content, &mut into.payload)
             .map_err(ParseRefusal::of_whole_record)
     }
 }
+
+/// What follows the extent of a write, for the message about a wrong number of content ids.
+const EXPECTED_CONTENT_IDS: &str = "as many content ids as the request has pages of 4096 bytes";
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
 /// consecutive ids. An error if these are more than `remaining_pages` pages.
@@ -88,7 +91,8 @@ fn append_content_ids(
     let first = first.parse_number("a content id")?;
     let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
     if more >= remaining_pages || first > u64::from(u32::MAX) {
-        return field.refuse("one content id below 2^32 for every page");
+        return field
+            .refuse("a content id below 2^32, and no more ids than the request has pages of 4096 bytes");
     }
     into.extend((first..=first + more).map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))));
     Ok(())

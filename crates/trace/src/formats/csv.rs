@@ -105,6 +105,10 @@ impl Op {
     }
 }
 
+/// What the column of fingerprints must hold, for the message about a wrong number of them.
+const EXPECTED_FINGERPRINTS: &str = "as many fingerprints, separated by blanks, as the request touches pages of 4096 \
+                                     bytes, or an empty column";
+
 fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
     let mut cursor = BlankFields::new(items.text);
     loop {
@@ -118,7 +122,7 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
     let pages = into.pages();
     let complete =
         into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
-    if complete { Ok(()) } else { items.refuse("one fingerprint for every page touched, or none") }
+    if complete { Ok(()) } else { items.refuse(EXPECTED_FINGERPRINTS) }
 }
 
 fn parse_descriptor(item: Field<'_>) -> Result<ContentDescriptor, ParseRefusal> {

@@ -378,7 +378,9 @@ impl KnownContents {
             let head = cursor.read_varint()?;
             let left = pages - into.content.len() as u64;
             if head >> 2 >= left {
-                return Err(ParseRefusal::of_whole_record("one content for every page"));
+                return Err(ParseRefusal::of_whole_record(
+                    "no more contents than the request touches pages of 4096 bytes",
+                ));
             }
             self.read_content_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
         }

@@ -230,6 +230,20 @@ fn the_native_writer_writes_the_documented_example() {
     assert_eq!(end[20..], [1_u64, 1, 1].map(u64::to_le_bytes).concat());
 }
 
+#[test]
+fn a_native_trace_of_another_version_is_refused_with_its_version_and_the_supported_one() {
+    let request = Request { op: Op::Write, len_bytes: 4096, ..Request::default() };
+    let mut file = to_native(&[request]);
+    (file[8], file[10]) = (7, 2);
+    let error = open_stream(std::io::Cursor::new(file), "f.wwt", &OpenOptions::default()).err().unwrap();
+    let sentence = error.to_string();
+    assert!(
+        sentence.starts_with("f.wwt: the native trace has format version 7, flags 0x2 and"),
+        "{sentence}"
+    );
+    assert!(sentence.contains("reads only version 1, flags 0x0 and pages of 4096 bytes"), "{sentence}");
+}
+
 /// Files that were written before the format had remaps lack one column, and must stay readable.
 #[test]
 fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {

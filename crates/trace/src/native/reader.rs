@@ -261,7 +261,7 @@ fn read_header(source: &mut DecompressedStream, counters: &ReadCounters) -> Resu
     source.read_exact(HEADER_BYTES, &mut header).map_err(corrupt)?;
     if let Some(reason) = unreadable_header_reason(&header) {
         let file = counters.file_name.clone();
-        return Err(TraceError::UnreadableHeader { file, reason: reason.to_owned() });
+        return Err(TraceError::UnreadableHeader { file, reason });
     }
     let [_, _, provenance_len] = little_endian_words(&header[8..]);
     read_provenance(source, header, provenance_len as usize).map_err(corrupt)
@@ -269,18 +269,23 @@ fn read_header(source: &mut DecompressedStream, counters: &ReadCounters) -> Resu
 
 /// Returns why a file with this header is no native trace that this version can read, and what to do; `None` if it is
 /// one.
-fn unreadable_header_reason(header: &[u8]) -> Option<&'static str> {
-    let [version_and_flags, page_bytes, _] = little_endian_words(&header[8..]);
+fn unreadable_header_reason(header: &[u8]) -> Option<String> {
     if !matches_signature(header) {
         return Some(
             "the file does not begin with the signature of a native trace: name its format by --format, or get the file \
-             again from its source",
+             again from its source"
+                .to_owned(),
         );
     }
-    (version_and_flags != u32::from(FORMAT_VERSION) || u64::from(page_bytes) != PAGE_BYTES).then_some(
-        "the header of the native trace has a format version, flags or a page size that this version of Wearwell \
-         cannot read: use the version that wrote it, or convert the original trace again by `wearwell trace convert`",
-    )
+    let [version_and_flags, page_bytes, _] = little_endian_words(&header[8..]);
+    let (version, flags) = (version_and_flags & 0xffff, version_and_flags >> 16);
+    (version != u32::from(FORMAT_VERSION) || flags != 0 || u64::from(page_bytes) != PAGE_BYTES).then(|| {
+        format!(
+            "the native trace has format version {version}, flags {flags:#x} and pages of {page_bytes} bytes, but this \
+             version of Wearwell reads only version {FORMAT_VERSION}, flags 0x0 and pages of {PAGE_BYTES} bytes: use the \
+             version of Wearwell that wrote the file, or convert the original trace again by `wearwell trace convert`"
+        )
+    })
 }
 
 /// Reads the text about the trace's origin, which follows the first bytes of the header (`header`), and checks the

@@ -13,6 +13,7 @@ use wearwell::design;
 use wearwell_config::{Config, ConfigError};
 
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
+use crate::input::Input;
 use crate::record::RunRecord;
 use crate::report::{
     Comparison, NOT_STEADY_MARK, aligned_text, figure_cell, markdown_table, run_data_cells, run_data_columns,
@@ -112,6 +113,7 @@ impl SweepFile {
             sweep.config_with_settings(point)?;
         }
         sweep.require_designs()?;
+        sweep.require_workloads()?;
         Ok(sweep)
     }
 
@@ -121,6 +123,20 @@ impl SweepFile {
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
         let unknown = designs.into_iter().find(|&name| names().all(|known| known != name));
         unknown.map_or(Ok(()), |name| Err(ConfigError::unknown_name("design", name, names())))
+    }
+
+    /// Refuses specifications of workloads that are valid in no grammar, with the entry of `sweep.workloads`.
+    fn require_workloads(&self) -> Result<(), ConfigError> {
+        for (index, spec) in self.workloads.iter().enumerate() {
+            Input::of_generator_spec(spec).map_err(|error| {
+                let file = &self.name_and_configuration.0;
+                let number = index + 1;
+                ConfigError::InvalidValue(format!(
+                    "{file}: entry {number} of sweep.workloads, `{spec}`: {error}"
+                ))
+            })?;
+        }
+        Ok(())
     }
 
     /// Returns the configuration of the sweep file, in which `settings` (each `key=value`) replace values of the file.
@@ -444,6 +460,13 @@ low_blocks = 5
         assert!(error(&twice).contains("sweep.vary.gc.policy is given twice"), "{}", error(&twice));
         assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
         assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));
+        let unknown = error("[sweep]\nworkloads = ['uniform:pages=9', 'unifrom:pages=9']\n");
+        assert!(
+            unknown.starts_with(
+                "sweep.toml: entry 2 of sweep.workloads, `unifrom:pages=9`: there is no workload"
+            ),
+            "{unknown}"
+        );
     }
 
     #[test]

@@ -347,9 +347,11 @@ impl FlashDevice {
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
         match self.lpns_with_unproven_version.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
-                "the newest content of logical page {lpn} ({page_bytes} bytes from byte {}) is not known, because the \
-                 image is damaged: take it from a backup",
-                u64::from(lpn.0) * page_bytes
+                "the newest content of logical page {lpn} is not known, because the image is damaged: restore bytes {} \
+                 to {} of the device from a backup of the whole device, or the file that occupies them from a backup of \
+                 files",
+                u64::from(lpn.0) * page_bytes,
+                (u64::from(lpn.0) + 1) * page_bytes - 1
             ))),
             None => Ok(()),
         }

@@ -198,8 +198,9 @@ fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
     assert!(!unproven.is_empty());
     for page in unproven {
         let sentence = device.read(page * page_bytes, &mut [0; 1024]).unwrap_err().to_string();
-        let beginning = format!("the newest content of logical page {} (", Lpn(page as u32));
-        assert!(sentence.starts_with(&beginning), "{sentence}");
+        let beginning = format!("the newest content of logical page {} is not known", Lpn(page as u32));
+        let range = format!("bytes {} to {} of the device", page * page_bytes, (page + 1) * page_bytes - 1);
+        assert!(sentence.starts_with(&beginning) && sentence.contains(&range), "{sentence}");
         assert_eq!(
             device.first_extent(page * page_bytes, page_bytes).logical_page_form,
             LogicalPageForm::Stored

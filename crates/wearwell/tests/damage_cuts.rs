@@ -253,7 +253,7 @@ impl Scenario<'_> {
             device.ftl_mut().store_mut().nand_mut().restore_power(None);
             witness.issue(op);
             witness.perform(&mut device, op).expect("no operation needs what is lost");
-            let operations = device.ftl().store().nand().cuttable_operations_since_restore();
+            let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
             for _ in 0..operations.min(2) {
                 let cut_at = random.below(operations);
                 self.cut(&before, &witness, op, cut_at, tally);

@@ -593,7 +593,7 @@ fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() 
             let wrapped = run(recording_medium(medium()), logical, parts, BUFFERS[1], number);
             assert_eq!(wrapped.ftl().stats(), plain.ftl().stats());
             assert_eq!(
-                wrapped.ftl().store().nand().cuttable_operations_since_restore(),
+                wrapped.ftl().store().nand().cuttable_operations_since_power_restore(),
                 recorded_ops(&wrapped).len() as u64
             );
             let mut inner = wrapped.ftl().store().nand().clone().into_inner().into_inner().into_inner();

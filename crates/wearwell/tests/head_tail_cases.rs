@@ -69,7 +69,7 @@ fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64)
             let before = drive.clone();
             drive.device.ftl_mut().store_mut().nand_mut().restore_power(None);
             steps(&mut drive, k).expect("there is room");
-            let operations = drive.device.ftl().store().nand().cuttable_operations_since_restore();
+            let operations = drive.device.ftl().store().nand().cuttable_operations_since_power_restore();
             for cut_at in (0..operations).filter(|_| is_cut(k, operations)) {
                 let mut lost = before.clone();
                 lost.device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));

@@ -233,7 +233,7 @@ impl Scenario<'_> {
                     witness.issue(op);
                 }
             }
-            let operations = device.ftl().store().nand().cuttable_operations_since_restore();
+            let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
             for (cut_at, outcome) in
                 (0..operations).flat_map(|at| CutOutcome::ALL.map(|outcome| (at, outcome)))
             {
@@ -315,7 +315,7 @@ impl Scenario<'_> {
     fn cut_recovery(&mut self, lost: &Fragile, witness: &Witness) {
         let mut once = lost.clone();
         recover(&mut once, None).expect("power stays on");
-        let operations = once.ftl().store().nand().cuttable_operations_since_restore();
+        let operations = once.ftl().store().nand().cuttable_operations_since_power_restore();
         let expected = self.judge(&mut once, witness);
         for cut_at in self.battery_writes(lost)..operations {
             let mut device = lost.clone();
@@ -336,7 +336,7 @@ impl Scenario<'_> {
         let mut device = lost.clone();
         device.ftl_mut().store_mut().nand_mut().restore_power(None);
         let report = device.recover().expect("power stays on");
-        let operations = device.ftl().store().nand().cuttable_operations_since_restore();
+        let operations = device.ftl().store().nand().cuttable_operations_since_power_restore();
         operations - u64::from(report.erases > 0 && operations > report.battery_programs)
     }
 

@@ -43,7 +43,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
     }
 
     /// Returns the number of programs, erases and NVRAM stores since power was last restored, or since creation.
-    pub fn cuttable_operations_since_restore(&self) -> u64 {
+    pub fn cuttable_operations_since_power_restore(&self) -> u64 {
         self.cuttable_operation_count
     }
 

@@ -241,7 +241,7 @@ pub fn run_with_every_power_cut(
         let mut uncut = before.clone();
         uncut.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         step(&mut uncut).expect("the step succeeds uncut");
-        let operations = uncut.device.ftl().store().nand().cuttable_operations_since_restore();
+        let operations = uncut.device.ftl().store().nand().cuttable_operations_since_power_restore();
         verify(&mut uncut);
         for cut_at in 0..operations {
             let mut drive = before.clone();

@@ -76,7 +76,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
         let options = options_of(ratio, parts, mode);
         let mut uncut = rig(options, None, CutOutcome::Before);
         run(&mut uncut, UPDATES, 1);
-        let operations = uncut.store.nand().cuttable_operations_since_restore();
+        let operations = uncut.store.nand().cuttable_operations_since_power_restore();
         assert!(operations > 60, "{operations} operations: {options:?}");
         let mut unfinished = 0;
         println!("{operations} programs and erases: {options:?}");
@@ -102,7 +102,7 @@ fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> boo
     let pages = pages_on_flash(rig.store.nand_mut());
     let mut recovered = Gecko::new(&world(), options).expect("valid");
     recovered.recover(&mut rig.store, &pages).expect("what is complete covers every flush");
-    assert_eq!(rig.store.nand().cuttable_operations_since_restore(), 0, "recovery writes nothing");
+    assert_eq!(rig.store.nand().cuttable_operations_since_power_restore(), 0, "recovery writes nothing");
     let durable_until =
         recovered.run_levels_entries_and_pages().next().map(|_| recovered.durable_until_sequence());
     // If the last page of a run was programmed but not acknowledged, the run is complete.

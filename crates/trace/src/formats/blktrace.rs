@@ -7,7 +7,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::checked_product;
-use crate::read::open::BlockLayerStage;
+use crate::read::options::BlockLayerStage;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 

@@ -7,7 +7,7 @@
 use super::disksim::parse_device_and_byte_range;
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
-use crate::read::open::TimeUnit;
+use crate::read::options::TimeUnit;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 

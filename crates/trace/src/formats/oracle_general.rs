@@ -8,7 +8,7 @@
 use super::vscsi::read_little_endian;
 use crate::error::ParseRefusal;
 use crate::read::fields::checked_product;
-use crate::read::open::AssumedOp;
+use crate::read::options::AssumedOp;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 

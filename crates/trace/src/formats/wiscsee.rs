@@ -6,7 +6,7 @@
 
 use crate::error::ParseRefusal;
 use crate::read::fields::BlankFields;
-use crate::read::open::BlockLayerStage;
+use crate::read::options::BlockLayerStage;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 

@@ -11,6 +11,7 @@ pub(crate) mod fields;
 mod footprint;
 mod info;
 pub(crate) mod open;
+pub(crate) mod options;
 mod page_group;
 mod part;
 mod recognise;
@@ -22,7 +23,8 @@ pub use decompressed_stream::{Compression, LINE_MAX_BYTES};
 use decompressed_stream::{DecompressedStream, LineResult};
 pub use footprint::{Footprint, FootprintBuilder};
 pub use info::{ContentInfo, CountsByOp, TraceInfo, file_sha256};
-pub use open::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit, open, open_stream};
+pub use open::{open, open_stream};
+pub use options::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit};
 pub use part::copy_first_requests;
 pub use sidecar::sidecar_files_of;
 

@@ -5,7 +5,8 @@ use std::io::{self, Read, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::read::decompressed_stream::{DecompressedStream, decompress_stream};
-use crate::read::open::{OpenOptions, open_decompressed_trace};
+use crate::read::open::open_decompressed_trace;
+use crate::read::options::OpenOptions;
 use crate::read::sidecar::CaptureSidecars;
 use crate::{Format, Request};
 

@@ -7,7 +7,7 @@
 //! because `DiskSim` writes whole milliseconds as integers, too. The user then decides by naming the format or a time
 //! unit.
 
-use super::open::{OpenOptions, TimeUnit};
+use super::options::{OpenOptions, TimeUnit};
 use super::{LineFormat, is_header};
 use crate::error::ParseRefusal;
 use crate::formats::alibaba::Alibaba;

@@ -13,7 +13,7 @@ use wearwell::data::ContentDescriptor;
 
 use crate::PAGE_BYTES;
 use crate::read::decompressed_stream::{DecompressedStream, open_decompressed};
-use crate::read::open::OpenOptions;
+use crate::read::options::OpenOptions;
 
 /// Maximum number of distinct page contents whose compressed sizes are kept. This bounds the memory if the file is
 /// damaged.

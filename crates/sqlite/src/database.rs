@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::directory::FileKind;
-use crate::drive;
 use crate::error::Error;
 use crate::locks::{FileLocks, ShmLocks};
+use crate::open_drive::open_drive;
 use crate::options::{Backend, Options};
 use crate::shm::ShmRegion;
 use crate::volume::Volume;
@@ -86,7 +86,7 @@ impl Database {
             return Err(Error::OpenAs { place, name: user.name.clone() });
         }
         let state = DatabaseState {
-            volume: Volume::open(drive::open_drive(options, may_create)?, options.remaps_checkpoints)?,
+            volume: Volume::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,
             locks: FileLocks::default(),
             shm_locks: ShmLocks::default(),
             shm_regions: Vec::new(),

@@ -11,8 +11,9 @@
 //!
 //! The layers from `SQLite`'s calls to the flash: `vfs` converts C calls into calls of `database`. `database` holds the
 //! locks and the [`volume`]. The volume stores the files of one database in extents of a device (`directory`). The
-//! device ([`drive`]) is an image or memory in this process, or belongs to a running server (`remote`). [`options`]
-//! parses the parameters of the URI, and [`requested_image`] compares them with an existing image.
+//! device ([`drive`]) is an image or memory in this process (`local`), or belongs to a running server (`remote`).
+//! [`options`] parses the parameters of the URI, `open_drive` opens the device that they name, and [`requested_image`]
+//! compares them with an existing image.
 //!
 //! `unsafe` is only in `ffi` (the C declarations), `vfs` (the functions that `SQLite` calls) and `shm` (memory that
 //! `SQLite` shares between threads).
@@ -25,7 +26,9 @@ pub mod drive;
 pub mod error;
 #[allow(unsafe_code, reason = "declarations of a C interface")]
 pub mod ffi;
+mod local;
 mod locks;
+mod open_drive;
 pub mod options;
 mod remote;
 pub mod requested_image;

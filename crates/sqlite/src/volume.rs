@@ -469,7 +469,7 @@ impl Volume {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::drive;
+    use crate::open_drive::open_drive;
     use crate::options::Options;
 
     const PAGE_BYTES: usize = 4096;
@@ -482,7 +482,7 @@ mod tests {
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         let options = Options::from_uri_parameters(value).expect("they are complete");
-        let drive = drive::open_drive(&options, true).expect("it is possible");
+        let drive = open_drive(&options, true).expect("it is possible");
         let mut volume = Volume::open(drive, true).expect("it is new");
         let mut header = [0; WAL_HEADER_BYTES as usize];
         header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());

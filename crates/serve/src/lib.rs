@@ -25,6 +25,7 @@ mod memory_budget;
 pub mod memory_device;
 pub mod metrics;
 pub mod nbd;
+mod plain_socket;
 mod rate_limit;
 pub mod record;
 pub mod server;

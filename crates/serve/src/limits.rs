@@ -1,7 +1,10 @@
 //! Limits of what the clients of a server may use: connections, memory, bytes and requests per second.
 
 use crate::memory_budget::DEFAULT_MEMORY_BUDGET_BYTES;
-use crate::server::DEFAULT_CONNECTIONS_PER_LISTENER_MAX;
+
+/// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
+/// once.
+pub(crate) const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -25,9 +25,6 @@ use crate::rate_limit::RateLimit;
 use crate::socket::{AllowedClients, ListenAddress, Listener, Socket, SocketMode};
 use crate::tls::Tls;
 
-/// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
-/// once.
-pub const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 /// Time after which a listener tries again when the operating system could not accept a client.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(10);
 /// Number that the next connection gets in log events.
@@ -499,7 +496,8 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::socket::PlainSocket;
+    use crate::limits::DEFAULT_CONNECTIONS_PER_LISTENER_MAX;
+    use crate::plain_socket::PlainSocket;
 
     /// Registers as many open connections as one listening socket may have.
     fn fill_all_connections(clients: &Clients) {

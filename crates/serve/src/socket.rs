@@ -2,7 +2,7 @@
 
 use std::fs::Permissions;
 use std::io::{self, IoSlice, PipeReader, PipeWriter, Read, Write};
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::linux::net::SocketAddrExt as _;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
@@ -13,17 +13,12 @@ use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::memory_budget::ReplyPatience;
 use crate::nbd::Reply;
+use crate::plain_socket::{PlainSocket, SENDMSG_BUFFERS_MAX};
 use crate::tls::{Session, Tls};
-
-/// Most buffers that one call of `sendmsg` accepts.
-const SENDMSG_BUFFERS_MAX: usize = 1024;
-/// Longest time for which a thread that sends replies waits for the socket, before it looks again whether its patience
-/// with the client has a limit now.
-const PATIENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -290,106 +285,6 @@ fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
         Ok(_) => refuse("another server listens on this socket: stop it, or choose another path"),
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => std::fs::remove_file(path),
         Err(error) => Err(error),
-    }
-}
-
-/// A connected socket of the operating system, without encryption.
-#[derive(Debug)]
-pub(crate) enum PlainSocket {
-    Unix(UnixStream),
-    Tcp(TcpStream),
-}
-
-impl AsFd for PlainSocket {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        match self {
-            Self::Unix(socket) => socket.as_fd(),
-            Self::Tcp(socket) => socket.as_fd(),
-        }
-    }
-}
-
-impl PlainSocket {
-    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
-        match self {
-            Self::Unix(socket) => socket.set_read_timeout(timeout),
-            Self::Tcp(socket) => socket.set_read_timeout(timeout),
-        }
-    }
-
-    /// Sends as many of the bytes as the socket accepts without blocking, and returns their number.
-    fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        let slices = &slices[..slices.len().min(SENDMSG_BUFFERS_MAX)];
-        let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
-        Ok(rustix::net::sendmsg(self, slices, &mut SendAncillaryBuffer::default(), flags)?)
-    }
-
-    /// Sends all of the bytes. Waits while the socket accepts none, until the patience with the client ends; that is
-    /// the error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
-    /// time to time.
-    pub(crate) fn send_patiently(
-        &self,
-        mut slices: &mut [IoSlice<'_>],
-        patience: &mut ReplyPatience,
-    ) -> io::Result<()> {
-        IoSlice::advance_slices(&mut slices, 0);
-        while !slices.is_empty() {
-            match self.try_send(slices) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(count) => {
-                    patience.note_accepted_bytes(Instant::now(), count);
-                    IoSlice::advance_slices(&mut slices, count);
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait_until_writable(patience)?;
-                }
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Ok(())
-    }
-
-    /// Waits until the socket accepts bytes or is closed, or for [`PATIENCE_CHECK_INTERVAL`].
-    fn wait_until_writable(&self, patience: &mut ReplyPatience) -> io::Result<()> {
-        let wait = match patience.time_left(Instant::now()) {
-            Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
-            Some(left) => left.min(PATIENCE_CHECK_INTERVAL),
-            None => PATIENCE_CHECK_INTERVAL,
-        };
-        let timeout = rustix::event::Timespec::try_from(wait).expect("a second at most");
-        match rustix::event::poll(&mut [PollFd::new(self, PollFlags::OUT)], Some(&timeout)) {
-            Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-impl Read for &PlainSocket {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        loop {
-            let read = match self {
-                PlainSocket::Unix(socket) => (&mut &*socket).read(into),
-                PlainSocket::Tcp(socket) => (&mut &*socket).read(into),
-            };
-            match read {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
-            }
-        }
-    }
-}
-
-impl Write for &PlainSocket {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            PlainSocket::Unix(socket) => (&mut &*socket).write(bytes),
-            PlainSocket::Tcp(socket) => (&mut &*socket).write(bytes),
-        }
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
     }
 }
 

@@ -60,7 +60,7 @@ mod with_tls {
 
     use super::TlsError;
     use crate::memory_budget::ReplyPatience;
-    use crate::socket::PlainSocket;
+    use crate::plain_socket::PlainSocket;
 
     /// Bytes that are encrypted, and read from the network, at once.
     const TLS_PIECE_BYTES: usize = 16 << 10;
@@ -298,7 +298,7 @@ mod without_tls {
     use std::time::Instant;
 
     use crate::memory_budget::ReplyPatience;
-    use crate::socket::PlainSocket;
+    use crate::plain_socket::PlainSocket;
 
     /// TLS configuration of the server. It has no value, because this build has no TLS.
     #[derive(Clone, Debug)]

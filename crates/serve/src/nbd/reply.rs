@@ -8,20 +8,12 @@ use tracing::debug;
 use wearwell::logical_page_form::LogicalPageForm;
 
 use super::negotiation::{Contexts, HeaderForm, Negotiated};
-use super::request::{Action, Refusal, Request};
+use super::request::{Action, EXTENDED_REPLY_HEADER_BYTES, EXTENTS_PER_CONTEXT_MAX, Refusal, Request};
 use super::wire::{
     EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
 };
 use super::{Export, context};
 use crate::device::{BlockDevice, DeviceError};
-
-/// Most extents of one metadata context in a block-status reply.
-const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
-/// Bytes of the header of an extended chunk, the longest header of a reply.
-const EXTENDED_REPLY_HEADER_BYTES: usize = 32;
-/// Longest block-status reply, bytes.
-pub(super) const BLOCK_STATUS_REPLY_MAX_BYTES: usize =
-    2 * (EXTENDED_REPLY_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;

@@ -11,6 +11,13 @@ const COMPACT_REQUEST_HEADER_BYTES: usize = 28;
 const EXTENDED_REQUEST_HEADER_BYTES: usize = 32;
 /// Longest payload of a block status, bytes: a length, and the number of each context once.
 const BLOCK_STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
+/// Most extents of one metadata context in a block-status reply.
+pub(super) const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
+/// Bytes of the header of an extended chunk, the longest header of a reply.
+pub(super) const EXTENDED_REPLY_HEADER_BYTES: usize = 32;
+/// Longest block-status reply, bytes.
+const BLOCK_STATUS_REPLY_MAX_BYTES: usize =
+    2 * (EXTENDED_REPLY_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
@@ -321,7 +328,7 @@ impl Request {
         const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
-            command::BLOCK_STATUS => super::reply::BLOCK_STATUS_REPLY_MAX_BYTES,
+            command::BLOCK_STATUS => BLOCK_STATUS_REPLY_MAX_BYTES,
             _ => 0,
         };
         REQUEST_OVERHEAD_BYTES + self.payload.len() + reply

@@ -23,7 +23,8 @@ use std::time::{Duration, Instant};
 
 use tracing::{Span, debug, info, warn};
 
-use crate::device::{BlockDevice, DeviceError};
+use crate::device::BlockDevice;
+use crate::device_error::DeviceError;
 use crate::engine::{Engine, EngineWork, StepProgress};
 use crate::memory_budget::{
     CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaims, MemoryBudget, MemoryClaim,

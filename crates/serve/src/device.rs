@@ -8,128 +8,21 @@
 //!
 //! Invariant: trimmed or zeroed bytes read as zeros at once, also where a range ends inside a page.
 
-use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt::Debug;
-use std::io;
 use std::path::Path;
 
 use tracing::{error, info};
 use wearwell::ScrubProgress;
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
 use wearwell_trace::Op;
 
+use crate::device_error::{DeviceError, FileIoError};
 use crate::image::advice_for_io_error;
 use crate::live_device::LiveDevice;
+use crate::medium::Medium;
 use crate::record::{OperationDetails, OperationRecorder};
-
-/// Why a device refuses or fails a request.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum DeviceError {
-    /// There is no space left to write: on the flash of the device, or on the disk of the server machine that stores
-    /// its image.
-    #[error("{0}")]
-    Full(String),
-    /// The request is invalid, whatever the state of the device.
-    #[error("{0}")]
-    Invalid(String),
-    /// The medium (flash in memory or in files) failed.
-    #[error("{0}")]
-    Failed(String),
-    /// The device is served read-only and the request would change it.
-    #[error(
-        "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
-         served with --rescue must first be restored from a copy"
-    )]
-    ReadOnly,
-}
-
-/// A refusal of the operating system: a read, write or sync of the files that store a device failed.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FileIoError {
-    /// Error message: which operation failed on which file, why, and what the server does now.
-    pub message: String,
-    /// The beginning of the message: which operation failed on which file, and why.
-    pub refusal: String,
-    /// Whether the operating system refused the operation only because the disk is full, or because a quota or a limit
-    /// on the size of files is reached.
-    pub is_disk_full: bool,
-    /// Whether the failed operation cannot be repeated before the image is opened again.
-    pub needs_image_reopen: bool,
-}
-
-impl From<FileIoError> for DeviceError {
-    fn from(refused: FileIoError) -> Self {
-        if refused.is_disk_full { Self::Full(refused.message) } else { Self::Failed(refused.message) }
-    }
-}
-
-/// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
-/// [`Medium::write_operations_to_files`].
-pub trait Medium: Nand + Any + Debug + Send {
-    /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
-    /// unless a sync was asked for).
-    ///
-    /// # Errors
-    /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
-    fn write_operations_to_files(&mut self) -> Result<(), FileIoError> {
-        Ok(())
-    }
-
-    /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
-    /// until they are programmed again.
-    fn set_hole_punching(&mut self, _: bool) {}
-
-    /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
-    ///
-    /// # Errors
-    /// Errors of the operating system; a medium that is no image.
-    fn copy_image_to(&mut self, _directory: &Path) -> io::Result<()> {
-        Err(io::Error::new(
-            io::ErrorKind::Unsupported,
-            "the device is in memory and has no files; to take snapshots, serve an image instead",
-        ))
-    }
-
-    /// Writes all deferred operations of the medium to its files, syncs the files, and records that the medium was
-    /// closed.
-    ///
-    /// # Errors
-    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::unresolved_write_error`]).
-    fn end_session(&mut self) -> Result<(), NandError> {
-        Ok(())
-    }
-
-    /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
-    /// refused. Reads return correct data in either case.
-    fn unresolved_write_error(&self) -> Option<&FileIoError> {
-        None
-    }
-}
-
-impl Medium for SimNand {}
-
-/// A live device whose power is cut at a chosen operation, for tests.
-impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCutNand<N> {}
-
-impl From<wearwell::Error> for DeviceError {
-    fn from(error: wearwell::Error) -> Self {
-        use wearwell::Error;
-        let sentence = error.to_string();
-        match error {
-            Error::Full { .. } | Error::NoSpareSpace { .. } => Self::Full(sentence),
-            Error::OutOfRange { .. }
-            | Error::NotWholeSectors { .. }
-            | Error::NotWholePages { .. }
-            | Error::IncompatibleParts { .. }
-            | Error::InvalidOptions(_) => Self::Invalid(sentence),
-            _ => Self::Failed(sentence),
-        }
-    }
-}
 
 /// A range of consecutive bytes whose pages are all stored in the same way (such as a hole, or a delta).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

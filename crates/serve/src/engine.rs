@@ -26,7 +26,8 @@ use std::thread::{self, JoinHandle};
 
 use tracing::Span;
 
-use crate::device::{BlockDevice, DeviceError};
+use crate::device::BlockDevice;
+use crate::device_error::DeviceError;
 
 /// What a piece of work for the engine still needs after one of its steps: another step, or a flush of the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

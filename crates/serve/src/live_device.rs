@@ -12,7 +12,7 @@ use wearwell::recovery::RecoveryReport;
 use wearwell::stats::Stats;
 use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
 
-use crate::device::Medium;
+use crate::medium::Medium;
 
 /// A device with real bytes over any [`Medium`]: flash, FTL and write buffer.
 #[derive(Debug)]

@@ -4,9 +4,11 @@ use wearwell::DeviceOptions;
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell_config::{Config, ConfigError};
 
-use crate::device::{DeviceError, DriveHealthFacts, FlashDevice, Medium};
+use crate::device::{DriveHealthFacts, FlashDevice};
+use crate::device_error::DeviceError;
 use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
+use crate::medium::Medium;
 
 /// Design and configuration of a live device in memory.
 #[derive(Clone, PartialEq, Debug)]

@@ -18,7 +18,7 @@ use std::time::Instant;
 use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, fingerprint_of};
 use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
-use crate::device::DeviceError;
+use crate::device_error::DeviceError;
 
 /// What a recorded operation has besides its range of target bytes: the source of a remap, or the data of a write.
 #[derive(Clone, Copy, Debug, Default)]

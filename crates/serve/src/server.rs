@@ -16,7 +16,8 @@ use std::time::Duration;
 use tracing::{debug, error_span, field, warn};
 
 use crate::connection::{self, SMALL_THREAD_STACK_BYTES, ServedExport, TlsMode};
-use crate::device::{BlockDevice, DeviceError};
+use crate::device::BlockDevice;
+use crate::device_error::DeviceError;
 use crate::engine::{Engine, EngineStopped, EngineThread};
 use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;

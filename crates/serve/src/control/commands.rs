@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 use wearwell::address::{Lpn, Ppn, RemapMode};
 
 use super::report;
-use crate::device::{BlockDevice, DeviceError, FlashDevice};
+use crate::device::{BlockDevice, FlashDevice};
+use crate::device_error::DeviceError;
 
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]

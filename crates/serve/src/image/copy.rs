@@ -1,12 +1,8 @@
 //! Copies of images: of the files (as a snapshot, or before a repair), and of the contents, into an image of another
 //! size or design.
 
-use std::fs::File;
-use std::io;
-use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use rustix::fs::SeekFrom;
 use wearwell::address::Lpn;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
@@ -17,39 +13,6 @@ use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
 use crate::live_device::LiveDevice;
-
-/// Copies a file of an image to the new and empty file `copy`: if the file system supports it, the copy shares its disk
-/// blocks with the original; otherwise holes are copied as holes.
-///
-/// # Errors
-/// Errors of the operating system.
-pub(super) fn copy_file(original: &File, copy: &File) -> io::Result<()> {
-    if rustix::fs::ioctl_ficlone(copy, original).is_err() {
-        copy_sparse(original, copy)?;
-    }
-    Ok(())
-}
-
-/// Copies the parts of a file that hold data; the rest becomes holes.
-fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
-    const COPY_PIECE_BYTES: u64 = 1 << 20;
-    let len = original.metadata()?.len();
-    copy.set_len(len)?;
-    let mut piece = vec![0; COPY_PIECE_BYTES as usize];
-    let mut at = 0;
-    while at < len {
-        // An error means that no data follows. A file system without holes reports all of the file as data.
-        let Ok(begin) = rustix::fs::seek(original, SeekFrom::Data(at)) else { break };
-        let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
-        for from in (begin..end).step_by(COPY_PIECE_BYTES as usize) {
-            let part = &mut piece[..(end - from).min(COPY_PIECE_BYTES) as usize];
-            original.read_exact_at(part, from)?;
-            copy.write_all_at(part, from)?;
-        }
-        at = end;
-    }
-    Ok(())
-}
 
 /// What is different in a new image, compared with the image from which it is copied.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -212,10 +175,10 @@ fn copy_pages(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
+    use std::fs::{self, File};
 
     use super::*;
-    use crate::image::backing::ImageFile;
+    use crate::image::file::ImageFile;
 
     /// Regression: the mirror, which has a copy of the superblock, was copied first. A snapshot that was killed while
     /// the flash file was copied left an image that lacked pages.

@@ -8,15 +8,16 @@ use wearwell::design::{MappingPart, Parts};
 use wearwell::nand::{RetainedFields, SimNand};
 use wearwell_config::Config;
 
-use super::backing::{Backing, ImageFile, OpenImageFiles, require_permitted_file_size};
+use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::error::ImageError;
+use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
 use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
-use crate::device::Medium;
 use crate::explicit_config::make_config_explicit;
 use crate::live_device::LiveDevice;
+use crate::medium::Medium;
 
 /// Design, configuration, size and durability of a new image.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell_config::ConfigError;
 
-use super::backing::ImageFile;
+use super::file::ImageFile;
 
 /// Why an image cannot be created, opened or used.
 #[derive(Debug, thiserror::Error)]

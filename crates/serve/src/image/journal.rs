@@ -18,7 +18,8 @@
 
 use std::collections::BTreeMap;
 
-use super::backing::{Backing, ImageFile};
+use super::backing::Backing;
+use super::file::ImageFile;
 use super::layout::{
     JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector, checksum,
     put_u32, put_u64, u32_at, u64_at,

@@ -17,7 +17,7 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::data::Fingerprint;
 use wearwell::nand::{Geometry, Oob, PageKind};
 
-use super::backing::ImageFile;
+use super::file::ImageFile;
 
 /// First bytes of an image's superblock (header).
 pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"WEARWELL";

@@ -22,7 +22,8 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor};
 use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedFields, SimNand};
 
-use super::backing::{Backing, ImageFile};
+use super::backing::Backing;
+use super::file::ImageFile;
 use super::journal::{self, Journal};
 use super::layout::{
     BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES,

@@ -8,7 +8,8 @@ use std::io;
 
 use wearwell::address::Ppn;
 
-use super::backing::{Backing, ImageFile};
+use super::backing::Backing;
+use super::file::ImageFile;
 use super::layout::Layout;
 
 /// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.

@@ -22,6 +22,7 @@ mod copy;
 mod create;
 mod epoch;
 mod error;
+mod file;
 pub mod journal;
 pub mod layout;
 mod load;
@@ -40,12 +41,13 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_backing};
 use backing::read_prefix;
-pub use backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles};
+pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 use create::random_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub(crate) use error::advice_for_io_error;
+pub use file::ImageFile;
 pub use layout::Durability;
 use layout::{
     FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS,
@@ -66,8 +68,9 @@ use wearwell::recovery::RecoveryReport;
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell_config::Config;
 
-use crate::device::{DriveHealthFacts, Medium};
+use crate::device::DriveHealthFacts;
 use crate::live_device::LiveDevice;
+use crate::medium::Medium;
 
 /// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -38,10 +38,11 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
-use super::backing::{Backing, ImageFile, OpenImageFiles};
+use super::backing::{Backing, OpenImageFiles};
 use super::create::random_number;
 use super::epoch::{Epoch, PageProgram, RunBuffers};
 use super::error::ImageError;
+use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
     BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, Layout, OobRecord, OobSlot, RECORD_BYTES,
@@ -49,8 +50,9 @@ use super::layout::{
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
 use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_page};
-use crate::device::{FileIoError, Medium};
+use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
+use crate::medium::Medium;
 
 /// Most flash pages that are read from the file in one read.
 const PAGES_PER_READ_MAX: usize = 256;

@@ -28,8 +28,9 @@ use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
 use wearwell_config::Config;
 
-use super::backing::{Backing, ImageFile};
+use super::backing::Backing;
 use super::error::ImageError;
+use super::file::ImageFile;
 use super::layout::{Layout, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, Session, Superblock};
 use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;

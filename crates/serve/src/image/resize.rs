@@ -21,11 +21,11 @@ use tracing::warn;
 
 use super::Image;
 use super::backing::{
-    Access, ImageFile, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files,
-    sync_parent_directory,
+    Access, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files, sync_parent_directory,
 };
 use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
+use super::file::ImageFile;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
 /// afterwards; wear and counters begin at zero. `progress` is called with the number of logical pages processed and the

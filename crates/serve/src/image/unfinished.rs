@@ -8,10 +8,12 @@ use std::io::{self, IoSliceMut};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 
-use super::backing::{Backing, ImageFile, OpenImageFiles, require_permitted_file_size};
-use super::copy::copy_file;
+use rustix::fs::SeekFrom;
+
+use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::create::create_on;
 use super::error::ImageError;
+use super::file::ImageFile;
 use super::io_error;
 use super::layout::{Layout, SUPERBLOCK_MAGIC, Superblock};
 
@@ -117,6 +119,39 @@ impl UnfinishedImage {
         }
         self.files.sync_directory().map_err(io_error(&self.files, "create", ImageFile::Superblock))
     }
+}
+
+/// Copies a file of an image to the new and empty file `copy`: if the file system supports it, the copy shares its disk
+/// blocks with the original; otherwise holes are copied as holes.
+///
+/// # Errors
+/// Errors of the operating system.
+fn copy_file(original: &File, copy: &File) -> io::Result<()> {
+    if rustix::fs::ioctl_ficlone(copy, original).is_err() {
+        copy_sparse(original, copy)?;
+    }
+    Ok(())
+}
+
+/// Copies the parts of a file that hold data; the rest becomes holes.
+fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
+    const COPY_PIECE_BYTES: u64 = 1 << 20;
+    let len = original.metadata()?.len();
+    copy.set_len(len)?;
+    let mut piece = vec![0; COPY_PIECE_BYTES as usize];
+    let mut at = 0;
+    while at < len {
+        // An error means that no data follows. A file system without holes reports all of the file as data.
+        let Ok(begin) = rustix::fs::seek(original, SeekFrom::Data(at)) else { break };
+        let end = rustix::fs::seek(original, SeekFrom::Hole(begin))?.min(len);
+        for from in (begin..end).step_by(COPY_PIECE_BYTES as usize) {
+            let part = &mut piece[..(end - from).min(COPY_PIECE_BYTES) as usize];
+            original.read_exact_at(part, from)?;
+            copy.write_all_at(part, from)?;
+        }
+        at = end;
+    }
+    Ok(())
 }
 
 /// Returns the error of the operating system for a directory in which no copy of an image can be made.

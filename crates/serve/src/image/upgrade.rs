@@ -10,9 +10,10 @@ use std::path::Path;
 
 use wearwell::address::Ppn;
 
-use super::backing::{Access, Backing, CopyOnWrite, ImageFile, OpenImageFiles, read_prefix};
+use super::backing::{Access, Backing, CopyOnWrite, OpenImageFiles, read_prefix};
 use super::create::finish_upgrade;
 use super::error::ImageError;
+use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
     FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,

@@ -5,7 +5,8 @@ use std::io;
 
 use wearwell::address::{BlockId, Ppn};
 
-use super::backing::{Backing, ImageFile, read_prefix};
+use super::backing::{Backing, read_prefix};
+use super::file::ImageFile;
 use super::layout::{
     BlockHealth, BlockRecord, Durability, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, checksum,
     has_valid_checksum, u32_at, u64_at,

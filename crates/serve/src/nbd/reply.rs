@@ -13,7 +13,8 @@ use super::wire::{
     EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
 };
 use super::{Export, context};
-use crate::device::{BlockDevice, DeviceError};
+use crate::device::BlockDevice;
+use crate::device_error::DeviceError;
 
 /// Most bytes of a trim that are executed in one step, before requests of other connections.
 const TRIM_STEP_BYTES: u64 = 16 << 20;

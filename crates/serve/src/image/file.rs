@@ -1,0 +1,36 @@
+//! The files of an image, and their names.
+
+/// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum ImageFile {
+    /// The header of the image: geometry, design, configuration. Written once, after all other files.
+    Superblock,
+    /// Record of the last session: durability, boot, whether the image was closed.
+    Session,
+    /// OOB records, spare areas and data of all flash pages.
+    Flash,
+    /// State words (8 bytes each): the NVRAM, and one word for each block.
+    Nvram,
+    /// Log of the changes of the state words (NVRAM and blocks).
+    Journal,
+    /// Second copy of all metadata of the other files.
+    Mirror,
+}
+
+impl ImageFile {
+    /// All files of an image.
+    pub const ALL: [Self; 6] =
+        [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
+
+    /// Returns the name of the file in the image's directory.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Superblock => "superblock",
+            Self::Session => "session",
+            Self::Flash => "flash",
+            Self::Nvram => "nvram",
+            Self::Journal => "journal",
+            Self::Mirror => "mirror",
+        }
+    }
+}

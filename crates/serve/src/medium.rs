@@ -1,0 +1,58 @@
+//! The flash of a live device, as the device and its images use it: a medium whose operations may be deferred.
+
+use std::any::Any;
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+
+use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
+
+use crate::device_error::FileIoError;
+
+/// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
+/// [`Medium::write_operations_to_files`].
+pub trait Medium: Nand + Any + Debug + Send {
+    /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
+    /// unless a sync was asked for).
+    ///
+    /// # Errors
+    /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
+    fn write_operations_to_files(&mut self) -> Result<(), FileIoError> {
+        Ok(())
+    }
+
+    /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
+    /// until they are programmed again.
+    fn set_hole_punching(&mut self, _: bool) {}
+
+    /// Copies the medium in its present state to a new directory, as an image that was closed cleanly.
+    ///
+    /// # Errors
+    /// Errors of the operating system; a medium that is no image.
+    fn copy_image_to(&mut self, _directory: &Path) -> io::Result<()> {
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "the device is in memory and has no files; to take snapshots, serve an image instead",
+        ))
+    }
+
+    /// Writes all deferred operations of the medium to its files, syncs the files, and records that the medium was
+    /// closed.
+    ///
+    /// # Errors
+    /// [`NandError::PowerLost`] if the operating system refuses ([`Medium::unresolved_write_error`]).
+    fn end_session(&mut self) -> Result<(), NandError> {
+        Ok(())
+    }
+
+    /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
+    /// refused. Reads return correct data in either case.
+    fn unresolved_write_error(&self) -> Option<&FileIoError> {
+        None
+    }
+}
+
+impl Medium for SimNand {}
+
+/// A live device whose power is cut at a chosen operation, for tests.
+impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCutNand<N> {}

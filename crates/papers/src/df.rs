@@ -18,9 +18,8 @@
 
 use wearwell_replay::theory;
 
-use super::experiment::{
-    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
-};
+use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
+use super::request_source::RequestSource;
 use super::verdict::NamedValue;
 
 /// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.

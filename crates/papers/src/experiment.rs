@@ -21,8 +21,9 @@ use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{OnProgress, Plan, ReplayError};
-use wearwell_trace::OpenOptions;
 
+use super::missing_record::{MissingRecord, unsupported};
+use super::request_source::RequestSource;
 use super::traces::OriginalTraces;
 
 /// Size of the experiments: scaled down, or that of the paper.
@@ -57,36 +58,6 @@ pub enum InputKind {
     Substitute,
     /// The input is a generated load that was made for this project: the paper has no such load.
     MadeLoad,
-}
-
-/// Source of the requests that an experiment replays or counts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum RequestSource {
-    /// A generated load that replaces no input of the paper: one that the paper itself uses or, if the paper generates
-    /// no loads, one that was made for this project. The text is its specification.
-    Generated(String),
-    /// A generated load that replaces a trace or an application of the paper; the text is its specification.
-    Substitute(String),
-    /// The original trace of the paper; the path is that of its file.
-    Original(std::path::PathBuf),
-}
-
-impl RequestSource {
-    /// Returns the name of the source: the specification of the generated load, or the path of the trace.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Generated(spec) | Self::Substitute(spec) => spec.clone(),
-            Self::Original(path) => path.display().to_string(),
-        }
-    }
-
-    fn input(&self) -> Result<Input, String> {
-        match self {
-            Self::Generated(spec) | Self::Substitute(spec) => Input::of_generator_spec(spec)
-                .map_err(|error| unsupported(&format!("the workload `{spec}`"), &error.to_string())),
-            Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
-        }
-    }
 }
 
 /// What an experiment does with its requests: replay or count them.
@@ -243,15 +214,6 @@ pub fn code_digest() -> String {
     format!("{}-{}", code_digest::code_digest_of_runs(), env!("CODE_DIGEST"))
 }
 
-/// Reason why an experiment has no record (result).
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MissingRecord {
-    /// The user ended the run.
-    Interrupted,
-    /// The experiment cannot be run; the text is the reason.
-    NotRun(String),
-}
-
 fn replay(
     input: &Input,
     design: &str,
@@ -283,15 +245,6 @@ fn require_design(name: &str) -> Result<(), String> {
     } else {
         Err(unsupported(&format!("the design `{name}`"), "there is no such design"))
     }
-}
-
-/// Returns the sentence that this binary cannot run an experiment because of `part`, a part of its definition. The
-/// definitions are in the same binary, so the user cannot mend it.
-fn unsupported(part: &str, why: &str) -> String {
-    let version = env!("CARGO_PKG_VERSION");
-    format!(
-        "{part} of this experiment is not supported by wearwell {version}: {why}; report this as a defect"
-    )
 }
 
 /// Builds the configuration of an experiment: its settings, on top of defaults that match the papers.

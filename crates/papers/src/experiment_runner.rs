@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, ExperimentConditions, ExperimentSize, MissingRecord, Record};
+use super::experiment::{self, Experiment, ExperimentConditions, ExperimentSize, Record};
+use super::missing_record::MissingRecord;
 use super::results::Results;
 use super::target::Paper;
 use super::traces::OriginalTraces;

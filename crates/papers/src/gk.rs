@@ -20,9 +20,8 @@
 use super::closed_forms::metadata::{
     ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values,
 };
-use super::experiment::{
-    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
-};
+use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
+use super::request_source::RequestSource;
 use super::verdict::NamedValue;
 
 /// Number of blocks of the GeckoFTL paper's device; [`PAPER_PAGES_PER_BLOCK`] is its number of pages per block.

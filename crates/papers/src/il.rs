@@ -25,9 +25,8 @@
 //! energy of compression, with which the paper's break-even is obtained.
 
 use super::closed_forms::{bytes_per_s_for_lifetime, endurance_budget_bytes};
-use super::experiment::{
-    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
-};
+use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
+use super::request_source::RequestSource;
 use super::verdict::NamedValue;
 
 /// A trace of the integrated lifetime management paper, and its generated substitute.

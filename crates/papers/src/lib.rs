@@ -11,13 +11,17 @@
 
 pub mod closed_forms;
 mod df;
+pub mod differing_rows;
 pub mod experiment;
 pub mod experiment_runner;
 pub mod figures;
 mod gk;
 mod il;
 mod lx;
+mod markdown;
+pub mod missing_record;
 pub mod render;
+pub mod request_source;
 pub mod result_counts;
 pub mod results;
 mod rm;

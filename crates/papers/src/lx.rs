@@ -14,9 +14,8 @@
 //! have fewer blocks and stores have fewer entries, in proportion to the requests.
 
 use super::closed_forms::to_percent;
-use super::experiment::{
-    Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, RequestSource,
-};
+use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
+use super::request_source::RequestSource;
 use super::verdict::NamedValue;
 
 /// A trace of the Recyclable SSD paper, with its figures in Table I.

@@ -5,12 +5,14 @@
 
 use std::fmt::Write as _;
 
+use super::differing_rows::differing_row_ids;
 use super::experiment::{ExperimentSize, Record};
 use super::figures::DrawnFigure;
+use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
 use super::results::{ReproducedResult, Results};
 use super::summary;
-use super::target::{Difference, Evidence, ReportedResult, ReportedResults, ReportedValue};
+use super::target::{Evidence, ReportedResult, ReportedResults, ReportedValue};
 use super::verdict::{NamedValue, Outcome, deviation_percent};
 
 /// First line of every generated page of results.
@@ -63,17 +65,6 @@ pub fn results_markdown(targets: &ReportedResults, results: &Results, figures: &
         parts.push(markdown_table(&EXPERIMENT_COLUMNS, &page.experiment_rows));
     }
     parts.concat()
-}
-
-/// Returns a Markdown table with these columns and rows.
-pub(super) fn markdown_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]]) -> String {
-    let line = |cells: &[String]| {
-        let cells: Vec<String> = cells.iter().map(|cell| cell.replace('|', "\\|")).collect();
-        format!("| {} |\n", cells.join(" | "))
-    };
-    let mut lines = vec![line(&columns.map(str::to_owned)), format!("|{}\n", "---|".repeat(N))];
-    lines.extend(rows.iter().map(|row| line(row)));
-    lines.concat()
 }
 
 fn markdown_list(title: &str, items: &[(String, String)]) -> String {
@@ -214,27 +205,6 @@ fn difference_reasons(targets: &ReportedResults, results: &Results) -> Vec<(Stri
     reasons
 }
 
-/// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
-/// the reason explains.
-pub(super) fn explains_a_differing_row(
-    targets: &ReportedResults,
-    results: &Results,
-    difference: &Difference,
-) -> bool {
-    differing_row_ids(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
-}
-
-/// Returns the ids of the reported results that Wearwell's results do not reproduce, or only in their direction.
-pub fn differing_row_ids<'a>(
-    targets: &'a ReportedResults,
-    results: &'a Results,
-) -> impl Iterator<Item = &'a str> {
-    let differs = |target: &ReportedResult, row: &ReproducedResult| row.judge(target).outcome.differs();
-    let rows = results.rows.iter();
-    rows.filter(move |row| targets.target_with_id(&row.id).is_some_and(|target| differs(target, row)))
-        .map(|row| row.id.as_str())
-}
-
 fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<String> {
     let size = match results.size {
         ExperimentSize::Quick => "quick (scaled down)",
@@ -302,28 +272,6 @@ fn reasons_for_unjudged_values(target: &ReportedResult, row: &ReproducedResult) 
     reasons.map(|beside| format!("beside: {}", beside.why)).collect()
 }
 
-/// Returns Wearwell's values of a row (reported result) as text: first the values with a verdict and those from which
-/// the load is generated, then those that are only shown.
-pub(super) fn values_text(target: &ReportedResult, values: &[NamedValue]) -> String {
-    let unit = if target.unit.is_empty() { String::new() } else { format!(" {}", target.unit) };
-    let is_given = |of: &str| target.values.iter().any(|reported| reported.given && reported.of == of);
-    let one = |value: &&NamedValue| {
-        let given = if is_given(&value.of) { " (given)" } else { "" };
-        match value.of.as_str() {
-            "" => format!("{}{unit}", format_number(value.value)),
-            of => format!("{of} {}{unit}{given}", format_number(value.value)),
-        }
-    };
-    let (beside, judged): (Vec<&NamedValue>, Vec<&NamedValue>) =
-        values.iter().partition(|value| target.reason_not_judged(&value.of).is_some());
-    let list = |values: &[&NamedValue]| values.iter().map(one).collect::<Vec<_>>().join(", ");
-    match (judged.is_empty(), beside.is_empty()) {
-        (_, true) => list(&judged),
-        (true, false) => format!("beside: {}", list(&beside)),
-        (false, false) => format!("{}; beside: {}", list(&judged), list(&beside)),
-    }
-}
-
 /// Returns, as text, the ratio of Wearwell's value to each reported number. For a range, the text states whether
 /// Wearwell's value is inside or how far outside.
 fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
@@ -341,13 +289,6 @@ fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
         }
     };
     target.values.iter().filter_map(ratio).collect::<Vec<_>>().join(", ")
-}
-
-/// Formats a number with four significant digits, without trailing zeroes, for a page of results.
-pub(super) fn format_number(value: f64) -> String {
-    let decimals = if value == 0.0 { 0.0 } else { (3.0 - value.abs().log10().floor()).clamp(0.0, 6.0) };
-    let text = format!("{value:.*}", decimals as usize);
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
 
 fn experiment_cells(record: &Record) -> [String; 4] {

@@ -18,7 +18,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::{OnProgress, Progress, RunPhase};
 use wearwell_trace::{Op, Request};
 
-use super::experiment::MissingRecord;
+use super::missing_record::MissingRecord;
 
 /// Number of classes of page popularity (reads of a page while it was valid, 0 to 15) and of page version (15 for the
 /// newest dead page of an address, 14 for the one before), which have four bits each.

@@ -4,7 +4,8 @@
 //! summary cannot state what no record contains. For each reason it is stated whether an experiment removed the
 //! suspected cause. The summary is one block of a document, between two marks; a test compares it with the records.
 
-use super::render::{explains_a_differing_row, markdown_table, values_text};
+use super::differing_rows::explains_a_differing_row;
+use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
 use super::results::{ReproducedResult, Results};
 use super::target::{
@@ -134,7 +135,7 @@ fn tested_by_sentence(difference: &Difference, results: &Results) -> String {
         };
         let figure = |figure: &String| {
             let value = record.figures.get(figure).copied().unwrap_or(0.0);
-            format!("`{figure}` {}", super::render::format_number(value))
+            format!("`{figure}` {}", format_number(value))
         };
         let figures: Vec<String> = difference.figures.iter().map(figure).collect();
         if figures.is_empty() { format!("`{name}`") } else { format!("`{name}`: {}", figures.join(", ")) }

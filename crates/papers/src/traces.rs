@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::experiment::RequestSource;
+use super::request_source::RequestSource;
 
 /// The known original traces of the papers: file name without endings, and description.
 pub const ORIGINAL_TRACE_NAMES: [(&str, &str); 9] = [

@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use wearwell_papers::experiment::{
-    Experiment, ExperimentRecords, ExperimentWork, InputKind, Record, RequestSource,
-};
+use wearwell_papers::differing_rows::differing_row_ids;
+use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, InputKind, Record};
+use wearwell_papers::request_source::RequestSource;
 use wearwell_papers::result_counts::{ComparedCounts, ResultCounts};
 use wearwell_papers::results::ReproducedResult;
 use wearwell_papers::target::{
@@ -912,7 +912,7 @@ fn every_checked_in_row_that_misses_its_target_has_a_reason() {
             assert!(targets.target_with_id(row).is_some(), "{paper} explains {row}, which does not exist");
         }
         let open: Vec<&str> =
-            render::differing_row_ids(&targets, &results).filter(|row| !explained.contains(row)).collect();
+            differing_row_ids(&targets, &results).filter(|row| !explained.contains(row)).collect();
         assert!(open.is_empty(), "{paper}: no reason is given for {open:?}");
     }
 }
@@ -956,8 +956,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
                         assert!(record.figures.contains_key(figure), "{} has no {figure}", record.name);
                     }
                 }
-                let differs =
-                    |row: &String| render::differing_row_ids(&targets, &results).any(|other| other == row);
+                let differs = |row: &String| differing_row_ids(&targets, &results).any(|other| other == row);
                 if difference.reason_support() == ReasonSupport::Untested
                     && difference.rows.iter().any(differs)
                 {

@@ -14,8 +14,8 @@ mod causes;
 
 use super::experiment::{
     Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize, MAX_CURVE_POINTS,
-    RequestSource,
 };
+use super::request_source::RequestSource;
 use super::verdict::NamedValue;
 
 /// Sizes of the reverse map (log on flash, or NVRAM) for the drive of 36 GiB, MB, as in the Remap-SSD paper.

@@ -1,0 +1,25 @@
+//! Rows whose results differ from the paper's.
+
+use super::results::{ReproducedResult, Results};
+use super::target::{Difference, ReportedResult, ReportedResults};
+
+/// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
+/// the reason explains.
+pub(super) fn explains_a_differing_row(
+    targets: &ReportedResults,
+    results: &Results,
+    difference: &Difference,
+) -> bool {
+    differing_row_ids(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
+}
+
+/// Returns the ids of the reported results that Wearwell's results do not reproduce, or only in their direction.
+pub fn differing_row_ids<'a>(
+    targets: &'a ReportedResults,
+    results: &'a Results,
+) -> impl Iterator<Item = &'a str> {
+    let differs = |target: &ReportedResult, row: &ReproducedResult| row.judge(target).outcome.differs();
+    let rows = results.rows.iter();
+    rows.filter(move |row| targets.target_with_id(&row.id).is_some_and(|target| differs(target, row)))
+        .map(|row| row.id.as_str())
+}

@@ -1,0 +1,19 @@
+//! Why an experiment has no record.
+
+/// Reason why an experiment has no record (result).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum MissingRecord {
+    /// The user ended the run.
+    Interrupted,
+    /// The experiment cannot be run; the text is the reason.
+    NotRun(String),
+}
+
+/// Returns the sentence that this binary cannot run an experiment because of `part`, a part of its definition. The
+/// definitions are in the same binary, so the user cannot mend it.
+pub(crate) fn unsupported(part: &str, why: &str) -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "{part} of this experiment is not supported by wearwell {version}: {why}; report this as a defect"
+    )
+}

@@ -16,6 +16,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wearwell_config::Origin;
 
+use crate::json::ToJson;
 use crate::page::embedded_record;
 use crate::report::aligned_text;
 
@@ -144,6 +145,12 @@ pub struct Diff {
     pub only_a: Vec<String>,
     /// Titles of runs that only the second file contains.
     pub only_b: Vec<String>,
+}
+
+impl ToJson for Diff {
+    fn to_json(&self) -> String {
+        serde_json::to_string(self).expect("results are plain data")
+    }
 }
 
 impl Diff {

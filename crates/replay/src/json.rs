@@ -7,7 +7,6 @@
 use serde_json::Value;
 
 use crate::ablate::Ablations;
-use crate::diff::Diff;
 use crate::life::{LifeRecord, Lives};
 use crate::profile::{Profile, Profiles};
 use crate::record::RunRecord;
@@ -63,16 +62,5 @@ macro_rules! impl_from_json {
     )*};
 }
 
-impl_to_json!(
-    Ablations,
-    Comparison,
-    Diff,
-    LifeRecord,
-    Lives,
-    Profile,
-    Profiles,
-    RunRecord,
-    Swept,
-    Walkthrough
-);
+impl_to_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, Swept, Walkthrough);
 impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, Swept);

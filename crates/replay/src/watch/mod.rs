@@ -12,9 +12,12 @@
 //! | `small_drive.rs` | the size of the drive |
 //! | `watched_requests.rs` | the requests, and a workload that shows what a design does |
 //! | `recorder.rs` | the execution of the requests |
-//! | `sentences.rs`, `collection.rs`, `recovery.rs` | what happened in a step, in sentences |
+//! | `sentences.rs`, `gc_collection.rs`, `recovery.rs` | what happened in a step, in sentences |
+//! | `phrases.rs`, `before_and_after.rs` | what these sentences share |
 
+mod before_and_after;
 mod gc_collection;
+mod phrases;
 mod record;
 mod recorder;
 mod recovery;

@@ -9,11 +9,13 @@ use wearwell::operation::Cause;
 use wearwell_config::{Config, ResolvedDevice};
 use wearwell_trace::{PAGE_BYTES, Request};
 
+use super::before_and_after::DriveBeforeAndAfter;
+use super::phrases::with_plural;
 use super::record::{
     CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
     code_of_page_kind,
 };
-use super::sentences::{DriveBeforeAndAfter, StepKind, describe_step, with_plural};
+use super::sentences::{StepKind, describe_step};
 use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
 use super::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
 use super::{OnWatchStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};

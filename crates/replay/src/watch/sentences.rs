@@ -7,17 +7,16 @@ use wearwell::design::Persistence;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell::nand::PageKind;
 use wearwell::recovery::RecoveryReport;
-use wearwell::store::GreedyTieBreak;
 use wearwell_trace::{Op, Request};
 
+use super::before_and_after::DriveBeforeAndAfter;
 use super::gc_collection::{self, GcCollection};
-use super::record::{DriveState, EventRow, Step, StepMark, WatchedDrive};
+use super::phrases::{noun_with_numbers, with_plural};
+use super::record::{EventRow, Step, StepMark, WatchedDrive};
 use super::recovery;
 
 /// Largest number of logical pages of a request that are each described by sentences of their own.
 const LPNS_DESCRIBED_MAX: usize = 3;
-/// Largest number of page or block numbers that a sentence lists.
-const LISTED_NUMBERS_MAX: usize = 10;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
 pub(super) enum StepKind<'a> {
@@ -31,79 +30,6 @@ pub(super) enum StepKind<'a> {
     PowerLost(Option<&'a Request>),
     /// The drive recovered after a power loss; the report has its costs.
     Recovered(&'a RecoveryReport, Persistence),
-}
-
-/// State of the drive before and after a step, from which the sentences about the step are derived.
-pub(super) struct DriveBeforeAndAfter<'a> {
-    pub(super) drive: &'a WatchedDrive,
-    pub(super) before: &'a DriveState,
-    pub(super) after: &'a DriveState,
-    pub(super) tie_break: GreedyTieBreak,
-}
-
-/// Returns a count with its noun, in the plural unless the count is 1.
-pub(super) fn with_plural(count: u64, noun: &str) -> String {
-    match (count, noun.strip_suffix('y')) {
-        (1, _) => format!("1 {noun}"),
-        (_, Some(stem)) if !noun.ends_with("ay") => format!("{count} {stem}ies"),
-        _ => format!("{count} {noun}s"),
-    }
-}
-
-/// Joins texts with commas and "and", for a sentence.
-pub(super) fn joined_list(texts: &[String]) -> String {
-    match texts {
-        [] => String::new(),
-        [only] => only.clone(),
-        [most @ .., last] => format!("{} and {last}", most.join(", ")),
-    }
-}
-
-/// Returns a noun with numbers, such as "pages 3, 5 and 8"; a long list of numbers is cut short.
-pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
-    let shown: Vec<String> = all.iter().take(LISTED_NUMBERS_MAX).map(u32::to_string).collect();
-    let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };
-    if all.len() > LISTED_NUMBERS_MAX {
-        return format!("{noun} {} and {} more", shown.join(", "), all.len() - LISTED_NUMBERS_MAX);
-    }
-    format!("{noun} {}", joined_list(&shown))
-}
-
-/// Returns the phrase "block 3", or "blocks 3 and 4", for a sentence.
-pub(super) fn block_list(blocks: &[u32]) -> String {
-    noun_with_numbers("block", blocks)
-}
-
-impl DriveBeforeAndAfter<'_> {
-    /// Returns the location of a flash page as text: block, and page in the block.
-    pub(super) fn page_location(&self, ppn: u32) -> String {
-        format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
-    }
-
-    fn page_locations(&self, pages: &[u32]) -> String {
-        match pages {
-            [only] => self.page_location(*only),
-            _ => joined_list(&pages.iter().map(|&ppn| self.page_location(ppn)).collect::<Vec<_>>()),
-        }
-    }
-
-    /// Returns the logical pages that are stored in the form called `name` (such as a delta) in the state `drive_state`
-    /// of the drive.
-    pub(super) fn lpns_of_stored_form(&self, drive_state: &DriveState, name: &str) -> Vec<u32> {
-        let is_of = |lpn: &u32| drive_state.stored_form_of_lpn(*lpn).name() == name;
-        (0..self.drive.logical_pages).filter(is_of).collect()
-    }
-
-    /// Returns the logical pages that are stored elsewhere, or in another form, after the step.
-    pub(super) fn changed_lpns(&self) -> impl Iterator<Item = u32> {
-        self.before.map.iter().zip(&self.after.map).filter(|(old, new)| old != new).map(|(_, new)| new.0)
-    }
-
-    /// Returns the logical pages other than `lpn` that are mapped to the flash page `ppn` after the step.
-    fn other_lpns_of_page(&self, lpn: u32, ppn: u32) -> Vec<u32> {
-        let shares = |row: &&super::MapRow| row.0 != lpn && row.2.first() == Some(&ppn);
-        self.after.map.iter().filter(shares).map(|row| row.0).collect()
-    }
 }
 
 /// Sets the title, the explaining sentences and the marks (groups of steps) of a recorded step.

@@ -15,6 +15,7 @@
 mod configuration_advice;
 mod content;
 mod effective;
+mod error;
 mod ignored_settings;
 mod lifetime;
 mod metadata;
@@ -22,12 +23,14 @@ mod origin;
 mod parts;
 mod read;
 mod resolve;
+mod resolved_device;
 mod timing;
 
 pub use content::{
     ContentConfig, ContentTablesConfig, DeltaConfig, HistoryName, RecycleConfig, RecyclePolicy, RemapConfig,
     ReverseMapName,
 };
+pub use error::ConfigError;
 pub use ignored_settings::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
@@ -36,8 +39,8 @@ pub use metadata::{
 };
 pub use origin::{Origin, Origins, Source};
 pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
-pub use read::ConfigError;
-pub use resolve::{AUTO_SIZED_PRESET_NAME, ResolvedDevice, blocks_without_data_per_pool};
+pub use resolve::{AUTO_SIZED_PRESET_NAME, blocks_without_data_per_pool};
+pub use resolved_device::ResolvedDevice;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use timing::{Mode, TimingConfig};

@@ -1,76 +1,12 @@
-//! Parses a configuration from a file and single settings, and words the errors.
+//! Parses a configuration from a file and single settings, and says where each error is.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize as _;
 use toml::de::{DeTable, DeValue};
 
+use super::error::{ConfigError, did_you_mean_text};
 use super::{Config, Origins};
-
-/// Why a configuration is refused.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// A configuration file that cannot be read.
-    #[error("{}: cannot read the configuration file: {source}", file.display())]
-    Unreadable {
-        /// Path of the configuration file.
-        file: PathBuf,
-        /// Error of the operating system when the configuration file was read.
-        source: std::io::Error,
-    },
-    /// A syntax error, an unknown key, or a value of the wrong type.
-    #[error("{location}: {message}")]
-    Toml {
-        /// File and line of the TOML error, or the setting that has it.
-        location: String,
-        /// What is wrong in the configuration, and which names are valid.
-        message: String,
-    },
-    /// A name (of a design, device, ...) that does not exist.
-    #[error("unknown {name_kind} `{name}`{suggestion}; expected one of {valid_names}")]
-    UnknownName {
-        /// Kind of name that is expected, such as `design`.
-        name_kind: &'static str,
-        /// The name that does not exist.
-        name: String,
-        /// The most similar valid name, worded as a question; empty if none is similar.
-        suggestion: String,
-        /// All valid names of this kind, separated by commas.
-        valid_names: String,
-    },
-    /// A configuration value out of its range, or values that contradict each other.
-    #[error("{0}")]
-    InvalidValue(String),
-    /// Parts of a design that cannot be combined.
-    #[error("{reason}: {advice}")]
-    IncompatibleParts {
-        /// Why the engine cannot combine the parts.
-        reason: &'static str,
-        /// Changes of the configuration, any one of which suffices for parts that can be combined.
-        advice: String,
-    },
-    /// A layout of the flash that is impossible.
-    #[error("{0} (settings of the section [device])")]
-    Geometry(#[from] wearwell::nand::GeometryError),
-}
-
-impl ConfigError {
-    /// Creates the error for an unknown name, with the most similar one of `known` as a suggestion.
-    pub fn unknown_name<'a>(
-        name_kind: &'static str,
-        name: &str,
-        known: impl IntoIterator<Item = &'a str>,
-    ) -> Self {
-        let known: Vec<&str> = known.into_iter().collect();
-        Self::UnknownName {
-            name_kind,
-            name: name.to_owned(),
-            suggestion: did_you_mean_text(name, &known),
-            valid_names: known.join(", "),
-        }
-    }
-}
 
 impl Config {
     /// Builds a configuration from an optional file and settings of the form `key=value`.
@@ -125,20 +61,6 @@ impl Config {
     /// Never: every configuration has a TOML form.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a configuration is plain data")
-    }
-}
-
-/// Returns `(did you mean "x"?)` for the most similar known name, or an empty text if none is similar. A name with
-/// one letter wrong, missing or exchanged always counts as similar; otherwise similarity weighs common beginnings.
-fn did_you_mean_text(name: &str, known: &[&str]) -> String {
-    let similarity = |near: &str| match strsim::damerau_levenshtein(name, near) {
-        0 | 1 => 1.0,
-        _ => strsim::jaro_winkler(name, near),
-    };
-    let nearest = known.iter().map(|near| (similarity(near), near)).max_by(|a, b| a.0.total_cmp(&b.0));
-    match nearest {
-        Some((similarity, near)) if similarity > 0.7 => format!(" (did you mean `{near}`?)"),
-        _ => String::new(),
     }
 }
 

@@ -11,41 +11,12 @@ use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 
 use super::metadata::SurveyName;
+use super::resolved_device::{ResolvedDevice, reserve_page_count};
 use super::{
     Arrival, BufferOrder, Config, ConfigError, GcConfig, HistoryName, Mode, Policy, RecyclePolicy, SpareOf,
     StripingName,
 };
 use crate::MAX_BLOCK_CHART_CELLS;
-
-/// A device as a run uses it, with every absent value filled in.
-#[derive(Clone, PartialEq, Debug)]
-pub struct ResolvedDevice {
-    /// Name of the preset that the device is based on.
-    pub preset_name: String,
-    /// Layout of the flash: channels, dies, planes, blocks and pages.
-    pub geometry: Geometry,
-    /// Durations of flash operations (read, program, erase), and the transfer rate of a channel.
-    pub flash_timing: FlashTiming,
-    /// Rated program/erase cycles of a block.
-    pub endurance_cycles: u32,
-    /// Number of exported pages.
-    pub logical_pages: u32,
-    /// Blocks of each plane that count neither as exported nor as over-provisioning: those that GC keeps free, and the
-    /// unwritten part of the open blocks. May be a fraction.
-    pub reserve_blocks_per_plane: f64,
-    /// Options of GC, with its thresholds in blocks.
-    pub gc_options: GcOptions,
-}
-
-impl ResolvedDevice {
-    /// Returns the number of physical pages without the reserve blocks, that is the exported pages and the
-    /// over-provisioning.
-    pub fn exported_and_spare_pages(&self) -> u64 {
-        self.geometry
-            .pages()
-            .saturating_sub(reserve_page_count(&self.geometry, self.reserve_blocks_per_plane))
-    }
-}
 
 /// Name of the preset whose device is sized to the workload, or to the size that is given.
 pub const AUTO_SIZED_PRESET_NAME: &str = "auto";
@@ -587,11 +558,6 @@ struct DeviceFitRequest {
     /// Share of the physical pages that is exported, not counting the reserve blocks.
     exported_share: f64,
     gc_free_share: f64,
-}
-
-fn reserve_page_count(geometry: &Geometry, reserve_blocks: f64) -> u64 {
-    let per_plane = reserve_blocks * f64::from(geometry.pages_per_block);
-    per_plane as u64 * u64::from(geometry.planes())
 }
 
 /// Refuses `device.fit` (wanted share of touched pages among the exported pages) if even the smallest device that can

@@ -192,9 +192,9 @@ fn recovery_by_notes_and_oob_scan_recover_the_same_device_after_every_loss_of_po
 /// pages, whether contents are shared, delta-encoded and compressed or not.
 #[test]
 fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
+    const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;
     let geometry = geometry_without_superblocks([1, 1024, 64, 4096]);
     let pages = geometry.pages();
-    const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;
     for (family, contents, compressed_bytes, delta_bytes) in [
         ("mixture noted cached+gecko alone", u64::MAX, UNKNOWN, UNKNOWN),
         ("mixture of the design wearwell", u64::MAX, UNKNOWN, UNKNOWN),

@@ -113,7 +113,9 @@ impl<N: Nand> Ftl<N> {
         right.retain(|_, record| !recorded.contains(record));
         let mut missing: Vec<ContentRecord> = right.into_values().collect();
         missing.sort_unstable();
-        missing.into_iter().for_each(|record| self.store.put_content_record_later(record));
+        for record in missing {
+            self.store.put_content_record_later(record);
+        }
         self.store.apply_waiting_record_changes()
     }
 

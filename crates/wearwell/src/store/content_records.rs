@@ -468,7 +468,7 @@ mod tests {
             if change(&mut cut, record, is_added).is_err() {
                 cut.nand_mut().restore_power(None);
                 let found = sorted(cut.load_content_records().expect("power is on"));
-                left_twice += u64::from(cut.nand().cuttable_operations_since_restore() > 0);
+                left_twice += u64::from(cut.nand().cuttable_operations_since_power_restore() > 0);
                 interrupted += 1;
                 let is_known = [&before, &model].iter().any(|model| found.iter().eq(model.values()));
                 assert!(is_known, "{found:?} is neither {before:?} nor {model:?}");

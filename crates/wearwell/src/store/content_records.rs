@@ -30,6 +30,7 @@ use crate::address::{Lpn, Ppn, Unit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
+use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Records for which the table has room beyond the limit that is asked before contents are shared or packed: for one
 /// chunk that is written, and one that GC packs again.
@@ -103,15 +104,21 @@ impl ContentRecord {
     }
 }
 
+/// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a chunk,
+/// or logical pages written in their order.
+const KEYS_PER_GROUP: u32 = 4;
+
 impl RecordKey {
-    fn hash(self) -> u64 {
+    /// Returns the hash value of the group to which the key belongs, and its place in the group.
+    fn hash(self) -> (u64, usize) {
         let (kind, number) = match self {
             Self::SpecialEntryOf(lpn) => (0, lpn.0),
             Self::PageWithoutWriter(ppn) => (1, ppn.0),
             Self::ChunkPage(member) => (2, member.0),
             Self::DeltaOf(lpn) => (3, lpn.0),
         };
-        mix_bits(kind << 32 | u64::from(number))
+        let group = mix_bits(kind << 32 | u64::from(number / KEYS_PER_GROUP));
+        (group, (number % KEYS_PER_GROUP) as usize)
     }
 }
 
@@ -120,6 +127,15 @@ impl RecordKey {
 enum RecordChange {
     Put(ContentRecord),
     Remove(RecordKey),
+}
+
+impl RecordChange {
+    fn key(&self) -> RecordKey {
+        match *self {
+            Self::Put(record) => record.key(),
+            Self::Remove(key) => key,
+        }
+    }
 }
 
 /// What RAM knows of the records of content mechanisms in NVRAM.
@@ -141,7 +157,9 @@ pub(crate) fn content_record_words(limit: u64) -> u64 {
 impl ContentRecords {
     /// Returns the table position that belongs to `key`.
     fn home_of(&self, key: RecordKey) -> usize {
-        ((u128::from(key.hash()) * self.table_words as u128) >> 64) as usize
+        let (group, place) = key.hash();
+        let home = ((u128::from(group) * self.table_words as u128) >> 64) as usize + place;
+        if home < self.table_words { home } else { home - self.table_words }
     }
 
     fn after(&self, position: usize) -> usize {
@@ -219,6 +237,12 @@ impl ContentRecords {
     /// Returns the number of steps of a search from position `from` to position `to`.
     fn distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.table_words - from }
+    }
+
+    /// Reads the words at which searches for `keys` begin, so that their cache misses overlap
+    /// ([`crate::tables::prefetch`]).
+    fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = RecordKey>) {
+        load_into_cpu_cache(keys.map(|key| self.word(io, self.home_of(key))));
     }
 
     fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: RecordChange) -> Result<()> {
@@ -323,10 +347,11 @@ impl<N: Nand> Store<N> {
         if self.has_waiting_record_changes() { self.apply_all_waiting_record_changes() } else { Ok(()) }
     }
 
-    #[cold]
+    #[inline(never)]
     fn apply_all_waiting_record_changes(&mut self) -> Result<()> {
         self.with_content_records(|records, io| {
             let mut changes = std::mem::take(&mut records.waiting_changes);
+            records.prefetch(io, changes.iter().map(RecordChange::key));
             let outcome = changes.iter().try_for_each(|&change| records.apply(io, change));
             changes.clear();
             records.waiting_changes = changes;

@@ -199,8 +199,8 @@ impl DemandPagedMap {
     }
 
     /// Makes the map record in NVRAM ([`ContentRecord::SpecialEntry`]) the entries on flash by which a recovery finds
-    /// shared pages and chunk members: those with a bind mark, and those of units after the device's `flash_pages` flash
-    /// pages.
+    /// shared pages and chunk members: those with a bind mark, and those of units after the device's `flash_pages`
+    /// flash pages.
     pub(crate) fn enable_records_of_special_entries(&mut self, flash_pages: u32) {
         self.min_bind_or_chunk_entry_value = Some(flash_pages);
     }

@@ -2,8 +2,8 @@
 //!
 //! Four things make it short:
 //!
-//! - Of a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. Of blocks
-//!   of metadata it reads the spare areas of all pages, because nothing else says where these pages are.
+//! - Of a block of data, chunks or deltas, recovery reads the spare areas of the first and last pages at most. Of
+//!   blocks of metadata it reads the spare areas of all pages, because nothing else says where these pages are.
 //! - Page validity is on flash. It lacks the reports since its buffer was last written. Notes in NVRAM
 //!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
 //!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
@@ -15,8 +15,8 @@
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
-//! The price: the notes and records, and one bit of each map entry. If the notes do not suffice, all spare areas are read
-//! (`nvram_map.rs`), with the same result.
+//! The price: the notes and records, and one bit of each map entry. If the notes do not suffice, all spare areas are
+//! read (`nvram_map.rs`), with the same result.
 //!
 //! What is found in NVRAM is verified: a marked map entry that names a page outside the blocks of data is
 //! [`Error::Damaged`].
@@ -197,8 +197,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Enters the blocks of chunks and deltas into the block table. Reads of each the spare areas of its first and last
-    /// programmed pages, because records in NVRAM say where chunks and deltas are. Returns the pages of chunks that were
-    /// programmed since the last settled program: GC may have copied such pages without having recorded it.
+    /// programmed pages, because records in NVRAM say where chunks and deltas are. Returns the pages of chunks that
+    /// were programmed since the last settled program: GC may have copied such pages without having recorded it.
     fn register_packed_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
         let block_pages = self.store.geometry().block_pages();
         let mut newest = Vec::new();

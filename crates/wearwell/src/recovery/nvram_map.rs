@@ -246,8 +246,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the mapped logical pages of the translation page `id`, each with its map entry. A map entry in RAM replaces
-    /// the entry on flash, because it is newer.
+    /// Returns the mapped logical pages of the translation page `id`, each with its map entry. A map entry in RAM
+    /// replaces the entry on flash, because it is newer.
     fn mapped_entries_of_page(&mut self, id: u32) -> Result<Vec<(Lpn, Unit)>> {
         let Self { mapping, store, .. } = self;
         let cached = mapping.as_demand_paged().expect("only a map on flash has translation pages");

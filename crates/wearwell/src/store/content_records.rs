@@ -2,9 +2,9 @@
 //! to learn who refers to what.
 //!
 //! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
-//! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records a
-//! recovery knows it from NVRAM. There are four kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with linear
-//! probing:
+//! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records
+//! a recovery knows it from NVRAM. There are four kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with
+//! linear probing:
 //!
 //! - each *special* map entry on flash: that of a bound logical page, or of a chunk member;
 //! - each shared or revived page whose writer (the logical page in its OOB) is mapped to another page now;
@@ -104,8 +104,8 @@ impl ContentRecord {
     }
 }
 
-/// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a chunk,
-/// or logical pages written in their order.
+/// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a
+/// chunk, or logical pages written in their order.
 const KEYS_PER_GROUP: u32 = 4;
 
 impl RecordKey {
@@ -311,8 +311,8 @@ impl<N: Nand> Store<N> {
         outcome
     }
 
-    /// Stores `record` in NVRAM, in place of the record with the same key. Changes that wait are applied first, so NVRAM
-    /// must have the map entries of all pages that GC moved. Does nothing if the device keeps no records.
+    /// Stores `record` in NVRAM, in place of the record with the same key. Changes that wait are applied first, so
+    /// NVRAM must have the map entries of all pages that GC moved. Does nothing if the device keeps no records.
     ///
     /// # Errors
     /// Power loss.
@@ -373,8 +373,8 @@ impl<N: Nand> Store<N> {
         Ok(found)
     }
 
-    /// Returns the records of content mechanisms in NVRAM by key, as they are once the changes that wait are applied. For
-    /// the audit: a search must find each record.
+    /// Returns the records of content mechanisms in NVRAM by key, as they are once the changes that wait are applied.
+    /// For the audit: a search must find each record.
     pub(crate) fn check_content_records(
         &self,
     ) -> std::result::Result<FxHashMap<RecordKey, ContentRecord>, String> {

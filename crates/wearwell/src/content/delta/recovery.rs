@@ -6,6 +6,7 @@
 //! the last full write of it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::packing::{decode_delta_owners, decode_delta_page_header};
 use super::{DeltaLocation, base_tag_of};
@@ -17,7 +18,7 @@ use crate::nand::{Nand, NandError};
 use crate::operation::Cause;
 
 /// Directory of a flash page of deltas: logical page and byte range of each delta.
-type DeltaPageDirectory = Vec<(Lpn, std::ops::Range<usize>)>;
+type DeltaPageDirectory = Vec<(Lpn, Range<usize>)>;
 
 /// A flash page of deltas, as recovery found it.
 struct FoundDeltaPage {
@@ -94,39 +95,42 @@ impl<N: Nand> Ftl<N> {
             by_page.entry((opened_at, ppn)).or_default().push(lpn);
         }
         for ((_, ppn), lpns) in by_page {
-            let mut bases = Vec::with_capacity(lpns.len());
-            for lpn in lpns {
-                bases.push((lpn, base_of(self, lpn, false)?));
-            }
-            bases.retain(|&(_, base)| base != RecordedBase::Gone);
-            let is_compared = bases.iter().any(|(_, base)| matches!(base, RecordedBase::Compare(_)));
-            let page = if is_compared { self.read_delta_page(ppn)? } else { self.peek_delta_page(ppn)? };
-            for (lpn, mut base) in bases {
-                let range =
-                    page.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
-                let range = range.ok_or_else(|| {
-                    Error::Damaged(format!(
-                        "a record in NVRAM says that flash page {ppn} holds a delta of logical page {lpn}, but the page \
-                         has none"
-                    ))
-                })?;
-                if page.is_lost && base == RecordedBase::Unchanged {
-                    base = base_of(self, lpn, true)?;
-                }
-                match base {
-                    RecordedBase::Unchanged => {
-                        let delta = &page.bytes[range.start..range.end - self.base_tag_bytes()];
-                        self.adopt_delta(
-                            lpn,
-                            ppn,
-                            DeltaLocation::from_flash(range.len(), delta, Fingerprint::default()),
-                        );
-                    }
-                    RecordedBase::Compare(base) => self.adopt_delta_of_base(lpn, ppn, base, &page, range)?,
-                    RecordedBase::Gone => {}
-                }
-            }
+            self.restore_recorded_deltas_of_page(ppn, &lpns, &mut base_of)?;
             self.count_recovered_delta_page(ppn);
+        }
+        Ok(())
+    }
+
+    /// Adopts the deltas of `lpns` that the flash page `ppn` holds; see [`Self::restore_recorded_deltas`]. Reads the
+    /// page only if a base has to be compared.
+    fn restore_recorded_deltas_of_page(
+        &mut self,
+        ppn: Ppn,
+        lpns: &[Lpn],
+        base_of: &mut impl FnMut(&mut Self, Lpn, bool) -> Result<RecordedBase>,
+    ) -> Result<()> {
+        let mut bases = Vec::with_capacity(lpns.len());
+        for &lpn in lpns {
+            bases.push((lpn, base_of(self, lpn, false)?));
+        }
+        bases.retain(|&(_, base)| base != RecordedBase::Gone);
+        let is_compared = bases.iter().any(|(_, base)| matches!(base, RecordedBase::Compare(_)));
+        let page = if is_compared { self.read_delta_page(ppn)? } else { self.peek_delta_page(ppn)? };
+        let tag_bytes = self.base_tag_bytes();
+        for (lpn, mut base) in bases {
+            let range = page.require_range_of_delta(lpn, ppn, tag_bytes)?;
+            if page.is_lost && base == RecordedBase::Unchanged {
+                base = base_of(self, lpn, true)?;
+            }
+            match base {
+                RecordedBase::Unchanged => {
+                    let delta = &page.bytes[range.start..range.end - tag_bytes];
+                    let place = DeltaLocation::from_flash(range.len(), delta, Fingerprint::default());
+                    self.adopt_delta(lpn, ppn, place);
+                }
+                RecordedBase::Compare(base) => self.adopt_delta_of_base(lpn, ppn, base, &page, range)?,
+                RecordedBase::Gone => {}
+            }
         }
         Ok(())
     }
@@ -139,7 +143,7 @@ impl<N: Nand> Ftl<N> {
         ppn: Ppn,
         base: Ppn,
         page: &FoundDeltaPage,
-        range: std::ops::Range<usize>,
+        range: Range<usize>,
     ) -> Result<()> {
         let base = self.store.read_spare(base, Cause::Recovery)?;
         let tag = &base_tag_of(base.first_write_sequence)[..self.base_tag_bytes()];
@@ -199,6 +203,17 @@ impl FoundDeltaPage {
     fn readable(sequence_number: u64, bytes: Vec<u8>) -> Self {
         let directory = decode_delta_page_header(&bytes).unwrap_or_default();
         Self { sequence_number, directory, bytes, is_lost: false }
+    }
+
+    /// Returns the bytes of the delta of `lpn`, with its base tag of `tag_bytes` bytes. `ppn` is the page.
+    fn require_range_of_delta(&self, lpn: Lpn, ppn: Ppn, tag_bytes: usize) -> Result<Range<usize>> {
+        let found = self.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
+        found.filter(|range| self.is_lost || range.len() >= tag_bytes).ok_or_else(|| {
+            Error::Damaged(format!(
+                "a record in NVRAM says that flash page {ppn} holds a delta of logical page {lpn}, but the page has \
+                 none"
+            ))
+        })
     }
 
     fn lost(sequence_number: u64, spare: &[u8]) -> Option<Self> {

@@ -263,3 +263,31 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     assert_eq!(report.mapped_pages, None, "the notes suffice");
     audit(&mut drive);
 }
+
+/// A page dies, and page validity on flash learns it, so that no note names the page. Then a write revives it, and power
+/// is lost at once. Naive implementation: the record that the page has lost its writer waits for the next request, so
+/// recovery counts the writer as a second referrer.
+#[test]
+fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
+    let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];
+    let world = &design.worlds_with_room()[1];
+    let mut drive = drive(design, world, BUFFERS[0], false, 0);
+    let write = |drive: &mut Drive, lpn: u32, number: u64| {
+        let content = ContentDescriptor::of_fingerprint(Fingerprint(number));
+        drive.write_page_descriptor(Lpn(lpn), content).expect("there is room");
+    };
+    write(&mut drive, 0, 1);
+    // More programs than there are between two notes of settled pages.
+    (0..160).for_each(|number| write(&mut drive, 6, 1000 + number));
+    for number in 2..5 {
+        write(&mut drive, 0, number);
+        drive.ftl_mut().write_back().expect("there is room");
+    }
+    let programs = drive.ftl().stats().programs[Cause::Host as usize];
+    write(&mut drive, 1, 1);
+    assert_eq!(drive.ftl().stats().programs[Cause::Host as usize], programs, "the write revives a page");
+    drive.ftl_mut().store_mut().nand_mut().restore_power(None);
+    let report = drive.recover().expect("power stays on");
+    assert_eq!(report.mapped_pages, None, "the notes suffice");
+    audit(&mut drive);
+}

@@ -1,9 +1,10 @@
 //! Limit of the RAM for tables of content mechanisms: pages are stored whole while the tables are full, and shared,
 //! delta-encoded or compressed again when entries are free.
 
-use common::{audit, geometry_without_superblocks};
+use common::{audit, designs_with_prefix, geometry_without_superblocks};
 use wearwell::address::{Lpn, RemapMode};
 use wearwell::content::dedup::DedupOptions;
+use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DeltaOptions, Parts, delta, integrated};
 use wearwell::device::HostData;
 use wearwell::gc::GcOptions;
@@ -112,5 +113,36 @@ fn tables_stay_within_their_limit_in_a_long_run() {
     let stats = device.ftl().stats();
     assert!(stats.gc_victims > 100 && stats.deduplicated_writes > 0, "{stats:?}");
     assert!(demotions(&device) > 1000, "{} demotions", demotions(&device));
+    audit(&mut device);
+}
+
+/// Records of chunks take most of the room in NVRAM when pages become eligible for deltas. Naive implementations: deltas
+/// are not counted, or only RAM is limited, and the records do not fit NVRAM.
+#[test]
+fn records_in_nvram_of_chunks_and_deltas_together_stay_within_their_limit() {
+    const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;
+    let mut parts = designs_with_prefix("mixture of the design wearwell")[0].parts.clone();
+    parts.content.delta.as_mut().expect("it encodes deltas").cold_scan_interval_writes = 0;
+    // Room for 600 records: seven of each of 84 chunks, and 12 deltas. RAM would have room for 132 deltas.
+    parts.content.table_limit_bytes = Some(2400);
+    let geometry = geometry_without_superblocks([1, 40, 64, PAGE as u32]);
+    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
+    let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
+    let mut device = Device::new(nand, 800, &parts, DeviceOptions::default()).expect("it fits");
+    let mut number = 0;
+    let mut write = |device: &mut Device<SimNand>, lpn: u32, compressed_bytes: u16, delta_bytes: u16| {
+        number += 1;
+        let content = ContentDescriptor { fingerprint: Fingerprint(number), compressed_bytes, delta_bytes };
+        device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
+    };
+    (400..600).for_each(|lpn| write(&mut device, lpn, UNKNOWN, UNKNOWN));
+    (0..336).for_each(|lpn| write(&mut device, lpn, 2900, UNKNOWN));
+    for lpn in (400..600).flat_map(|lpn| [lpn; 4]) {
+        write(&mut device, lpn, UNKNOWN, 200);
+    }
+    device.flush().expect("there is room");
+    device.ftl_mut().write_back().expect("there is room");
+    let chunks = device.ftl().compression_statistics().expect("it compresses").host_written_chunks;
+    assert!(chunks == 84 && device.ftl().stats().delta_writes > 0, "{chunks} chunks");
     audit(&mut device);
 }

@@ -65,6 +65,7 @@ impl<N: Nand> Ftl<N> {
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if self.revive_if_dead_page(unit) {
+            self.apply_waiting_record_changes()?;
             self.store.put_content_record(ContentRecord::PageWithoutWriter { ppn: Ppn(unit.0) })?;
         } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);

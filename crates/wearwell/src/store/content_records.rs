@@ -297,7 +297,7 @@ impl<N: Nand> Store<N> {
 
     /// Whether changes of records wait for [`Store::apply_waiting_record_changes`].
     #[inline]
-    fn has_waiting_record_changes(&self) -> bool {
+    pub(crate) fn has_waiting_record_changes(&self) -> bool {
         self.content_records.as_ref().is_some_and(|records| !records.waiting_changes.is_empty())
     }
 

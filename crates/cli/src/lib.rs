@@ -6,6 +6,7 @@ mod ablate;
 mod args;
 mod data_output;
 mod diff;
+mod file_size_signal;
 mod image;
 mod input;
 mod jobs;
@@ -159,6 +160,7 @@ fn print_and_finish(text: &str) -> Result<Outcome, Failure> {
 
 /// Runs the command with the arguments of this process; returns its exit status.
 pub fn run_command() -> ExitCode {
+    file_size_signal::report_large_files_as_errors();
     let result = match Cli::parse().command {
         Command::Replay(args) => run::replay(&args),
         Command::Compare(args) => run::compare(&args),

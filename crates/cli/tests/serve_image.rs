@@ -220,9 +220,8 @@ fn a_failed_recording_does_not_leave_the_image_open() {
 fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
     let bench = ServedImage::new(&[]);
     let limited = |arguments: &[&str]| {
-        let mut command = Command::new("bash");
-        command.args(["-c", "ulimit -f 2048; exec \"$@\"", "bash", WEARWELL]).args(arguments);
-        command.current_dir(bench.0.path()).output().unwrap()
+        let mut command = wearwell_with_file_size_limit(2048);
+        command.args(arguments).current_dir(bench.0.path()).output().unwrap()
     };
     for arguments in
         [&["serve", "--image", "image", "--socket", "nbd"][..], &["create", "other", "--size", "16MiB"]]
@@ -237,6 +236,70 @@ fn a_file_size_limit_too_small_for_the_image_is_refused_at_start() {
     assert!(!bench.file("other").exists());
     let (status, said) = bench.check();
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
+}
+
+/// Returns a command that runs `wearwell` under a limit on the size of files, with SIGXFSZ as any shell leaves it.
+fn wearwell_with_file_size_limit(limit_kib: u64) -> Command {
+    let mut command = Command::new("bash");
+    command.args(["-c", &format!("ulimit -f {limit_kib}; exec \"$@\""), "bash", WEARWELL]);
+    command
+}
+
+/// Bug: only the flash file was compared with the limit. The mirror, which may become larger, ended the server by
+/// SIGXFSZ.
+#[test]
+fn a_file_size_limit_too_small_for_the_mirror_is_refused_at_start() {
+    let bench = ServedImage::new(&[]);
+    let flash_kib = std::fs::metadata(bench.file("image/flash")).unwrap().len().div_ceil(1024);
+    for arguments in
+        [&["serve", "--image", "image", "--socket", "nbd"][..], &["create", "other", "--size", "16MiB"]]
+    {
+        let mut command = wearwell_with_file_size_limit(flash_kib);
+        let output = command.args(arguments).current_dir(bench.0.path()).output().unwrap();
+        let said = text(&output.stderr);
+        assert!(output.status.code() == Some(2) && said.contains("ulimit -f unlimited"), "{said}");
+    }
+    assert!(!bench.file("other").exists());
+}
+
+/// Bug: a recording that reached the limit on the size of files ended the server by SIGXFSZ.
+#[test]
+fn a_recording_beyond_the_file_size_limit_ends_and_the_device_is_served_on() {
+    const LIMIT_KIB: u64 = 64;
+    let bench = ServedImage(tempfile::tempdir().unwrap());
+    let mut serve = wearwell_with_file_size_limit(LIMIT_KIB);
+    serve
+        .args(["serve", "--memory", "--size", "1MiB", "--export", "drive", "--socket"])
+        .arg(bench.file("nbd"));
+    serve.arg("--record").arg(bench.file("run.ops")).stderr(Stdio::piped());
+    let server = bench.start(serve);
+    let mut client = bench.client();
+    let pages = 2 * LIMIT_KIB * 1024 / PAGE;
+    let content = |page: u64| vec![page as u8 + 1; PAGE as usize];
+    (0..pages).for_each(|page| client.write(page * PAGE, &content(page)));
+    (0..pages).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == content(page)));
+    drop(client);
+    let output = end(server, "-TERM");
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("the recording (--record) is incomplete") && said.contains("File too large"),
+        "{said}"
+    );
+    assert!(std::fs::metadata(bench.file("run.pages")).unwrap().len() <= LIMIT_KIB * 1024);
+}
+
+/// Bug: `repair --to` was ended by SIGXFSZ and left its files.
+#[test]
+fn a_repaired_copy_beyond_the_file_size_limit_is_removed() {
+    let bench = ServedImage::new(&[]);
+    let mut command = wearwell_with_file_size_limit(1024);
+    let output = command.arg("repair").arg(bench.file("image")).arg("--to").arg(bench.file("copy")).output();
+    let output = output.unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("File too large"), "{said}");
+    assert!(said.contains("raise the limit on the size of files"), "{said}");
+    assert!(!bench.file("copy").exists());
 }
 
 #[test]

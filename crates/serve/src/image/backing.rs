@@ -16,6 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
 use super::file::ImageFile;
+use super::layout::REGION_ALIGNMENT_BYTES;
 use super::resize::clear_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
 
@@ -198,8 +199,8 @@ impl OpenImageFiles {
             error => error,
         })?;
         if access == Access::Write {
-            let flash = files.len(ImageFile::Flash).map_err(io_error_at("measure", directory))?;
-            require_permitted_file_size(flash)?;
+            let largest = files.largest_mirror_bytes().map_err(io_error_at("measure", directory))?;
+            require_permitted_file_size(largest)?;
             clear_remains_of_resizing(directory);
         }
         Ok(files)
@@ -235,6 +236,13 @@ impl OpenImageFiles {
         let directory = Path::new(&self.image_directory);
         File::open(directory)?.sync_all()?;
         sync_parent_directory(directory)
+    }
+
+    /// Returns a length that the mirror, which may become the largest file, never exceeds: it is that of all other
+    /// files, each beginning at a multiple of 4096 bytes.
+    fn largest_mirror_bytes(&self) -> io::Result<u64> {
+        let originals = ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror);
+        originals.map(|file| Ok(self.len(file)?.next_multiple_of(REGION_ALIGNMENT_BYTES))).sum()
     }
 
     pub(super) fn handle_of(&self, file: ImageFile) -> &File {
@@ -353,23 +361,23 @@ pub(super) fn lacks_superblock(directory: &Path) -> bool {
         && (!has_copy || length(ImageFile::Flash).unwrap_or(0) == 0)
 }
 
-/// Returns the limit of this process on the size of a file (`ulimit -f`), in bytes; `None` if there is no limit, or if
-/// exceeding it is reported as an error instead of ending the process by a signal.
-fn file_size_limit_bytes() -> Option<u64> {
+/// Returns whether this process ignores SIGXFSZ, so that a write beyond the limit on the size of files (`ulimit -f`)
+/// fails with an error. By default this signal ends the process.
+pub fn is_file_size_signal_ignored() -> bool {
     const SIGXFSZ: u32 = 25;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let is_ignored = ignored >> (SIGXFSZ - 1) & 1 == 1;
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).current.filter(|_| !is_ignored)
+    ignored >> (SIGXFSZ - 1) & 1 == 1
 }
 
-/// Refuses to make or use a file of `bytes` if this process may not write files of that size.
+/// Refuses to make or use an image whose largest file may grow to `bytes` if this process may not write files of that
+/// size. A process that ignores SIGXFSZ has chosen to meet the limit as it meets a full disk.
 pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
-    match file_size_limit_bytes() {
-        Some(limit) if limit < bytes => Err(ImageError::Setting(format!(
-            "the image needs a file of {bytes} bytes, but the limit on the size of files of this process is {limit} \
-             bytes: raise the limit (`ulimit -f unlimited`)"
+    match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
+        Some(limit) if limit < bytes && !is_file_size_signal_ignored() => Err(ImageError::Setting(format!(
+            "the image needs a file of up to {bytes} bytes, but the limit on the size of files of this process is \
+                 {limit} bytes: raise the limit (`ulimit -f unlimited`)"
         ))),
         _ => Ok(()),
     }

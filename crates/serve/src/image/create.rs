@@ -119,7 +119,7 @@ pub fn create_with_progress(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<Superblock, ImageError> {
     let superblock = specification.build_superblock(random_number())?;
-    require_permitted_file_size(Layout::new(&superblock).flash_file_bytes())?;
+    require_permitted_file_size(Layout::new(&superblock).largest_mirror_bytes())?;
     let mut files = OpenImageFiles::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
         .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));

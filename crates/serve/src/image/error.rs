@@ -189,6 +189,9 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
     let makes_directory = refused_operation.starts_with("create") || refused_operation.starts_with("copy");
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => "; free some space and try again",
+        io::ErrorKind::FileTooLarge => {
+            "; raise the limit on the size of files (`ulimit -f unlimited`), or choose a file system for larger files"
+        }
         io::ErrorKind::PermissionDenied => {
             "; run the command as a user who may access it, or change the permissions"
         }

@@ -45,7 +45,7 @@ const EPOCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
-const REGION_ALIGNMENT_BYTES: u64 = 4096;
+pub(super) const REGION_ALIGNMENT_BYTES: u64 = 4096;
 
 /// Contents of the superblock, the header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -392,6 +392,12 @@ impl Layout {
     /// Returns the length of the flash file, bytes.
     pub fn flash_file_bytes(&self) -> u64 {
         self.data_region_offset + self.geometry.physical_bytes()
+    }
+
+    /// Returns the length, in bytes, that the mirror has if the last page of the flash holds metadata. No file of the
+    /// image becomes larger.
+    pub fn largest_mirror_bytes(&self) -> u64 {
+        self.flash_metadata_copy_offset + self.flash_file_bytes()
     }
 
     /// Returns the number of state words (8 bytes each): those of the NVRAM, then one for each block.

@@ -41,7 +41,7 @@ use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_backing};
 use backing::read_prefix;
-pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles};
+pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles, is_file_size_signal_ignored};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 use create::random_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};

@@ -33,7 +33,7 @@ impl UnfinishedImage {
     /// # Errors
     /// As [`create`](super::create()).
     pub(super) fn create(directory: &Path, superblock: &Superblock) -> Result<Self, ImageError> {
-        require_permitted_file_size(Layout::new(superblock).flash_file_bytes())?;
+        require_permitted_file_size(Layout::new(superblock).largest_mirror_bytes())?;
         let mut unfinished = Self::without_content(OpenImageFiles::create(directory)?);
         match create_on(&mut unfinished, superblock) {
             Ok(()) => Ok(unfinished),

@@ -459,6 +459,66 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
     assert!(contents(&mut device(&to)) == written.bytes);
 }
 
+/// Makes of an image what a kill leaves while `repair --to` or a snapshot copies it: all files are there, and both copies
+/// of the superblock lack what is written last.
+fn leave_unfinished_copy(image: &Path) {
+    let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
+    open("superblock").set_len(0).expect("writable");
+    open("mirror").write_all_at(&[0; 8], 0).expect("writable");
+}
+
+/// Makes of an image what a kill leaves while `wearwell create` writes the superblock: its first page of the page cache.
+fn leave_incomplete_superblock(image: &Path) {
+    let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
+    open("superblock").set_len(4096).expect("writable");
+    open("mirror").write_all_at(&[0; 8192], 0).expect("writable");
+}
+
+/// Bug: `check` and `serve` called these directories corrupt images. If the superblock was incomplete, a repetition of
+/// the command was refused because of an image in the directory.
+#[test]
+fn a_directory_whose_creation_or_copy_was_killed_at_its_end_is_no_image_and_can_be_used_again() {
+    let written = written("remap");
+    for leave in [leave_unfinished_copy, leave_incomplete_superblock] {
+        let to = written.path("copy");
+        repair(&written.image, Some(&to)).expect("a new directory");
+        leave(&to);
+        let audited = audit(&to).expect_err("it is no image");
+        assert!(matches!(audited, ImageError::Unfinished), "{audited}");
+        let on_files = OpenImageFiles::open(&to, Access::Read).expect_err("it is no image");
+        assert!(matches!(on_files, ImageError::Unfinished), "{on_files}");
+        let opened = Image::open(&to, PROCESS).expect_err("it is no image");
+        assert!(matches!(opened, ImageError::Unfinished), "{opened}");
+        repair(&written.image, Some(&to)).expect("the remains are no obstacle");
+        assert!(contents(&mut device(&to)) == written.bytes);
+        fs::remove_dir_all(&to).expect("it is ours");
+    }
+}
+
+/// One damaged copy of the superblock makes no image an unfinished one, which the next command would replace.
+#[test]
+fn an_image_with_one_damaged_superblock_is_never_replaced() {
+    let damages: [fn(&Path); 3] = [
+        |image| {
+            let file = fs::OpenOptions::new().write(true).open(image.join("superblock")).expect("it exists");
+            file.set_len(4096).expect("writable");
+        },
+        |image| fs::write(image.join("superblock"), []).expect("writable"),
+        |image| {
+            let file = fs::OpenOptions::new().write(true).open(image.join("mirror")).expect("it exists");
+            file.write_all_at(&[0; 8192], 0).expect("writable");
+        },
+    ];
+    for damage in damages {
+        let (written, other) = (written("page-map"), written("page-map"));
+        damage(&written.image);
+        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Unclean);
+        let refused = repair(&other.image, Some(&written.image)).expect_err("there is one").to_string();
+        assert!(refused.contains("it holds an image already"), "{refused}");
+        assert!(contents(&mut device(&written.image)) == written.bytes);
+    }
+}
+
 /// Bug: the refusal of a design that no image can have advised to start from the parts of this design.
 #[test]
 fn a_copy_to_a_design_that_no_image_can_have_advises_another_design() {

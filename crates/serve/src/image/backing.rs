@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, IoSliceMut};
+use std::io::{self, IoSliceMut, Read as _};
 use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::Path;
 use std::sync::mpsc::{self, SyncSender};
@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
 use super::file::ImageFile;
-use super::layout::REGION_ALIGNMENT_BYTES;
+use super::layout::{REGION_ALIGNMENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
 use super::resize::clear_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
 
@@ -198,6 +198,10 @@ impl OpenImageFiles {
             ImageError::Missing { .. } if lacks_superblock(directory) => ImageError::Unfinished,
             error => error,
         })?;
+        // The lock is held, so no creation is at work.
+        if lacks_superblock(directory) {
+            return Err(ImageError::Unfinished);
+        }
         if access == Access::Write {
             let largest = files.largest_mirror_bytes().map_err(io_error_at("measure", directory))?;
             require_permitted_file_size(largest)?;
@@ -349,16 +353,35 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// Whether a directory holds what an interrupted creation or copy of an image leaves: an empty superblock, and a mirror
-/// that has no copy of it. While the mirror is copied, it has one, but the flash is still empty.
+/// Whether a directory holds what an interrupted creation or copy of an image leaves: a superblock that is empty or
+/// incomplete, and a mirror that does not begin with its copy. While the mirror itself is copied, it does, but the
+/// superblock and all files after it are still empty.
 pub(super) fn lacks_superblock(directory: &Path) -> bool {
-    let length = |file: ImageFile| fs::metadata(directory.join(file.name())).map(|metadata| metadata.len());
-    let mut copy = [0];
-    let has_copy = File::open(directory.join(ImageFile::Mirror.name()))
-        .and_then(|mirror| mirror.read_exact_at(&mut copy, 0))
-        .is_ok_and(|()| copy != [0]);
-    length(ImageFile::Superblock).is_ok_and(|bytes| bytes == 0)
-        && (!has_copy || length(ImageFile::Flash).unwrap_or(0) == 0)
+    let open = |file: ImageFile| File::open(directory.join(file.name()));
+    let is_empty = |file: ImageFile| {
+        fs::metadata(directory.join(file.name())).map_or(true, |metadata| metadata.len() == 0)
+    };
+    let mirror = open(ImageFile::Mirror).and_then(|mirror| read_beginning(&mirror)).unwrap_or_default();
+    let is_only_mirror_copied =
+        || ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror).all(is_empty);
+    open(ImageFile::Superblock).is_ok_and(|superblock| {
+        let length = superblock.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        read_beginning(&superblock).is_ok_and(|bytes| Superblock::is_incomplete(&bytes, length))
+            && (!begins_with_superblock_copy(&mirror) || is_only_mirror_copied())
+    })
+}
+
+/// Returns the beginning of a file, as long as that of a superblock before its text, or all of a shorter file.
+fn read_beginning(file: &File) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    file.take(SUPERBLOCK_BYTES as u64).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Whether a mirror begins with a copy of the superblock, perhaps a damaged one. Until an image is complete, zeros stand
+/// in the place of the letters with which the copy begins.
+pub(super) fn begins_with_superblock_copy(mirror: &[u8]) -> bool {
+    mirror.iter().take(SUPERBLOCK_MAGIC.len()).any(|&byte| byte != 0)
 }
 
 /// Returns whether this process ignores SIGXFSZ, so that a write beyond the limit on the size of files (`ulimit -f`)
@@ -571,12 +594,21 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
 mod tests {
     use super::*;
 
+    /// Creates the files of an image with some content: empty ones would be those of an interrupted creation.
+    fn files_with_content(path: &Path) -> OpenImageFiles {
+        let mut files = OpenImageFiles::create(path).unwrap();
+        for file in ImageFile::ALL {
+            files.write(file, b"content", 0).unwrap();
+        }
+        files
+    }
+
     /// A process that was just forked shares every open file until it executes another program.
     #[test]
     fn a_closed_image_can_be_reopened_while_a_forked_child_holds_its_files() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
-        let files = OpenImageFiles::create(&path).unwrap();
+        let files = files_with_content(&path);
         let of_the_child = files.handle_of(ImageFile::Superblock).try_clone().unwrap();
         assert!(matches!(OpenImageFiles::open(&path, Access::Write), Err(ImageError::Locked { .. })));
         drop(files);
@@ -590,7 +622,7 @@ mod tests {
     fn an_image_without_a_superblock_file_is_locked_for_reading_and_for_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
-        drop(OpenImageFiles::create(&path).unwrap());
+        drop(files_with_content(&path));
         let superblock = path.join(ImageFile::Superblock.name());
         fs::remove_file(&superblock).unwrap();
         let is_locked =

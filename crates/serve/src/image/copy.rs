@@ -199,7 +199,9 @@ mod tests {
         assert_eq!(fs::read(to.join("superblock")).unwrap(), b"");
         // As after the end of the process before the superblock in the mirror was removed.
         fs::write(to.join("mirror"), "WEARWELL and more").unwrap();
-        fs::write(to.join("flash"), "").unwrap();
+        for file in [ImageFile::Session, ImageFile::Nvram, ImageFile::Journal, ImageFile::Flash] {
+            fs::write(to.join(file.name()), "").unwrap();
+        }
         let unfinished = UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap();
         unfinished.finish().unwrap();
         for file in ImageFile::ALL {

@@ -168,6 +168,19 @@ impl Superblock {
         crc32c(&[of_version, &bytes[16..]])
     }
 
+    /// Returns whether `file_bytes` bytes that begin with `beginning` are the beginning of a superblock, and not all of
+    /// it: an interrupted creation wrote no more.
+    pub(super) fn is_incomplete(beginning: &[u8], file_bytes: u64) -> bool {
+        if beginning.len() < SUPERBLOCK_BYTES {
+            return beginning.is_empty();
+        }
+        let text_bytes = u32_at(beginning, 16);
+        beginning[..8] == SUPERBLOCK_MAGIC
+            && u32_at(beginning, 8) == FORMAT_VERSION
+            && text_bytes <= MAX_CONFIG_BYTES
+            && file_bytes < SUPERBLOCK_BYTES as u64 + u64::from(text_bytes)
+    }
+
     /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
     ///
     /// # Errors

@@ -40,8 +40,8 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 pub use audit::{AuditReport, Verdict, audit, audit_backing};
-use backing::read_prefix;
 pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles, is_file_size_signal_ignored};
+use backing::{begins_with_superblock_copy, read_prefix};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 use create::random_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
@@ -575,8 +575,9 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
             return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
         }
         // An interrupted creation or copy.
-        [Err(SuperblockError::Magic), _]
-            if home.is_empty() && mirror.iter().take(SUPERBLOCK_BYTES).all(|&byte| byte == 0) =>
+        [Err(_), Err(_)]
+            if Superblock::is_incomplete(&home, home.len() as u64)
+                && !begins_with_superblock_copy(&mirror) =>
         {
             return Err(ImageError::Unfinished);
         }

@@ -90,6 +90,28 @@ fn interrupt_and_wait(child: Child) -> Output {
     child.wait_with_output().unwrap()
 }
 
+/// Bug: a longer name than NBD permits was accepted, and no client could choose or list the export.
+#[test]
+fn an_export_name_longer_than_nbd_permits_is_refused() {
+    let bench = ImageFolder::new(&[]);
+    let (longest, too_long) = ("n".repeat(4096), "n".repeat(4097));
+    let named = |name: &str| format!("{name}=missing.image");
+    let refusal = "the name of the export has 4097 bytes, but NBD permits 4096: choose a shorter name";
+    for (permitted, refused) in [
+        (
+            ["--image=missing.image", "--export", &longest].to_vec(),
+            ["--memory", "--export", &too_long].to_vec(),
+        ),
+        ([&*named(&longest)].to_vec(), [&*named(&too_long)].to_vec()),
+    ] {
+        let output = bench.serve(&refused).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(text(&output.stderr).contains(refusal), "{}", text(&output.stderr));
+        let output = bench.serve(&permitted).output().unwrap();
+        assert!(text(&output.stderr).contains("holds no image"), "{}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn images_are_served_by_name_and_closed_together() {
     let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB")]);

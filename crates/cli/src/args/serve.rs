@@ -54,7 +54,7 @@ pub(crate) struct ServeArgs {
     #[arg(long, requires = "record")]
     pub(crate) force: bool,
     /// Name of the NBD export under which the device is served
-    #[arg(long, value_name = "NAME", default_value = "wearwell")]
+    #[arg(long, value_name = "NAME", default_value = "wearwell", value_parser = parse_export_name)]
     pub(crate) export: String,
     #[cfg(feature = "tls")]
     #[command(flatten)]
@@ -134,10 +134,21 @@ pub(crate) struct NamedImage {
     pub(crate) directory: PathBuf,
 }
 
+/// Parses the name of an export, which clients could not use if it were longer than NBD permits strings to be.
+fn parse_export_name(text: &str) -> Result<String, String> {
+    const NBD_STRING_BYTES_MAX: usize = 4096;
+    match text.len() {
+        0..=NBD_STRING_BYTES_MAX => Ok(text.to_owned()),
+        bytes => Err(format!(
+            "the name of the export has {bytes} bytes, but NBD permits {NBD_STRING_BYTES_MAX}: choose a shorter name"
+        )),
+    }
+}
+
 fn parse_named_image(text: &str) -> Result<NamedImage, String> {
     match text.split_once('=') {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
-            Ok(NamedImage { name: name.to_owned(), directory: directory.into() })
+            Ok(NamedImage { name: parse_export_name(name)?, directory: directory.into() })
         }
         _ => Err("expected NAME=DIRECTORY, the name of an export and the directory of its image, such as \
              disk=/var/lib/disk.image"

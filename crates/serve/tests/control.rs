@@ -213,6 +213,41 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
     assert_eq!(device.device().stats().total_programs(), number(&stats["programs"]));
 }
 
+/// A zero request is a write among the requests; only with `NO_HOLE` are its pages writes, too.
+#[test]
+fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
+    let served = Served::new("page-map", 8 * MIB);
+    let (mut client, mut control) = (served.client(), Control::of(&served));
+    client.write(0, &pages(8, 1));
+    for (flags, trimmed_and_written) in [(0, (3, 0)), (NO_HOLE, (0, 3))] {
+        let before = control.ask(&json!({ "command": "stats" }));
+        client.done(ZERO, flags, 0, 3 * PAGE as u32, &[]);
+        let after = control.ask(&json!({ "command": "stats" }));
+        let added = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
+        assert_eq!((added("host_page_trims"), added("host_page_writes")), trimmed_and_written);
+        assert_eq!((added("host_writes"), added("host_trims"), added("host_bytes_written")), (1, 0, 0));
+    }
+}
+
+/// Bug: the document said that all counters have their names in run records.
+#[test]
+fn the_protocol_document_lists_the_counters_that_have_another_name_in_run_records() {
+    let served = Served::new("page-map", 8 * MIB);
+    let stats = Control::of(&served).ask(&json!({ "command": "stats" }));
+    let schema: Value = serde_json::from_str(include_str!("../../../docs/schema/runs.json")).unwrap();
+    let record = schema["$defs"]["RunRecord"]["properties"].as_object().expect("the type of a run record");
+    let document = include_str!("../../../docs/serve-protocol.md");
+    let (_, counters) = document.split_once("### Counters").expect("a section on counters");
+    let first_column = counters.lines().filter_map(|line| line.strip_prefix('|')?.split('|').next());
+    // Every other part between backticks is a name.
+    let others: Vec<_> = first_column.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
+    for name in stats.as_object().unwrap().keys().filter(|&name| name != "ok") {
+        let is_in_part_of_record = ["page_bytes", "collections", "bound_pages_by_remap"].contains(&&**name);
+        let is_same = record.contains_key(name) || is_in_part_of_record;
+        assert_ne!(is_same, others.contains(&&**name), "{name}: {others:?}");
+    }
+}
+
 /// Data units are of 1000 sectors of 512 bytes, rounded up; wear is in percent of the rated cycles, rounded up.
 #[test]
 fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {

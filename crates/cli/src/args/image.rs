@@ -25,7 +25,7 @@ pub(crate) struct CreateArgs {
 pub(crate) struct RepairArgs {
     /// Directory of the image
     pub(crate) directory: PathBuf,
-    /// Copy the image to this directory, which must not exist, and repair the copy
+    /// Copy the image to this directory, new or empty, and repair the copy
     #[arg(long, value_name = "DIR")]
     pub(crate) to: Option<PathBuf>,
     /// Repair the image itself

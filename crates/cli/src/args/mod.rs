@@ -133,7 +133,7 @@ pub(crate) enum Command {
     Snapshot {
         /// Control socket of the server
         control: PathBuf,
-        /// Directory of the copy; must not exist
+        /// Directory of the copy; new or empty
         directory: PathBuf,
         /// Name of the export, if the server has several
         #[arg(long, value_name = "NAME")]

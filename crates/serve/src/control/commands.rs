@@ -30,7 +30,7 @@ enum Command {
     /// export.
     Exports {},
     Snapshot {
-        /// Directory of the copy of the image; it must not exist yet.
+        /// Directory of the copy of the image, new or empty.
         directory: PathBuf,
     },
 }

@@ -1,5 +1,5 @@
-//! Reports of a device as JSON: counters, health and write amplification. Counters are named as in run records, health
-//! as in `nvme smart-log -o json`.
+//! Reports of a device as JSON: counters, health and write amplification. `docs/serve-protocol.md` says how the
+//! names of counters correspond to those in run records. Health is named as in `nvme smart-log -o json`.
 
 use std::ops::Range;
 

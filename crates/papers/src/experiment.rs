@@ -349,6 +349,8 @@ impl Record {
             add_flattened_numbers(name, value, &mut self.figures);
         }
         self.figures.retain(|name, _| !(name.starts_with("phases.") && name.ends_with(".host_bytes")));
+        // A property of the drive, which the settings have.
+        self.figures.remove("parts.nvram_bytes");
         self.set_layout_figures(run);
         self.set_binned_latency_figures(run);
         self.set_paper_lifetime_figures(run);

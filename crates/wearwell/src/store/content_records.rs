@@ -481,7 +481,7 @@ mod tests {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut store, mut model) = (store_with_room_for_records(), Model::new());
         let (mut interrupted, mut left_twice) = (0, 0);
-        for _ in 0..6000 {
+        for _ in 0..9000 {
             let record = draw_record(&mut random);
             let is_full = model.len() as u64 == LIMIT && with_key_of(&model, record).is_none();
             let is_added = random.random_bool(0.6) && !is_full;

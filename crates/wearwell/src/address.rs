@@ -25,6 +25,16 @@ impl From<Ppn> for Unit {
     }
 }
 
+/// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
+pub const CHUNK_MEMBERS: usize = 4;
+
+/// Returns the number of the compressed chunk to which the member `unit` belongs, on a device with `flash_pages` flash
+/// pages.
+#[inline]
+pub(crate) fn chunk_of_member(unit: Unit, flash_pages: u64) -> u32 {
+    (unit.0 - flash_pages as u32) / CHUNK_MEMBERS as u32
+}
+
 /// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.
 const BIND_MARK: u32 = 1 << 31;
 
@@ -37,6 +47,12 @@ impl Unit {
     /// in its OOB.
     pub(crate) fn with_bind_mark(self) -> Self {
         Self(self.0 | BIND_MARK)
+    }
+
+    /// Whether this is a map entry with a bind mark.
+    #[inline]
+    pub(crate) fn has_bind_mark(self) -> bool {
+        self.0 & BIND_MARK != 0 && self != Self::NONE
     }
 
     /// Returns the unit that a map entry names, whether a bind or a program gave it to the logical page.

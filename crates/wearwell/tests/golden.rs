@@ -150,7 +150,7 @@ const EXPECTED: &[Row] = &[
     ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
     ("mixture of the design wearwell", [122, 0, 0, 2198, 614, 0, 0, 3], [2408, 0, 0, 9082, 5033, 0, 0, 6], [150, 0]),
     ("mixture of the design wearwell dual-pool", [111, 0, 28, 2202, 669, 0, 0, 3], [2587, 0, 36, 9076, 5307, 0, 0, 5], [128, 27]),
-    ("mixture of the design wearwell with full tables", [3284, 1761, 0, 2671, 71, 0, 0, 41], [1632, 1765, 0, 10084, 2662, 0, 0, 288], [455, 0]),
+    ("mixture of the design wearwell with full tables", [3529, 2106, 0, 2715, 42, 0, 0, 44], [1622, 2111, 0, 10136, 2626, 0, 0, 323], [493, 0]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

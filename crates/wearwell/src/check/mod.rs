@@ -9,7 +9,7 @@ use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::design::Persistence;
 use crate::error::Error;
 use crate::ftl::Ftl;
-use crate::mapping::AnyMapping;
+use crate::mapping::{AnyMapping, DemandPagedMap};
 use crate::nand::{Nand, PageKind};
 use crate::recovery::{NewestPageVersions, apply_reverse_map_entries};
 use crate::sharing::reverse_map::ReverseMap;
@@ -37,8 +37,8 @@ impl<N: Nand> Ftl<N> {
         self.store.check_counters()?;
         self.check_recovery_evidence(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
-        let special = self.read_special_entries_on_flash()?;
-        self.check_content_records(&special)?;
+        let bound = self.read_bound_entries_on_flash()?;
+        self.check_content_records(&bound)?;
         self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta
             .as_ref()
@@ -71,15 +71,13 @@ impl<N: Nand> Ftl<N> {
             (0..self.logical_pages)
                 .for_each(|lpn| map[lpn as usize] = flat.get(Lpn(lpn)).unwrap_or(Unit::NONE));
         }
+        self.visit_translation_pages(|cached, id, page| {
+            cached
+                .decode_mapped_entries(id, page)
+                .into_iter()
+                .for_each(|(lpn, unit)| map[lpn.index()] = unit);
+        })?;
         if let Some(cached) = self.mapping.as_demand_paged() {
-            let mut page = vec![0; self.store.geometry().page_bytes as usize];
-            for id in 0..cached.translation_pages() {
-                let Some(place) = cached.translation_page_ppn(id) else { continue };
-                self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-                for (lpn, unit) in cached.decode_mapped_entries(id, &page) {
-                    map[lpn.index()] = unit;
-                }
-            }
             for lpn in (0..self.logical_pages).map(Lpn) {
                 if let Some(newer) = cached.cached_unit(lpn) {
                     map[lpn.index()] = newer;
@@ -89,20 +87,31 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the special map entries (bound logical pages, chunk members) on flash of logical pages without a dirty
-    /// entry; none if the device keeps no records of them. Costs no counted operation.
-    fn read_special_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
-        let (mut special, mut page) = (BTreeMap::new(), vec![0; self.store.geometry().page_bytes as usize]);
-        let Some(cached) = self.mapping.as_demand_paged().filter(|_| self.store.keeps_recovery_notes())
-        else {
-            return Ok(special);
-        };
+    /// Returns the map entries on flash of bound logical pages without a dirty entry; none if the device keeps no records
+    /// of them. Costs no counted operation.
+    fn read_bound_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
+        let mut bound = BTreeMap::new();
+        if self.store.keeps_recovery_notes() {
+            self.visit_translation_pages(|cached, id, page| {
+                bound.extend(cached.clean_bound_entries_of_page(id, page));
+            })?;
+        }
+        Ok(bound)
+    }
+
+    /// Calls `visit` with the number and the bytes of each translation page on flash. Costs no counted operation.
+    fn visit_translation_pages(
+        &mut self,
+        mut visit: impl FnMut(&DemandPagedMap, u32, &[u8]),
+    ) -> Result<(), String> {
+        let Some(cached) = self.mapping.as_demand_paged() else { return Ok(()) };
+        let mut page = vec![0; self.store.geometry().page_bytes as usize];
         for id in 0..cached.translation_pages() {
             let Some(place) = cached.translation_page_ppn(id) else { continue };
             self.store.nand_mut().read(place, &mut page).map_err(|error| error.to_string())?;
-            special.extend(cached.clean_special_entries_of_page(id, &page));
+            visit(cached, id, &page);
         }
-        Ok(special)
+        Ok(())
     }
 
     /// Returns the data pages that the page-validity store reports as valid. The reads that this takes are not counted.

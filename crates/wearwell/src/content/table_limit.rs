@@ -13,7 +13,6 @@
 //! Invariant: the limit decides only about new entries. Garbage collection and recovery never fail because of it, and
 //! may exceed it by the entries of one chunk.
 
-use crate::content::compress::MAX_RECORDS_PER_CHUNK;
 use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
@@ -28,13 +27,15 @@ impl<N: Nand> Ftl<N> {
         of_sharing + of_deltas + of_chunks
     }
 
-    /// Returns an upper bound of the records of content mechanisms in NVRAM: of each bound logical page a special map
-    /// entry and a page without its writer, those of each chunk, and one of each delta.
+    /// Returns an upper bound of the records of content mechanisms in NVRAM: one of each bound logical page, of each unit
+    /// to which such pages are bound, of each flash page of a chunk, and of each delta.
     fn max_content_record_count(&self) -> u64 {
-        let bound = self.sharing.as_ref().map_or(0, |sharing| sharing.reverse_map.valid_entry_count());
-        let chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_count());
+        let of_sharing = self.sharing.as_ref().map_or(0, |sharing| {
+            sharing.reverse_map.valid_entry_count() + sharing.reverse_map.max_bound_units()
+        });
+        let chunk_pages = self.chunks.as_ref().map_or(0, |stage| stage.chunk_page_count());
         let deltas = self.delta.as_ref().map_or(0, |stage| stage.delta_count());
-        2 * bound + MAX_RECORDS_PER_CHUNK * chunks + deltas
+        of_sharing + chunk_pages + deltas
     }
 
     /// Whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts `pages` host

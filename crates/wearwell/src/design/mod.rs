@@ -42,6 +42,11 @@ use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
+/// Bytes of the limit on tables of content mechanisms in RAM for which the design has room for one record of them in
+/// NVRAM. A bound logical page takes about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for each
+/// of its pages.
+const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
+
 /// Where a design stores its L2P table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MappingPart {
@@ -270,21 +275,23 @@ impl Parts {
         let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
         let logical_pages = u64::from(logical_pages);
         let (is_bound, is_delta) = (recycle.is_some() || sharing.is_some(), delta.is_some());
-        let is_member = chunks.is_some();
-        // For each logical page a special map entry, a page of which it is the only referrer, and a delta.
-        let possible = u64::from(is_bound || is_member) * logical_pages
-            + u64::from(is_bound) * logical_pages
+        // For each logical page a bound map entry, a unit of which it is the only referrer, and a delta; and each flash
+        // page may be one of a chunk.
+        let possible = 2 * u64::from(is_bound) * logical_pages
             + u64::from(is_delta) * logical_pages
-            + u64::from(is_member) * geometry.pages();
+            + u64::from(chunks.is_some()) * geometry.pages();
         self.content_record_limit().map_or(possible, |limit| limit.min(possible))
     }
 
-    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::max_content_records`]): two bytes of
-    /// NVRAM for each byte of RAM to which the tables of these mechanisms are limited. `None` if nothing limits them,
+    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::max_content_records`]): one record for
+    /// each [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited. `None` if nothing limits them,
     /// as for pages that are revived and not shared.
     pub(crate) fn content_record_limit(&self) -> Option<u64> {
         let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
-        self.content.table_limit_bytes.filter(|_| !is_unlimited).map(|bytes| bytes / 4)
+        self.content
+            .table_limit_bytes
+            .filter(|_| !is_unlimited)
+            .map(|bytes| bytes / RAM_BYTES_PER_CONTENT_RECORD)
     }
 
     /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at

@@ -65,8 +65,8 @@ impl<N: Nand> Ftl<N> {
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if self.revive_if_dead_page(unit) {
-            self.apply_waiting_record_changes()?;
-            self.store.put_content_record(ContentRecord::PageWithoutWriter { ppn: Ppn(unit.0) })?;
+            self.store_moves_and_change_records()?;
+            self.store.put_content_record(ContentRecord::UnitWithoutWriter { unit })?;
         } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
@@ -119,15 +119,14 @@ impl<N: Nand> Ftl<N> {
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
         let was_bound = sharing.unmark_bound(store, lpn, unit);
-        let is_page = is_flash_page(unit, store.geometry().pages());
         if sharing.reference_counts.remove_referrer_leaves_others(unit) {
-            if is_page && !was_bound {
-                store.put_content_record_later(ContentRecord::PageWithoutWriter { ppn: Ppn(unit.0) });
+            if !was_bound {
+                store.put_content_record_later(ContentRecord::UnitWithoutWriter { unit });
             }
             return true;
         }
-        if is_page && was_bound {
-            store.remove_content_record_later(RecordKey::PageWithoutWriter(Ppn(unit.0)));
+        if was_bound {
+            store.remove_content_record_later(RecordKey::WithoutWriter(unit));
         }
         if let Some(index) = &mut sharing.content_index {
             index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));

@@ -226,7 +226,7 @@ impl<N: Nand> Ftl<N> {
             self.content_record_limit = limit;
         }
         if let Some(map) = self.mapping.as_demand_paged_mut() {
-            map.enable_records_of_special_entries(flash_pages as u32);
+            map.enable_bind_marks();
         }
         Ok(())
     }

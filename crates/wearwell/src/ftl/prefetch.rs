@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit, chunk_of_member, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
@@ -116,7 +116,9 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(stage) = &self.chunks {
             let pages = self.store.geometry().pages();
-            stage.prefetch_member_drops(units.iter().copied().filter(|&unit| !is_flash_page(unit, pages)));
+            let members = units.iter().copied().filter(|&unit| !is_flash_page(unit, pages));
+            stage.prefetch_member_drops(members.clone());
+            self.store.prefetch_chunk_records(members.map(|unit| chunk_of_member(unit, pages)));
         }
         if let Some(stage) = &self.recycle {
             stage.recycler.prefetch(lpns, places, contents, |place| self.store.owner_in_oob(place));

@@ -459,7 +459,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_none() && self.recycle.is_some() {
             // The OOBs of the copies name the logical pages that revived their sources.
             for &owner in &batch.owners[..batch.destination_pages.len()] {
-                self.store.remove_content_record_later(RecordKey::SpecialEntryOf(owner));
+                self.store.remove_content_record_later(RecordKey::BoundEntryOf(owner));
             }
         }
         if let Some(stage) = &mut self.recycle {

@@ -121,8 +121,8 @@ impl<N: Nand> Ftl<N> {
         sharing.unmark_bound(store, entry.lpn, place.into());
         if owner == entry.lpn {
             // From now on the OOB of the page names this logical page, whose map entry needs no bind mark.
-            store.remove_content_record_later(RecordKey::SpecialEntryOf(owner));
-            store.remove_content_record_later(RecordKey::PageWithoutWriter(place));
+            store.remove_content_record_later(RecordKey::BoundEntryOf(owner));
+            store.remove_content_record_later(RecordKey::WithoutWriter(place.into()));
         } else {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again

@@ -162,9 +162,8 @@ pub struct DemandPagedMap {
     steady_state_construction_map: Option<ConstructionMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_entries_in_nvram: Option<NvramEntries>,
-    /// Smallest number that a *special* map entry can have, that is, one of a chunk member or with a bind mark
-    /// ([`Unit::with_bind_mark`]); `None` if entries have no bind marks.
-    min_bind_or_chunk_entry_value: Option<u32>,
+    /// Whether entries of bound logical pages have a bind mark ([`Unit::with_bind_mark`]).
+    has_bind_marks: bool,
     counts: MapCacheCounts,
 }
 
@@ -192,28 +191,27 @@ impl DemandPagedMap {
             sequence_before_dirty_entries: 0,
             steady_state_construction_map: None,
             dirty_entries_in_nvram: None,
-            min_bind_or_chunk_entry_value: None,
+            has_bind_marks: false,
             counts: MapCacheCounts::default(),
             options,
         }
     }
 
-    /// Makes the map record in NVRAM ([`ContentRecord::SpecialEntry`]) the entries on flash by which a recovery finds
-    /// shared pages and chunk members: those with a bind mark, and those of units after the device's `flash_pages`
-    /// flash pages.
-    pub(crate) fn enable_records_of_special_entries(&mut self, flash_pages: u32) {
-        self.min_bind_or_chunk_entry_value = Some(flash_pages);
+    /// Gives entries a bind mark, and makes the map record those on flash that have one in NVRAM
+    /// ([`ContentRecord::BoundEntry`]): by these a recovery finds who shares a unit.
+    pub(crate) fn enable_bind_marks(&mut self) {
+        self.has_bind_marks = true;
     }
 
     #[inline]
-    fn is_special_entry(&self, entry: Unit) -> bool {
-        self.min_bind_or_chunk_entry_value.is_some_and(|first| entry.0 >= first && entry != Unit::NONE)
+    fn is_bound_entry(&self, entry: Unit) -> bool {
+        self.has_bind_marks && entry.has_bind_mark()
     }
 
     /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
     #[inline]
     fn unit_of_entry(&self, entry: Unit) -> Unit {
-        if self.min_bind_or_chunk_entry_value.is_some() { entry.without_bind_mark() } else { entry }
+        if self.has_bind_marks { entry.without_bind_mark() } else { entry }
     }
 
     /// Creates a demand-paged map of unmapped logical pages whose dirty entries are also kept in NVRAM, from word (8
@@ -326,7 +324,7 @@ impl DemandPagedMap {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
         let (max_pages_per_update, mut in_nvram) =
             (self.max_pages_per_update, self.dirty_entries_in_nvram.take());
-        let first_special_entry = self.min_bind_or_chunk_entry_value;
+        let has_bind_marks = self.has_bind_marks;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
         }
@@ -337,7 +335,7 @@ impl DemandPagedMap {
             dirty_entries_in_nvram: in_nvram,
             ..new
         };
-        self.min_bind_or_chunk_entry_value = first_special_entry;
+        self.has_bind_marks = has_bind_marks;
     }
 
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
@@ -439,20 +437,19 @@ impl DemandPagedMap {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
-    /// Returns the dirty special entries (bound logical pages, chunk members), with their bind marks, in the order of
-    /// logical pages within each translation page.
-    pub(crate) fn dirty_special_entries(&self) -> Vec<(Lpn, Unit)> {
+    /// Returns the dirty entries of bound logical pages, with their bind marks, in the order of logical pages within
+    /// each translation page.
+    pub(crate) fn dirty_bound_entries(&self) -> Vec<(Lpn, Unit)> {
         let slots = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         let entries = slots.map(|slot| self.cache.entry(slot)).map(|entry| (entry.lpn, entry.unit));
-        entries.filter(|&(_, entry)| self.is_special_entry(entry)).collect()
+        entries.filter(|&(_, entry)| self.is_bound_entry(entry)).collect()
     }
 
-    /// Returns the special entries (bound logical pages, chunk members) of translation page `id` on flash, with their
-    /// bind marks, from its `bytes`, except those of logical pages with a dirty entry in the cache. For the audit.
-    pub(crate) fn clean_special_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
-        let is_dirty = |lpn| self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).is_dirty);
+    /// Returns the entries of bound logical pages of translation page `id` on flash, with their bind marks, from its
+    /// `bytes`, except those of logical pages with a dirty entry in the cache. For the audit.
+    pub(crate) fn clean_bound_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.decode_entries_with_bind_marks(id, bytes)
-            .filter(|&(lpn, entry)| self.is_special_entry(entry) && !is_dirty(lpn))
+            .filter(|&(lpn, entry)| self.is_bound_entry(entry) && !self.has_dirty_entry(lpn))
             .collect()
     }
 
@@ -470,7 +467,7 @@ impl DemandPagedMap {
     /// Returns the location of `lpn` if its map entry is cached, `None` if not; [`Unit::NONE`] if the cached entry says
     /// that `lpn` is unmapped.
     pub(crate) fn cached_unit(&self, lpn: Lpn) -> Option<Unit> {
-        self.cache.find_slot(lpn).map(|slot| self.unit_of_entry(self.cache.entry(slot).unit))
+        self.cached_entry(lpn).map(|entry| self.unit_of_entry(entry))
     }
 
     /// Returns the map entry of `lpn`, with the bind mark that it may have, if it is cached.
@@ -608,7 +605,7 @@ impl DemandPagedMap {
         cause: Cause,
     ) -> Result<()> {
         if self.dirty_entries_in_nvram.is_some() {
-            // The records of special entries follow NVRAM, which must not lag behind the page.
+            // The records of bound entries follow NVRAM, which must not lag behind the page.
             self.store_moves_in_nvram(io)?;
             // A medium that is a file may restore NVRAM as of its last sync; the page must not name a location that
             // this lacks.
@@ -641,7 +638,7 @@ impl DemandPagedMap {
             return Err(error);
         }
         self.has_written_page_since_checkpoint |= changes > 0;
-        self.record_special_entries_of_page(io, id)?;
+        self.record_bound_entries_of_page(io, id)?;
         let Self { cache, dirty_entries_in_nvram, .. } = self;
         cache.mark_translation_page_clean(id, |word| match dirty_entries_in_nvram {
             Some(in_nvram) => in_nvram.clear_entry(io, word),
@@ -649,16 +646,16 @@ impl DemandPagedMap {
         })
     }
 
-    /// Records in NVRAM the special entries that translation page `id` has got, while their dirty entries are still in
+    /// Records in NVRAM the bound entries that translation page `id` has got, while their dirty entries are still in
     /// NVRAM as well.
-    fn record_special_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
-        if self.min_bind_or_chunk_entry_value.is_none() {
+    fn record_bound_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
+        if !self.has_bind_marks {
             return Ok(());
         }
         for slot in self.cache.dirty_slots_of_page(id) {
             let &CachedEntry { lpn, unit: entry, .. } = self.cache.entry(slot);
-            if self.is_special_entry(entry) {
-                io.put_content_record(ContentRecord::SpecialEntry { lpn, entry })?;
+            if self.is_bound_entry(entry) {
+                io.put_content_record(ContentRecord::BoundEntry { lpn, entry })?;
             }
         }
         Ok(())
@@ -879,10 +876,13 @@ impl Mapping for DemandPagedMap {
             if entry == new {
                 return Ok(self.unit_of_entry(new).to_option());
             }
+            if io.are_chunk_notes_full() {
+                self.store_moves_in_nvram(io)?;
+            }
             io.note_replaced_unit(self.unit_of_entry(entry))?;
             self.store_entry_in_nvram(io, slot, new)?;
-            if self.is_special_entry(entry) && !self.is_special_entry(new) {
-                io.remove_content_record_later(RecordKey::SpecialEntryOf(lpn));
+            if self.is_bound_entry(entry) && !self.is_bound_entry(new) {
+                io.remove_content_record_later(RecordKey::BoundEntryOf(lpn));
             }
         }
         let old = self.set_entry_unit(slot, new);

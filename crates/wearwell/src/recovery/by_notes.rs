@@ -8,10 +8,10 @@
 //!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
 //!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
 //!   are known by the sequence number of their first page, and reported again.
-//! - Records in NVRAM (`store/content_records.rs`) hold the *special* map entries (those with a bind mark, which a bind
-//!   and not a program gave to the logical page, and those of chunk members), shared pages that lost their writer, the
-//!   pages of chunks, and deltas. So recovery knows referrers, reference counts, chunks and deltas without reading the
-//!   map.
+//! - Records in NVRAM (`store/content_records.rs`) hold the map entries of bound logical pages (with a bind mark: a bind
+//!   and not a program gave the logical page its unit), shared units that lost their writer, chunks with their pages and
+//!   live members, and deltas. So recovery knows referrers, reference counts, chunks and deltas without reading the map.
+//!   It asks the map about the members of chunks that were written or that lost a member shortly before.
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
@@ -30,6 +30,8 @@ use super::RecoverySteps;
 use super::backward::FlashSurvey;
 use super::recorded_content::RecordedContent;
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::compress::directory::RecoveredChunks;
 use crate::content::delta::RecordedBase;
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
@@ -85,13 +87,14 @@ impl<N: Nand> Ftl<N> {
             let Self { mapping, store, .. } = ftl;
             mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
             map.content = ftl.load_recorded_content()?;
-            ftl.restore_chunks(&map.content, &newest_chunk_pages)?;
+            ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
             ftl.restore_referrers(&mut map, &unsettled)?;
             ftl.restore_deltas(&mut map, &unsettled)?;
             ftl.correct_content_records(&map.content)
         })?;
-        let bound = map.content.bound_lpns_by_page(self.store.geometry().pages());
-        let bound_pages: BTreeSet<Ppn> = bound.into_keys().collect();
+        let (bound, pages) = (map.content.bound_units(), self.store.geometry().pages());
+        let bound_pages = bound.into_keys().filter(|&unit| is_flash_page(unit, pages));
+        let bound_pages: BTreeSet<Ppn> = bound_pages.map(|unit| Ppn(unit.0)).collect();
         self.restore_validity(steps, &unsettled, &bound_pages, &mut map)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(true)
@@ -180,7 +183,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
-        if let Some(entry) = recovered.content.special_entries.get(&lpn) {
+        if let Some(entry) = recovered.content.bound_entries.get(&lpn) {
             return Ok(Some(entry.without_bind_mark()));
         }
         let id = map.translation_page_of(lpn);
@@ -200,47 +203,126 @@ impl<N: Nand> Ftl<N> {
     /// programmed pages, because records in NVRAM say where chunks and deltas are. Returns the pages of chunks that
     /// were programmed since the last settled program: GC may have copied such pages without having recorded it.
     fn register_packed_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
-        let block_pages = self.store.geometry().block_pages();
         let mut newest = Vec::new();
         let is_packed = |kind| matches!(kind, PageKind::Chunk | PageKind::Delta);
         for &(block, kind) in survey.metadata_blocks.iter().filter(|&&(_, kind)| is_packed(kind)) {
             let first = self.store.geometry().first_page(block);
-            let is_full = self.was_programmed(Ppn(first.0 + block_pages - 1))?;
-            let programmed_pages = if is_full { block_pages } else { self.count_programmed_pages(first)? };
+            let (programmed_pages, last_oob) = self.find_last_programmed_page(first)?;
             let pages = (first.0..first.0 + programmed_pages).map(Ppn);
-            let mut found = FoundBlock { kind: Some(kind), programmed_pages, ..FoundBlock::default() };
-            for ppn in pages.clone().rev() {
-                let Some(oob) = self.read_oob_if_readable(ppn)? else { continue };
-                found.last_sequence = found.last_sequence.max(oob.sequence_number);
-                if kind == PageKind::Delta || oob.sequence_number <= notes.validity_known_until_sequence {
-                    break;
-                }
-                newest.push((oob.sequence_number, ppn, oob.owner));
-            }
-            for ppn in pages {
-                if let Some(oob) = self.read_oob_if_readable(ppn)? {
-                    found.first_sequence = oob.sequence_number;
-                    break;
-                }
-            }
+            let settled_until =
+                if kind == PageKind::Chunk { notes.validity_known_until_sequence } else { u64::MAX };
+            let last_sequence =
+                self.list_unsettled_pages(pages.clone(), last_oob, settled_until, &mut newest)?;
+            let first_sequence = self.first_readable_sequence(pages)?;
+            let found = FoundBlock { kind: Some(kind), programmed_pages, first_sequence, last_sequence };
             self.store.register_found_block_state(block, found);
         }
         Ok(newest)
     }
 
-    /// Rebuilds the table of compressed chunks from their pages in NVRAM records and the mapped members.
-    /// `newest_pages` are those that were programmed since the last settled program.
-    fn restore_chunks(&mut self, content: &RecordedContent, newest_pages: &[ChunkPage]) -> Result<()> {
+    /// Returns the number of programmed pages of the block that begins at `first`, and what is in the OOB of its last
+    /// page if the block is full. Reads that page first, because most blocks are full.
+    fn find_last_programmed_page(&mut self, first: Ppn) -> Result<(u32, Option<Oob>)> {
+        let block_pages = self.store.geometry().block_pages();
+        match self.store.read_spare_in_recovery(Ppn(first.0 + block_pages - 1)) {
+            Ok(None) => Ok((self.count_programmed_pages(first)?, None)),
+            Ok(found) => Ok((block_pages, found)),
+            Err(Error::Nand(NandError::Uncorrectable(_))) => Ok((block_pages, None)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Adds those of the chunk pages `pages`, which follow each other in a block, that were programmed after
+    /// `settled_until`. Returns the sequence number of the last readable one, 0 if none is readable. `last_oob` is the
+    /// OOB of the last one, if it was read before.
+    fn list_unsettled_pages(
+        &mut self,
+        pages: impl DoubleEndedIterator<Item = Ppn>,
+        mut last_oob: Option<Oob>,
+        settled_until: u64,
+        unsettled: &mut Vec<ChunkPage>,
+    ) -> Result<u64> {
+        let mut last_sequence = 0;
+        for ppn in pages.rev() {
+            let known = last_oob.take();
+            let Some(oob) = known.map_or_else(|| self.read_oob_if_readable(ppn), |oob| Ok(Some(oob)))? else {
+                continue;
+            };
+            last_sequence = last_sequence.max(oob.sequence_number);
+            if oob.sequence_number <= settled_until {
+                break;
+            }
+            unsettled.push((oob.sequence_number, ppn, oob.owner));
+        }
+        Ok(last_sequence)
+    }
+
+    fn first_readable_sequence(&mut self, mut pages: impl Iterator<Item = Ppn>) -> Result<u64> {
+        pages
+            .find_map(|ppn| self.read_oob_if_readable(ppn).transpose())
+            .map_or(Ok(0), |oob| Ok(oob?.sequence_number))
+    }
+
+    /// Rebuilds the table of compressed chunks from their records in NVRAM. `newest_pages` are the pages of chunks that
+    /// were programmed since the last settled program.
+    fn restore_chunks(&mut self, map: &mut RecoveredMap, newest_pages: &[ChunkPage]) -> Result<()> {
         let Some(stage) = &self.chunks else { return Ok(()) };
-        let members = content.mapped_chunk_members(self.store.geometry().pages());
-        let number_of = |member: Unit| stage.chunk_and_member_of(member).0;
-        let in_use: FxHashSet<u32> = members.iter().copied().map(number_of).collect();
-        // A chunk without a mapped member was being written or freed.
-        let recorded = content.chunk_pages.iter().map(|&(member, ppn)| (1, ppn, number_of(member)));
-        let pages = recorded.chain(newest_pages.iter().copied());
-        let pages: Vec<ChunkPage> = pages.filter(|(_, _, number)| in_use.contains(number)).collect();
+        let member_unit = stage.member_units();
+        let recorded = &map.content.live_members_by_chunk;
+        // A chunk without a record was being written or freed.
+        let pages = map.content.chunk_pages.iter().map(|&(ppn, number)| (1, ppn, number));
+        let pages = pages.chain(newest_pages.iter().copied());
+        let pages: Vec<ChunkPage> = pages.filter(|(_, _, number)| recorded.contains_key(number)).collect();
         let found = self.peek_chunk_directories(&pages)?;
+        let mut doubtful: BTreeSet<u32> = newest_pages.iter().map(|&(_, _, number)| number).collect();
+        for number in map.content.noted_chunks.clone() {
+            if doubtful.insert(number)
+                && let Some(&(ppn, _)) = map.content.chunk_pages.iter().find(|&&(_, chunk)| chunk == number)
+            {
+                // The directory of the chunk is needed, of which the scan of blocks has not read a page.
+                self.read_oob_if_readable(ppn)?;
+            }
+        }
+        let bound = map.content.bound_units();
+        for number in doubtful {
+            self.confirm_live_members(number, &found, &bound, map)?;
+        }
+        let mut members = Vec::new();
+        for (&number, &live_members) in &map.content.live_members_by_chunk {
+            let live = (0..CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
+            members.extend(live.map(|k| member_unit(number, k)));
+        }
         self.rebuild_chunk_table(members, found)
+    }
+
+    /// Asks the map which members of the chunk `number` are live, and which of them without their writer, and corrects
+    /// what the records say of them.
+    fn confirm_live_members(
+        &mut self,
+        number: u32,
+        found: &RecoveredChunks,
+        bound: &BTreeMap<Unit, Lpn>,
+        map: &mut RecoveredMap,
+    ) -> Result<()> {
+        let (Some(stage), Some(writers)) = (&self.chunks, found.writer_lpns(number)) else { return Ok(()) };
+        let Some(&recorded) = map.content.live_members_by_chunk.get(&number) else { return Ok(()) };
+        let member_unit = stage.member_units();
+        let mut live_members = 0;
+        for (k, writer) in writers.into_iter().enumerate().filter(|(k, _)| recorded >> k & 1 == 1) {
+            let unit = member_unit(number, k);
+            let writer_refers = self.is_mapped_by_its_writer(unit, Some(writer), map)?;
+            live_members |= u8::from(writer_refers || bound.contains_key(&unit)) << k;
+            map.content.units_without_writer.remove(&unit);
+            if !writer_refers {
+                map.content.units_without_writer.insert(unit);
+            }
+        }
+        if live_members == 0 {
+            map.content.live_members_by_chunk.remove(&number);
+        } else {
+            map.content.live_members_by_chunk.insert(number, live_members);
+        }
+        Ok(())
     }
 
     /// Rebuilds the table of deltas from their pages in NVRAM records.
@@ -255,8 +337,8 @@ impl<N: Nand> Ftl<N> {
         let deltas = std::mem::take(&mut map.content.deltas);
         self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
             let cached = ftl.demand_paged_map().cached_unit(lpn);
-            let special = map.content.special_entries.get(&lpn).map(|entry| entry.without_bind_mark());
-            let unit = match cached.or(special) {
+            let bound = map.content.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
+            let unit = match cached.or(bound) {
                 None if !must_be_known => return Ok(RecordedBase::Unchanged),
                 None => ftl.recovered_unit(lpn, map)?,
                 Some(unit) => unit.to_option(),
@@ -270,56 +352,64 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
-    /// Rebuilds reference counts and the reverse map from the special map entries. Whether the writer of a page still
-    /// refers to it, a record in NVRAM says; about pages that the interrupted request may have concerned, the map is
-    /// asked.
+    /// Rebuilds reference counts and the reverse map from the map entries of bound logical pages. Whether the writer of
+    /// a unit still refers to it, a record in NVRAM says; about pages that the interrupted request may have concerned,
+    /// the map is asked.
     fn restore_referrers(
         &mut self,
         map: &mut RecoveredMap,
         unsettled: &PagesWithUncertainValidity,
     ) -> Result<()> {
         let mut known = FxHashSet::<Unit>::default();
-        for (ppn, lpns) in map.content.bound_lpns_by_page(self.store.geometry().pages()) {
-            self.require_data_page(ppn, lpns[0])?;
-            let writer_refers = match unsettled.get(&ppn) {
+        for (unit, lpn) in map.content.bound_units() {
+            self.require_data_unit(unit, lpn)?;
+            let writer_refers = match unsettled.get(&Ppn(unit.0)) {
                 _ if self.sharing.is_none() => false,
-                Some(&owner) => self.is_mapped_by_its_writer(ppn, owner, map)?,
-                None => !map.content.pages_without_writer.contains(&ppn),
+                Some(&owner) => self.is_mapped_by_its_writer(unit, owner, map)?,
+                None => !map.content.units_without_writer.contains(&unit),
             };
             if writer_refers {
-                known.insert(ppn.into());
+                known.insert(unit);
             }
         }
-        for (&lpn, &entry) in &map.content.special_entries {
+        for (&lpn, &entry) in &map.content.bound_entries {
             self.adopt_referrer(lpn, entry, known.insert(entry.without_bind_mark()))?;
         }
         Ok(())
     }
 
-    /// Whether `writer`, the logical page in the OOB of `ppn`, is mapped to `ppn` because it wrote it.
+    /// Whether `writer`, the logical page for which `unit` was written, is mapped to `unit` because it wrote it.
     fn is_mapped_by_its_writer(
         &mut self,
-        ppn: Ppn,
+        unit: Unit,
         writer: Option<Lpn>,
         map: &mut RecoveredMap,
     ) -> Result<bool> {
         match writer.filter(|lpn| lpn.0 < self.logical_pages) {
-            Some(lpn) if !map.content.special_entries.contains_key(&lpn) => {
-                Ok(self.recovered_unit(lpn, map)? == Some(ppn.into()))
+            Some(lpn) if !map.content.bound_entries.contains_key(&lpn) => {
+                Ok(self.recovered_unit(lpn, map)? == Some(unit))
             }
             _ => Ok(false),
         }
     }
 
-    /// Checks that `ppn`, to which a bind has mapped `lpn`, is in a block of data.
-    fn require_data_page(&self, ppn: Ppn, lpn: Lpn) -> Result<()> {
-        let (block, blocks) = (self.store.block_of(ppn), self.store.blocks());
+    /// Checks that `unit`, to which a bind has mapped `lpn`, is in a block of data, or a live member of a chunk.
+    fn require_data_unit(&self, unit: Unit, lpn: Lpn) -> Result<()> {
+        if !is_flash_page(unit, self.store.geometry().pages()) {
+            if self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit)) {
+                return Ok(());
+            }
+            return Err(Error::Damaged(format!(
+                "the L2P map maps logical page {lpn} to location {unit}, which is no live member of a compressed chunk"
+            )));
+        }
+        let (block, blocks) = (self.store.block_of(Ppn(unit.0)), self.store.blocks());
         let is_in_use = matches!(blocks.state(block), BlockState::Open | BlockState::Closed);
         if is_in_use && blocks.kind(block) == PageKind::Data {
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the L2P map maps logical page {lpn} to flash page {ppn}, which is shared or revived and has no data"
+            "the L2P map maps logical page {lpn} to flash page {unit}, which is shared or revived and has no data"
         )))
     }
 

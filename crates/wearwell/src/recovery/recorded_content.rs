@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use crate::address::{Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::unit_count;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -20,34 +20,28 @@ use crate::store::{ContentRecord, RecordKey};
 /// The records of content mechanisms in NVRAM, and the dirty map entries that replace some of them.
 #[derive(Debug, Default)]
 pub(super) struct RecordedContent {
-    /// Special map entries: those with a bind mark, and those of chunk members.
-    pub(super) special_entries: BTreeMap<Lpn, Unit>,
-    pub(super) pages_without_writer: FxHashSet<Ppn>,
-    /// Flash pages of chunks, each with the number of the chunk's member that has the index of the page.
-    pub(super) chunk_pages: Vec<(Unit, Ppn)>,
+    /// Map entries of bound logical pages, with their bind marks.
+    pub(super) bound_entries: BTreeMap<Lpn, Unit>,
+    pub(super) units_without_writer: FxHashSet<Unit>,
+    /// Live members of each chunk, as a bit mask, by the number of the chunk.
+    pub(super) live_members_by_chunk: BTreeMap<u32, u8>,
+    /// Flash pages of chunks, each with the number of its chunk.
+    pub(super) chunk_pages: Vec<(Ppn, u32)>,
+    /// Chunks from which the interrupted request may have taken members.
+    pub(super) noted_chunks: Vec<u32>,
     /// Flash page of the durable delta of each logical page that has one.
     pub(super) deltas: BTreeMap<Lpn, Ppn>,
     records: Vec<ContentRecord>,
 }
 
 impl RecordedContent {
-    /// Returns the pages to which binds have mapped logical pages, each with its bound logical pages in their order.
-    /// `flash_pages` is the number of flash pages of the device.
-    pub(super) fn bound_lpns_by_page(&self, flash_pages: u64) -> BTreeMap<Ppn, Vec<Lpn>> {
-        let mut bound = BTreeMap::<Ppn, Vec<Lpn>>::new();
-        for (&lpn, &entry) in &self.special_entries {
-            let unit = entry.without_bind_mark();
-            if is_flash_page(unit, flash_pages) {
-                bound.entry(Ppn(unit.0)).or_default().push(lpn);
-            }
+    /// Returns the units to which binds have mapped logical pages, each with the first of these logical pages.
+    pub(super) fn bound_units(&self) -> BTreeMap<Unit, Lpn> {
+        let mut bound = BTreeMap::new();
+        for (&lpn, entry) in &self.bound_entries {
+            bound.entry(entry.without_bind_mark()).or_insert(lpn);
         }
         bound
-    }
-
-    /// Returns the chunk members to which logical pages are mapped, once for each of these logical pages.
-    pub(super) fn mapped_chunk_members(&self, flash_pages: u64) -> Vec<Unit> {
-        let units = self.special_entries.values().map(|entry| entry.without_bind_mark());
-        units.filter(|&unit| !is_flash_page(unit, flash_pages)).collect()
     }
 }
 
@@ -65,20 +59,27 @@ impl<N: Nand> Ftl<N> {
         let max_units = unit_count(flash_pages, self.chunks.is_some());
         for &record in &records {
             let is_possible = match record {
-                ContentRecord::SpecialEntry { lpn, entry } => {
+                ContentRecord::BoundEntry { lpn, entry } => {
                     let unit = u64::from(entry.without_bind_mark().0);
                     if !map.has_dirty_entry(lpn) {
-                        content.special_entries.insert(lpn, entry);
+                        content.bound_entries.insert(lpn, entry);
                     }
                     lpn.0 < self.logical_pages && unit < max_units
                 }
-                ContentRecord::PageWithoutWriter { ppn } => {
-                    content.pages_without_writer.insert(ppn);
-                    u64::from(ppn.0) < flash_pages
+                ContentRecord::UnitWithoutWriter { unit } => {
+                    content.units_without_writer.insert(unit);
+                    u64::from(unit.0) < max_units
                 }
-                ContentRecord::ChunkPage { member, ppn } => {
-                    content.chunk_pages.push((member, ppn));
-                    (flash_pages..max_units).contains(&member.0.into()) && u64::from(ppn.0) < flash_pages
+                ContentRecord::Chunk { number, first_page, live_members } => {
+                    content.live_members_by_chunk.insert(number, live_members);
+                    content.chunk_pages.push((first_page, number));
+                    u64::from(number.max(first_page.0)) < max_units - flash_pages
+                        && u64::from(number.max(first_page.0)) < flash_pages
+                }
+                ContentRecord::FurtherChunkPage { number, ppn, .. } => {
+                    content.chunk_pages.push((ppn, number));
+                    u64::from(number.max(ppn.0)) < max_units - flash_pages
+                        && u64::from(number.max(ppn.0)) < flash_pages
                 }
                 ContentRecord::Delta { lpn, ppn } => {
                     content.deltas.insert(lpn, ppn);
@@ -92,7 +93,8 @@ impl<N: Nand> Ftl<N> {
                 )));
             }
         }
-        content.special_entries.extend(map.dirty_special_entries());
+        content.bound_entries.extend(map.dirty_bound_entries());
+        content.noted_chunks = self.store.noted_chunks();
         content.records = records;
         Ok(content)
     }
@@ -103,9 +105,10 @@ impl<N: Nand> Ftl<N> {
         let recorded: FxHashSet<ContentRecord> = content.records.iter().copied().collect();
         let mut right = self.records_without_map_entries();
         let is_needed = |record: &ContentRecord| match *record {
-            ContentRecord::SpecialEntry { lpn, .. } => content.special_entries.contains_key(&lpn),
-            ContentRecord::PageWithoutWriter { .. }
-            | ContentRecord::ChunkPage { .. }
+            ContentRecord::BoundEntry { lpn, .. } => content.bound_entries.contains_key(&lpn),
+            ContentRecord::UnitWithoutWriter { .. }
+            | ContentRecord::Chunk { .. }
+            | ContentRecord::FurtherChunkPage { .. }
             | ContentRecord::Delta { .. } => right.contains_key(&record.key()),
         };
         let unneeded = content.records.iter().filter(|record| !is_needed(record));
@@ -119,55 +122,54 @@ impl<N: Nand> Ftl<N> {
         self.store.apply_waiting_record_changes()
     }
 
-    /// Returns the records that the state in RAM calls for, by key, without those of map entries: shared pages without
-    /// their writer, pages of chunks, and deltas on flash.
+    /// Returns the records that the state in RAM calls for, by key, without those of map entries: shared units without
+    /// their writer, chunks, and deltas on flash.
     fn records_without_map_entries(&self) -> FxHashMap<RecordKey, ContentRecord> {
-        let without_writer = self.pages_without_writer().into_iter();
-        let chunk_pages = self.chunks.iter().flat_map(|stage| stage.pages_by_member());
+        let without_writer = self.units_without_writer().into_iter();
+        let chunks = self.chunks.iter().flat_map(|stage| stage.chunk_page_records());
         let deltas = self.delta.iter().flat_map(|stage| stage.stored_deltas());
         let records = without_writer
-            .map(|ppn| ContentRecord::PageWithoutWriter { ppn })
-            .chain(chunk_pages.map(|(member, ppn)| ContentRecord::ChunkPage { member, ppn }))
+            .map(|unit| ContentRecord::UnitWithoutWriter { unit })
+            .chain(chunks)
             .chain(deltas.map(|(lpn, ppn)| ContentRecord::Delta { lpn, ppn }));
         records.map(|record| (record.key(), record)).collect()
     }
 
-    /// Returns the flash pages to which logical pages are bound, and whose writer is mapped to another page.
-    fn pages_without_writer(&self) -> FxHashSet<Ppn> {
+    /// Returns the units to which logical pages are bound, and whose writer is mapped to another unit.
+    fn units_without_writer(&self) -> FxHashSet<Unit> {
         let Some(sharing) = &self.sharing else { return FxHashSet::default() };
-        let mut bound_lpns = FxHashMap::<Ppn, u32>::default();
-        for place in sharing.reverse_map.all_entries(&self.store).iter().filter_map(|entry| entry.bound_ppn) {
-            if is_flash_page(place.into(), self.store.geometry().pages()) {
-                *bound_lpns.entry(place).or_default() += 1;
-            }
+        let mut bound_lpns = FxHashMap::<Unit, u32>::default();
+        for unit in sharing.reverse_map.all_entries(&self.store).iter().filter_map(|entry| entry.bound_ppn) {
+            *bound_lpns.entry(unit.into()).or_default() += 1;
         }
         let counts = &sharing.reference_counts;
-        bound_lpns.retain(|&ppn, &mut bound| bound > counts.referrers_beyond_first(ppn.into()));
+        bound_lpns.retain(|&unit, &mut bound| bound > counts.referrers_beyond_first(unit));
         bound_lpns.into_keys().collect()
     }
 
     /// Compares the records of content mechanisms in NVRAM with the state that they describe, for the audit.
-    /// `special_entries` are the special map entries on flash, except those of logical pages with dirty entries.
+    /// `bound_entries` are the map entries of bound logical pages on flash, except those of logical pages with dirty
+    /// entries.
     ///
     /// # Errors
     /// A sentence that names the record that is missing or wrong.
     pub(crate) fn check_content_records(
         &self,
-        special_entries: &BTreeMap<Lpn, Unit>,
+        bound_entries: &BTreeMap<Lpn, Unit>,
     ) -> std::result::Result<(), String> {
         let (Some(map), true) = (self.mapping.as_demand_paged(), self.store.keeps_recovery_notes()) else {
             return Ok(());
         };
         let records = self.store.check_content_records()?;
         let mut expected = self.records_without_map_entries();
-        let special = special_entries.iter().map(|(&lpn, &entry)| ContentRecord::SpecialEntry { lpn, entry });
-        expected.extend(special.map(|record| (record.key(), record)));
-        let dirty: FxHashMap<Lpn, Unit> = map.dirty_special_entries().into_iter().collect();
+        let bound = bound_entries.iter().map(|(&lpn, &entry)| ContentRecord::BoundEntry { lpn, entry });
+        expected.extend(bound.map(|record| (record.key(), record)));
+        let dirty: FxHashMap<Lpn, Unit> = map.dirty_bound_entries().into_iter().collect();
         let has_delta = |lpn: &Lpn| self.delta.as_ref().is_some_and(|stage| stage.has_delta(*lpn));
         for (key, record) in &records {
             match (key, expected.remove(key)) {
                 (_, Some(right)) if right == *record => {}
-                (RecordKey::SpecialEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
+                (RecordKey::BoundEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
                 // A newer delta of the logical page is in RAM.
                 (RecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
                 (_, right) => {

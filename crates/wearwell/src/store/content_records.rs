@@ -3,30 +3,36 @@
 //!
 //! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
 //! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records
-//! a recovery knows it from NVRAM. There are four kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with
+//! a recovery knows it from NVRAM. There are five kinds ([`ContentRecord`]), of 8 bytes each, in a hash table with
 //! linear probing:
 //!
-//! - each *special* map entry on flash: that of a bound logical page, or of a chunk member;
-//! - each shared or revived page whose writer (the logical page in its OOB) is mapped to another page now;
-//! - each flash page of a chunk;
+//! - each map entry on flash with a bind mark;
+//! - each shared or revived unit (flash page or chunk member) whose writer is mapped to another unit now: the logical
+//!   page in the OOB of the page, or in the directory of the chunk;
+//! - each chunk: its first flash page, and which of its members are live;
+//! - each further flash page of a chunk;
 //! - the flash page of each durable delta. Its record is what makes a delta durable: until it is stored, the delta
 //!   before is current, if there is one.
 //!
 //! **What makes a record true.** Between requests the records are exact, except that a dirty map entry, which NVRAM
 //! holds as well (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request they follow
-//! the map: a record is added before the state that it describes can be needed, and removed after the map entry has
-//! changed. Recovery drops records that nothing confirms, and looks at the pages that the request in progress may have
-//! concerned, which the notes name ([`super::notes`]).
+//! the map: a record is added before the state that it describes can be needed, and removed or corrected after the map
+//! entry has changed. Recovery drops records that nothing confirms, and looks at what the request in progress may have
+//! concerned: pages that the notes name ([`super::notes`]), and chunks that are *noted* here before a map entry stops
+//! naming one of their members. Recovery asks the map about each member of these. A chunk is noted until the records
+//! are true again.
 //!
-//! The price: NVRAM, one store for each change, and room that has to be limited (`content/table_limit.rs`).
+//! The price: NVRAM, one store for each change, two more for a request that replaces chunk members, and room that has
+//! to be limited (`content/table_limit.rs`).
 //!
 //! Invariant: a table position is reached from the position that belongs to its key without crossing a vacant word. A
 //! loss of power while records close a gap leaves one of them twice, which [`Store::load_content_records`] mends.
 
+use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
 use super::Store;
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{CHUNK_MEMBERS, Lpn, Ppn, Unit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -36,16 +42,23 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// chunk that is written, and one that GC packs again.
 const ROOM_BEYOND_LIMIT: u64 = 32;
 
+/// Words in which chunks are noted that the request in progress takes members from.
+const CHUNK_NOTE_WORDS: usize = 32;
+/// Word before them: the round of the notes. Notes of earlier rounds are no longer needed.
+const NOTE_ROUND_WORDS: usize = 1;
+
 /// A record of content mechanisms in NVRAM.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum ContentRecord {
-    /// The translation page of `lpn` on flash holds the special entry `entry`: one with a bind mark, or of a chunk
-    /// member.
-    SpecialEntry { lpn: Lpn, entry: Unit },
-    /// Logical pages are bound to `ppn`, and the logical page that wrote it is mapped to another page.
-    PageWithoutWriter { ppn: Ppn },
-    /// `ppn` is page `k` of the chunk whose member `k` has the number `member`.
-    ChunkPage { member: Unit, ppn: Ppn },
+    /// The translation page of `lpn` on flash holds `entry`, which has a bind mark.
+    BoundEntry { lpn: Lpn, entry: Unit },
+    /// Logical pages are bound to `unit`, and the logical page that wrote it is mapped to another unit.
+    UnitWithoutWriter { unit: Unit },
+    /// The chunk `number` begins in `first_page`. Bit `k` of `live_members` is set if member `k` is live; at least one
+    /// is.
+    Chunk { number: u32, first_page: Ppn, live_members: u8 },
+    /// `ppn` is the page with the index `index` (1 or more) of the chunk `number`.
+    FurtherChunkPage { number: u32, index: u8, ppn: Ppn },
     /// The durable delta of `lpn` is in the flash page `ppn`.
     Delta { lpn: Lpn, ppn: Ppn },
 }
@@ -53,68 +66,88 @@ pub(crate) enum ContentRecord {
 /// What a record is about. There is at most one record for each key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum RecordKey {
-    SpecialEntryOf(Lpn),
-    PageWithoutWriter(Ppn),
-    /// Page of a chunk, by the number of the member with the same index.
-    ChunkPage(Unit),
+    BoundEntryOf(Lpn),
+    WithoutWriter(Unit),
+    /// Page of a chunk, by the number of the chunk and the index of the page.
+    ChunkPage(u32, u8),
     DeltaOf(Lpn),
 }
 
-/// Bit of a word which says that it holds no special map entry.
-const NO_ENTRY_MARK: u64 = 1 << 63;
-/// Lower half of the word of a page without its writer; no PPN of a device with bind marks is as large.
+/// Bit of a word which says that it holds neither a bound map entry nor a further page of a chunk.
+const OTHER_KIND_MARK: u64 = 1 << 63;
+/// Bit of a word that is set in bound map entries (as their bind mark) and in deltas.
+const LPN_MARK: u64 = 1 << 31;
+/// Lower half of the word of a unit without its writer; no first page of a chunk makes it as large.
 const WITHOUT_WRITER: u64 = (1 << 31) - 1;
-/// Bit of a word with [`NO_ENTRY_MARK`] which says that it holds a delta.
-const DELTA_MARK: u64 = 1 << 31;
+/// A chunk number and the index of a member or page in 31 bits.
+const INDEX_BITS: u32 = CHUNK_MEMBERS.trailing_zeros();
+const INDEX_MASK: u32 = CHUNK_MEMBERS as u32 - 1;
+/// PPNs and chunk numbers of a device with bind marks and chunks have two bits less than units, because each flash page
+/// may be a chunk with [`CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
+const _: () = assert!(CHUNK_MEMBERS == 4);
 
 impl ContentRecord {
     pub(crate) fn key(self) -> RecordKey {
         match self {
-            Self::SpecialEntry { lpn, .. } => RecordKey::SpecialEntryOf(lpn),
-            Self::PageWithoutWriter { ppn } => RecordKey::PageWithoutWriter(ppn),
-            Self::ChunkPage { member, .. } => RecordKey::ChunkPage(member),
+            Self::BoundEntry { lpn, .. } => RecordKey::BoundEntryOf(lpn),
+            Self::UnitWithoutWriter { unit } => RecordKey::WithoutWriter(unit),
+            Self::Chunk { number, .. } => RecordKey::ChunkPage(number, 0),
+            Self::FurtherChunkPage { number, index, .. } => RecordKey::ChunkPage(number, index),
             Self::Delta { lpn, .. } => RecordKey::DeltaOf(lpn),
         }
     }
 
-    /// Encodes the record as an NVRAM word: key in bits 32 to 62, value in the lower half. No word is 0, because a
-    /// special entry is never the number of the first flash page.
+    /// Encodes the record as an NVRAM word: key in bits 32 to 62, value in the lower half. No word is 0, because the
+    /// index of a further page is not 0.
     fn to_word(self) -> u64 {
-        let word = |key: u32, value: u64| u64::from(key) << 32 | value;
+        let word = |key: u32, value: u32| u64::from(key) << 32 | u64::from(value);
+        let with_index = |number: u32, index: u32| number << INDEX_BITS | index;
         match self {
-            Self::SpecialEntry { lpn, entry } => word(lpn.0, entry.0.into()),
-            Self::PageWithoutWriter { ppn } => NO_ENTRY_MARK | word(ppn.0, WITHOUT_WRITER),
-            Self::ChunkPage { member, ppn } => NO_ENTRY_MARK | word(member.0, ppn.0.into()),
-            Self::Delta { lpn, ppn } => NO_ENTRY_MARK | DELTA_MARK | word(lpn.0, ppn.0.into()),
+            Self::BoundEntry { lpn, entry } => word(lpn.0, entry.0),
+            Self::FurtherChunkPage { number, index, ppn } => word(with_index(number, index.into()), ppn.0),
+            Self::UnitWithoutWriter { unit } => OTHER_KIND_MARK | WITHOUT_WRITER | word(unit.0, 0),
+            Self::Chunk { number, first_page, live_members } => {
+                let (low, high) =
+                    (u32::from(live_members) & INDEX_MASK, u32::from(live_members) >> INDEX_BITS);
+                OTHER_KIND_MARK | word(with_index(number, high), with_index(first_page.0, low))
+            }
+            Self::Delta { lpn, ppn } => OTHER_KIND_MARK | LPN_MARK | word(lpn.0, ppn.0),
         }
     }
 
     /// Decodes an NVRAM word that is not vacant.
     fn from_word(word: u64) -> Self {
         let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
-        if word & NO_ENTRY_MARK == 0 {
-            Self::SpecialEntry { lpn: Lpn(key), entry: Unit(value) }
-        } else if word & DELTA_MARK != 0 {
-            Self::Delta { lpn: Lpn(key), ppn: Ppn(value & u32::MAX >> 1) }
-        } else if u64::from(value) == WITHOUT_WRITER {
-            Self::PageWithoutWriter { ppn: Ppn(key) }
-        } else {
-            Self::ChunkPage { member: Unit(key), ppn: Ppn(value) }
+        let ppn = Ppn(value & u32::MAX >> 1);
+        match (word & OTHER_KIND_MARK != 0, word & LPN_MARK != 0) {
+            (false, true) => Self::BoundEntry { lpn: Lpn(key), entry: Unit(value) },
+            (false, false) => {
+                Self::FurtherChunkPage { number: key >> INDEX_BITS, index: (key & INDEX_MASK) as u8, ppn }
+            }
+            (true, true) => Self::Delta { lpn: Lpn(key), ppn },
+            (true, false) if u64::from(value) == WITHOUT_WRITER => {
+                Self::UnitWithoutWriter { unit: Unit(key) }
+            }
+            (true, false) => Self::Chunk {
+                number: key >> INDEX_BITS,
+                first_page: Ppn(value >> INDEX_BITS),
+                live_members: ((key & INDEX_MASK) << INDEX_BITS | value & INDEX_MASK) as u8,
+            },
         }
     }
 }
 
 /// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a
 /// chunk, or logical pages written in their order.
-const KEYS_PER_GROUP: u32 = 4;
+const KEYS_PER_GROUP: u32 = CHUNK_MEMBERS as u32;
 
 impl RecordKey {
     /// Returns the hash value of the group to which the key belongs, and its place in the group.
     fn hash(self) -> (u64, usize) {
         let (kind, number) = match self {
-            Self::SpecialEntryOf(lpn) => (0, lpn.0),
-            Self::PageWithoutWriter(ppn) => (1, ppn.0),
-            Self::ChunkPage(member) => (2, member.0),
+            Self::BoundEntryOf(lpn) => (0, lpn.0),
+            Self::WithoutWriter(unit) => (1, unit.0),
+            Self::ChunkPage(number, index) => (2, number * KEYS_PER_GROUP + u32::from(index)),
             Self::DeltaOf(lpn) => (3, lpn.0),
         };
         let group = mix_bits(kind << 32 | u64::from(number / KEYS_PER_GROUP));
@@ -141,17 +174,25 @@ impl RecordChange {
 /// What RAM knows of the records of content mechanisms in NVRAM.
 #[derive(Clone, Debug)]
 pub(super) struct ContentRecords {
+    /// First word of the table. The notes of chunks are before it.
     first_nvram_word: usize,
     table_words: usize,
     record_count: u64,
     limit: u64,
     waiting_changes: Vec<RecordChange>,
+    /// Chunks noted in this round.
+    noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
+    note_round: u32,
 }
 
-/// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` records: a quarter is vacant even
-/// then, so that a search passes few words.
+/// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` records, and of the notes of chunks.
 pub(crate) fn content_record_words(limit: u64) -> u64 {
-    if limit == 0 { 0 } else { (limit + ROOM_BEYOND_LIMIT).div_ceil(4) * 5 }
+    if limit == 0 { 0 } else { (NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS) as u64 + record_table_words(limit) }
+}
+
+/// Returns the number of words of the table: a quarter more than records, so that a search passes few words.
+fn record_table_words(limit: u64) -> u64 {
+    (limit + ROOM_BEYOND_LIMIT).div_ceil(4) * 5
 }
 
 impl ContentRecords {
@@ -241,8 +282,41 @@ impl ContentRecords {
 
     /// Reads the words at which searches for `keys` begin, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
+    #[inline]
     fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = RecordKey>) {
         load_into_cpu_cache(keys.map(|key| self.word(io, self.home_of(key))));
+    }
+
+    fn round_word_index(&self) -> usize {
+        self.first_nvram_word - CHUNK_NOTE_WORDS - NOTE_ROUND_WORDS
+    }
+
+    fn note_chunk<N: Nand>(&mut self, io: &mut Store<N>, number: u32) -> Result<()> {
+        if self.noted_chunks.contains(&number) {
+            return Ok(());
+        }
+        let index = self.round_word_index() + NOTE_ROUND_WORDS + self.noted_chunks.len();
+        self.noted_chunks.push(number);
+        io.store_nvram_word(index, u64::from(self.note_round) << 32 | u64::from(number))
+    }
+
+    fn drop_chunk_notes<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.noted_chunks.is_empty() {
+            return Ok(());
+        }
+        self.noted_chunks.clear();
+        self.note_round = self.note_round.wrapping_add(1);
+        io.store_nvram_word(self.round_word_index(), self.note_round.into())
+    }
+
+    /// Reads the notes of the present round. Round 0 of a new device has words that are no notes: they name chunk 0,
+    /// and a note too many does no harm.
+    fn load_chunk_notes<N: Nand>(&mut self, io: &Store<N>) {
+        let words = &io.nvram()[self.round_word_index()..self.first_nvram_word];
+        self.note_round = words[0] as u32;
+        let is_needed = |word: &&u64| (**word >> 32) as u32 == self.note_round;
+        self.noted_chunks =
+            words[NOTE_ROUND_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
     }
 
     fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: RecordChange) -> Result<()> {
@@ -256,6 +330,7 @@ impl ContentRecords {
     /// been moved and before their old position was vacant. Returns all others.
     fn load<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
         self.waiting_changes.clear();
+        self.load_chunk_notes(io);
         let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
         self.record_count = io.nvram()[table].iter().filter(|&&word| word != 0).count() as u64;
         for position in 0..self.table_words {
@@ -276,29 +351,55 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
     pub(crate) fn enable_content_records(&mut self, first_nvram_word: usize, limit: u64) -> Result<()> {
-        let table_words = content_record_words(limit);
-        if table_words == 0 {
+        if limit == 0 {
             return Ok(());
         }
-        let needed_words = first_nvram_word as u64 + table_words;
+        let needed_words = first_nvram_word as u64 + content_record_words(limit);
         if (self.nvram().len() as u64) < needed_words {
             let part = "the records of shared and compressed pages";
             return Err(Error::of_small_nvram(part, needed_words * 8, self.nvram().len()));
         }
         self.content_records = Some(Box::new(ContentRecords {
-            first_nvram_word,
-            table_words: table_words as usize,
+            first_nvram_word: first_nvram_word + NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS,
+            table_words: record_table_words(limit) as usize,
             record_count: 0,
             limit,
             waiting_changes: Vec::new(),
+            noted_chunks: ArrayVec::new(),
+            note_round: 0,
         }));
         Ok(())
     }
 
-    /// Whether changes of records wait for [`Store::apply_waiting_record_changes`].
+    /// Whether changes of records, or the end of notes of chunks, wait for [`Store::apply_waiting_record_changes`].
     #[inline]
     pub(crate) fn has_waiting_record_changes(&self) -> bool {
-        self.content_records.as_ref().is_some_and(|records| !records.waiting_changes.is_empty())
+        self.content_records
+            .as_ref()
+            .is_some_and(|records| !records.waiting_changes.is_empty() || !records.noted_chunks.is_empty())
+    }
+
+    /// Reads the words of the records of these chunks, so that the cache misses of later changes overlap
+    /// ([`crate::tables::prefetch`]).
+    pub(crate) fn prefetch_chunk_records(&self, numbers: impl Iterator<Item = u32>) {
+        if let Some(records) = &self.content_records {
+            records.prefetch(self, numbers.map(|number| RecordKey::ChunkPage(number, 0)));
+        }
+    }
+
+    /// Whether no further chunk can be noted before [`Store::apply_waiting_record_changes`].
+    #[inline]
+    pub(crate) fn are_chunk_notes_full(&self) -> bool {
+        self.content_records.as_ref().is_some_and(|records| records.noted_chunks.is_full())
+    }
+
+    /// Notes that map entries are about to stop naming members of the chunk `number`, until the changes of records that
+    /// follow from it are applied. Does nothing if the device keeps no records.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn note_chunk(&mut self, number: u32) -> Result<()> {
+        self.with_content_records(|records, io| records.note_chunk(io, number))
     }
 
     fn with_content_records(
@@ -338,7 +439,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Applies the changes of records that wait. NVRAM must have the map entries of all pages that GC moved.
+    /// Applies the changes of records that wait, and drops the notes of chunks. NVRAM must have the map entries of all
+    /// pages that GC moved.
     ///
     /// # Errors
     /// Power loss.
@@ -355,8 +457,14 @@ impl<N: Nand> Store<N> {
             let outcome = changes.iter().try_for_each(|&change| records.apply(io, change));
             changes.clear();
             records.waiting_changes = changes;
-            outcome
+            outcome?;
+            records.drop_chunk_notes(io)
         })
+    }
+
+    /// Returns the chunks that are noted. After a loss of power, map entries may have stopped naming members of these.
+    pub(crate) fn noted_chunks(&self) -> Vec<u32> {
+        self.content_records.as_ref().map_or_else(Vec::new, |records| records.noted_chunks.to_vec())
     }
 
     /// Returns the records of content mechanisms in NVRAM, after a loss of RAM. Stores to NVRAM only if power was lost
@@ -411,6 +519,7 @@ mod tests {
     use rand_xoshiro::Xoshiro256PlusPlus;
 
     use super::*;
+    use crate::address::MAX_UNITS_WITH_BIND_MARK;
     use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
     use crate::store::FreeBlockOrder;
 
@@ -439,11 +548,14 @@ mod tests {
 
     fn draw_record(random: &mut Xoshiro256PlusPlus) -> ContentRecord {
         let (number, value) = (random.random_range(0..30), random.random_range(1..1000));
-        match random.random_range(0..4) {
-            0 => ContentRecord::SpecialEntry { lpn: Lpn(number), entry: Unit(value).with_bind_mark() },
-            1 => ContentRecord::PageWithoutWriter { ppn: Ppn(number) },
+        match random.random_range(0..5) {
+            0 => ContentRecord::BoundEntry { lpn: Lpn(number), entry: Unit(value).with_bind_mark() },
+            1 => ContentRecord::UnitWithoutWriter { unit: Unit(number) },
             2 => ContentRecord::Delta { lpn: Lpn(number), ppn: Ppn(value) },
-            _ => ContentRecord::ChunkPage { member: Unit(number), ppn: Ppn(value) },
+            3 => {
+                ContentRecord::Chunk { number, first_page: Ppn(value), live_members: 1 + (value % 15) as u8 }
+            }
+            _ => ContentRecord::FurtherChunkPage { number, index: 1 + (value % 2) as u8, ppn: Ppn(value) },
         }
     }
 
@@ -481,7 +593,7 @@ mod tests {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
         let (mut store, mut model) = (store_with_room_for_records(), Model::new());
         let (mut interrupted, mut left_twice) = (0, 0);
-        for _ in 0..9000 {
+        for _ in 0..12_000 {
             let record = draw_record(&mut random);
             let is_full = model.len() as u64 == LIMIT && with_key_of(&model, record).is_none();
             let is_added = random.random_bool(0.6) && !is_full;
@@ -508,16 +620,19 @@ mod tests {
     #[test]
     fn a_record_survives_being_encoded_as_an_nvram_word() {
         let largest = (1 << 31) - 2;
+        let last_chunk = MAX_UNITS_WITH_BIND_MARK as u32 / (1 + CHUNK_MEMBERS as u32) - 1;
         for record in [
-            ContentRecord::SpecialEntry { lpn: Lpn(0), entry: Unit(0).with_bind_mark() },
-            ContentRecord::SpecialEntry { lpn: Lpn(largest), entry: Unit(largest).with_bind_mark() },
-            ContentRecord::SpecialEntry { lpn: Lpn(largest), entry: Unit(1) },
-            ContentRecord::PageWithoutWriter { ppn: Ppn(0) },
-            ContentRecord::PageWithoutWriter { ppn: Ppn(largest) },
+            ContentRecord::BoundEntry { lpn: Lpn(0), entry: Unit(0).with_bind_mark() },
+            ContentRecord::BoundEntry { lpn: Lpn(largest), entry: Unit(largest).with_bind_mark() },
+            ContentRecord::UnitWithoutWriter { unit: Unit(0) },
+            ContentRecord::UnitWithoutWriter { unit: Unit(largest) },
             ContentRecord::Delta { lpn: Lpn(0), ppn: Ppn(0) },
             ContentRecord::Delta { lpn: Lpn(largest), ppn: Ppn(largest) },
-            ContentRecord::ChunkPage { member: Unit(0), ppn: Ppn(0) },
-            ContentRecord::ChunkPage { member: Unit(largest), ppn: Ppn(largest) },
+            ContentRecord::Chunk { number: 0, first_page: Ppn(0), live_members: 1 },
+            ContentRecord::Chunk { number: last_chunk, first_page: Ppn(last_chunk), live_members: 0b1010 },
+            ContentRecord::Chunk { number: last_chunk, first_page: Ppn(last_chunk), live_members: 0b1111 },
+            ContentRecord::FurtherChunkPage { number: 0, index: 1, ppn: Ppn(0) },
+            ContentRecord::FurtherChunkPage { number: last_chunk, index: 2, ppn: Ppn(last_chunk) },
         ] {
             assert!(record.to_word() != 0);
             assert_eq!(ContentRecord::from_word(record.to_word()), record);

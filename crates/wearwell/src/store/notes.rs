@@ -25,7 +25,7 @@
 //! opened since the buffer was written, or a bind has revived them, and their map entries have bind marks.
 
 use super::{Store, Stream};
-use crate::address::{BlockId, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, OptionalAddress, Ppn, Unit, chunk_of_member, is_flash_page};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, PageKind};
 
@@ -163,16 +163,20 @@ impl<N: Nand> Store<N> {
         if self.keeps_recovery_notes() { entry.without_bind_mark() } else { entry }
     }
 
-    /// Notes that a map entry is about to stop naming `unit`. Does nothing for a chunk member, or without notes.
+    /// Notes that a map entry is about to stop naming `unit`. Does nothing without notes. If `unit` is a chunk member,
+    /// the caller must have made room ([`Store::are_chunk_notes_full`]).
     ///
     /// # Errors
     /// Power loss.
     #[inline]
     pub(crate) fn note_replaced_unit(&mut self, unit: Unit) -> Result<()> {
-        if self.recovery_notes.is_some() && is_flash_page(unit, self.geometry.pages()) {
+        let pages = self.geometry.pages();
+        if self.recovery_notes.is_none() || unit == Unit::NONE {
+            Ok(())
+        } else if is_flash_page(unit, pages) {
             self.note_maybe_invalid_page(Ppn(unit.0))
         } else {
-            Ok(())
+            self.note_chunk(chunk_of_member(unit, pages))
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
 use super::{CHUNK_MEMBERS, CompressionState};
-use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::data::Fingerprint;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -76,6 +76,10 @@ impl<N: Nand> Ftl<N> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
+        if store.are_chunk_notes_full() {
+            mapping.store_moves_in_nvram(store)?;
+        }
+        store.note_replaced_unit(from)?;
         let mut writer_refers = true;
         if let Some(sharing) = sharing {
             let AnyReverseMap::Ideal(ideal) = &sharing.reverse_map else {
@@ -99,14 +103,12 @@ impl<N: Nand> Ftl<N> {
                 index.relocate(fingerprint, from, to);
             }
         }
-        let is_page = is_flash_page(to, store.geometry().pages());
         if writer_refers {
             mapping.record_gc_move(writer, to);
         }
-        if is_page && writer_refers {
-            store.remove_content_record_later(RecordKey::SpecialEntryOf(writer));
-        } else if is_page {
-            store.put_content_record_later(ContentRecord::PageWithoutWriter { ppn: Ppn(to.0) });
+        if !writer_refers {
+            store.put_content_record_later(ContentRecord::UnitWithoutWriter { unit: to });
+            store.remove_content_record_later(RecordKey::WithoutWriter(from));
         }
         self.release_chunk_member(from);
         Ok(())
@@ -133,8 +135,7 @@ impl<N: Nand> Ftl<N> {
             let pages = &mut stage.chunks[number.index()].pages;
             let k = pages.iter().position(|&page| page == from).expect("a packed page belongs to its chunk");
             pages[k] = to;
-            let member = stage.member_unit(number.0, k);
-            self.store.put_content_record_later(ContentRecord::ChunkPage { member, ppn: to });
+            self.store.put_content_record_later(stage.chunk_page_record(number.0, k));
         }
         self.store.lower_valid_count(victim, batch.destination_pages.len() as u32);
         outcome

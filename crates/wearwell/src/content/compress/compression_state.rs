@@ -12,7 +12,7 @@ use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
-use crate::store::Store;
+use crate::store::{ContentRecord, Store};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
@@ -25,6 +25,8 @@ pub(crate) struct CompressionState {
     /// known, because a capture may contain only the sizes of some pages.
     pub(super) chunk_payload_bytes: Vec<u32>,
     pub(super) free_chunk_numbers: Vec<u32>,
+    /// Number of flash pages of all stored chunks.
+    pub(super) chunk_page_count: u64,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
@@ -61,6 +63,7 @@ impl CompressionState {
             chunks: Vec::new(),
             chunk_payload_bytes: Vec::new(),
             free_chunk_numbers: Vec::new(),
+            chunk_page_count: 0,
             chunk_numbers_freed_since_sync: Vec::new(),
             holds_freed_chunk_numbers: false,
             ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
@@ -127,7 +130,13 @@ impl CompressionState {
     }
 
     pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
-        Unit(self.first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+        self.member_units()(chunk, member)
+    }
+
+    /// Returns the function from the number of a compressed chunk and the index of a member to the member's unit.
+    pub(crate) fn member_units(&self) -> impl Fn(u32, usize) -> Unit + use<> {
+        let first_member_unit = self.first_member_unit;
+        move |chunk, member| Unit(first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
     }
 
     pub(crate) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
@@ -175,6 +184,12 @@ impl CompressionState {
         number
     }
 
+    /// Enters `ppn`, which was programmed, as page `k` of the compressed chunk `number`.
+    pub(super) fn add_chunk_page(&mut self, number: u32, k: usize, ppn: Ppn) {
+        self.chunks[number as usize].pages[k] = ppn;
+        self.chunk_page_count += 1;
+    }
+
     pub(super) fn set_chunk_payload_bytes(&mut self, number: u32, bytes: u32) {
         let at = number as usize;
         if bytes > 0 && at >= self.chunk_payload_bytes.len() {
@@ -206,12 +221,19 @@ impl CompressionState {
         self.chunks.iter().flat_map(|chunk| chunk.pages().iter().copied())
     }
 
-    /// Returns the flash pages of all compressed chunks, each with the number of the chunk's member that has the index of
-    /// the page.
-    pub(crate) fn pages_by_member(&self) -> impl Iterator<Item = (Unit, Ppn)> + '_ {
+    /// Returns the record in NVRAM of page `k` of the compressed chunk `number`.
+    pub(super) fn chunk_page_record(&self, number: u32, k: usize) -> ContentRecord {
+        let chunk = &self.chunks[number as usize];
+        match k {
+            0 => ContentRecord::Chunk { number, first_page: chunk.pages[0], live_members: chunk.live_mask },
+            _ => ContentRecord::FurtherChunkPage { number, index: k as u8, ppn: chunk.pages[k] },
+        }
+    }
+
+    /// Returns the records in NVRAM of all compressed chunks.
+    pub(crate) fn chunk_page_records(&self) -> impl Iterator<Item = ContentRecord> + '_ {
         (0..).zip(&self.chunks).flat_map(move |(number, chunk)| {
-            let pages = chunk.pages().iter().enumerate();
-            pages.map(move |(k, &ppn)| (self.member_unit(number, k), ppn))
+            (0..chunk.pages().len()).map(move |k| self.chunk_page_record(number, k))
         })
     }
 
@@ -255,6 +277,7 @@ impl CompressionState {
             }
             chunk.live_mask |= 1 << member;
         }
+        self.chunk_page_count = self.pages_of_all_chunks().count() as u64;
         let numbers = 0..self.chunks.len() as u32;
         let is_vacant = |number: &u32| self.chunks[*number as usize].is_empty();
         self.free_chunk_numbers = numbers.clone().filter(is_vacant).collect();
@@ -262,6 +285,12 @@ impl CompressionState {
             numbers.filter(|&number| self.chunks[number as usize].pages_beyond_live_members() > 0).collect();
         self.pages_beyond_live_members = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         Ok(())
+    }
+
+    /// Returns the number of flash pages of all stored chunks.
+    #[inline]
+    pub(crate) fn chunk_page_count(&self) -> u64 {
+        self.chunk_page_count
     }
 
     /// Returns the number of stored chunks.
@@ -291,6 +320,13 @@ impl CompressionState {
                 "the compressed chunks together have {excess} flash pages more than live members, but the counter \
                  says {}",
                 self.pages_beyond_live_members
+            ));
+        }
+        let pages = self.pages_of_all_chunks().count() as u64;
+        if pages != self.chunk_page_count {
+            return Err(format!(
+                "the compressed chunks together have {pages} flash pages, but the counter says {}",
+                self.chunk_page_count
             ));
         }
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {

@@ -161,15 +161,30 @@ impl RecoveredChunks {
         *youngest = sequence.max(*youngest);
     }
 
-    /// Removes and returns the current compressed chunk with this number: the youngest one of which recovery found all
-    /// pages. A number is used again only after no logical page is mapped to the old chunk, so a younger chunk that
-    /// lacks pages never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page
-    /// may belong to a younger chunk: an older chunk with this number holds other logical pages.
+    /// Returns the logical pages that wrote the members of the current compressed chunk with this number, or `None` if
+    /// [`Self::take_newest_complete_chunk`] returns none.
+    pub(crate) fn writer_lpns(&self, number: u32) -> Option<Vec<Lpn>> {
+        let newest = self.newest_complete_chunk(number)?;
+        Some(newest.directory.members.iter().map(|member| member.lpn).collect())
+    }
+
+    /// Removes and returns the current compressed chunk with this number ([`Self::newest_complete_chunk`]).
     pub(crate) fn take_newest_complete_chunk(&mut self, number: u32) -> Option<RecoveredChunk> {
-        let found = self.chunks_by_number.remove(&number)?;
-        let youngest = found
-            .into_iter()
-            .filter(RecoveredChunk::has_all_pages)
+        let newest = self.newest_complete_chunk(number).cloned();
+        self.chunks_by_number.remove(&number);
+        newest
+    }
+
+    /// Returns the current compressed chunk with this number: the youngest one of which recovery found all pages. A
+    /// number is used again only after no logical page is mapped to the old chunk, so a younger chunk that lacks pages
+    /// never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page may belong to
+    /// a younger chunk: an older chunk with this number holds other logical pages.
+    fn newest_complete_chunk(&self, number: u32) -> Option<&RecoveredChunk> {
+        let youngest = self
+            .chunks_by_number
+            .get(&number)?
+            .iter()
+            .filter(|found| found.has_all_pages())
             .max_by_key(|found| found.directory.creation_sequence_number)?;
         let may_be_outdated = self
             .newest_unreadable_page_sequence

@@ -28,14 +28,9 @@ mod compression_state;
 pub(crate) mod directory;
 mod write;
 
+pub use crate::address::CHUNK_MEMBERS;
 pub(crate) use compression_state::CompressionState;
 pub(crate) use write::Compression;
-
-/// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
-pub const CHUNK_MEMBERS: usize = 4;
-/// Most records of one chunk in NVRAM ([`ContentRecord`](crate::store::ContentRecord)), except those of logical pages
-/// that are bound to its members: one for each member, one for each page.
-pub(crate) const MAX_RECORDS_PER_CHUNK: u64 = 2 * CHUNK_MEMBERS as u64 - 1;
 
 /// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device: each flash page
 /// may be the only one of a chunk.

@@ -1057,7 +1057,7 @@ impl<N: Nand> Ftl<N> {
             }
         };
         self.store.note_replaced_unit(base)?;
-        self.store.remove_content_record_later(RecordKey::SpecialEntryOf(lpn));
+        self.store.remove_content_record_later(RecordKey::BoundEntryOf(lpn));
         self.mapping.record_gc_move(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;

@@ -14,7 +14,7 @@ use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
-use crate::nand::{Nand, NandError};
+use crate::nand::Nand;
 use crate::operation::Cause;
 
 /// Directory of a flash page of deltas: logical page and byte range of each delta.
@@ -53,7 +53,7 @@ impl<N: Nand> Ftl<N> {
     ) -> Result<()> {
         found.sort_unstable_by(|a, b| b.cmp(a));
         for (_, ppn) in found {
-            let page = self.read_delta_page(ppn)?;
+            let page = self.read_delta_page(ppn, true)?;
             self.record_delta_page_on_flash(
                 ppn,
                 &page.directory.iter().map(|&(lpn, _)| lpn).collect::<Vec<_>>(),
@@ -115,7 +115,7 @@ impl<N: Nand> Ftl<N> {
         }
         bases.retain(|&(_, base)| base != RecordedBase::Gone);
         let is_compared = bases.iter().any(|(_, base)| matches!(base, RecordedBase::Compare(_)));
-        let page = if is_compared { self.read_delta_page(ppn)? } else { self.peek_delta_page(ppn)? };
+        let page = self.read_delta_page(ppn, is_compared)?;
         let tag_bytes = self.base_tag_bytes();
         for (lpn, mut base) in bases {
             let range = page.require_range_of_delta(lpn, ppn, tag_bytes)?;
@@ -170,32 +170,29 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the flash page of deltas `ppn`.
+    /// Reads the flash page of deltas `ppn`; looks into it without a flash operation unless `is_counted`.
     ///
     /// The logical pages of an unreadable page come from its spare area. The tags that name the bases of the deltas are
     /// then lost, so each delta is taken to belong to the base page that the map names.
-    fn read_delta_page(&mut self, ppn: Ppn) -> Result<FoundDeltaPage> {
-        let mut bytes = vec![0; self.store.geometry().page_bytes as usize];
-        let error = match self.store.read(ppn, &mut bytes, Cause::Recovery) {
+    fn read_delta_page(&mut self, ppn: Ppn, is_counted: bool) -> Result<FoundDeltaPage> {
+        let geometry = self.store.geometry();
+        let (mut bytes, mut spare) =
+            (vec![0; geometry.page_bytes as usize], vec![0; geometry.spare_bytes as usize]);
+        let read = if is_counted {
+            self.store.read(ppn, &mut bytes, Cause::Recovery)
+        } else {
+            self.store.nand_mut().read(ppn, &mut bytes).map_err(Error::from)
+        };
+        let error = match read {
             Err(error) if error.is_media_error() => error,
             read => return Ok(FoundDeltaPage::readable(read?.sequence_number, bytes)),
         };
-        let mut spare = vec![0; self.store.geometry().spare_bytes as usize];
-        let oob = self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?;
-        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error)
-    }
-
-    /// Looks into the flash page of deltas `ppn` as [`Self::read_delta_page`] does, without counting a flash operation.
-    fn peek_delta_page(&mut self, ppn: Ppn) -> Result<FoundDeltaPage> {
-        let mut bytes = vec![0; self.store.geometry().page_bytes as usize];
-        let nand = self.store.nand_mut();
-        let error = match nand.read(ppn, &mut bytes) {
-            Err(error @ NandError::Uncorrectable(_)) => error,
-            read => return Ok(FoundDeltaPage::readable(read?.sequence_number, bytes)),
+        let oob = if is_counted {
+            self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?
+        } else {
+            self.store.nand_mut().read_spare(ppn, &mut spare)?
         };
-        let mut spare = vec![0; nand.geometry().spare_bytes as usize];
-        let oob = nand.read_spare(ppn, &mut spare)?;
-        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error.into())
+        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error)
     }
 }
 

@@ -80,6 +80,11 @@ impl IdealReverseMap {
         self.entry_count * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { ENTRY_BYTES }
     }
 
+    /// Returns the number of physical pages and chunk members to which logical pages are bound.
+    pub(super) fn bound_unit_count(&self) -> u64 {
+        self.binders_by_ppn.len() as u64
+    }
+
     fn is_physical_page(&self, place: Ppn) -> bool {
         u64::from(place.0) < self.physical_pages
     }

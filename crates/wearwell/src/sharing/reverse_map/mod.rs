@@ -713,6 +713,14 @@ pub enum AnyReverseMap {
 }
 
 impl AnyReverseMap {
+    /// Returns an upper bound of the physical pages and chunk members to which logical pages are bound.
+    pub(crate) fn max_bound_units(&self) -> u64 {
+        match self {
+            Self::Ideal(ideal) => ideal.bound_unit_count(),
+            other => other.valid_entry_count(),
+        }
+    }
+
     /// Creates an empty reverse map for the device of `io`, whose NVRAM must be all zeros.
     ///
     /// # Errors

@@ -272,7 +272,7 @@ const WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE: f64 = 1.0 / 64.0;
 
 /// Logical pages per entry of delta encoding's table of access counts, on a drive with a map on flash that is so small
 /// that the table has at most [`MIN_ACCESS_COUNTS_OF_LARGE_DRIVE`] entries.
-const PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE: u32 = 32;
+const PAGES_PER_ACCESS_COUNT_OF_SMALL_DRIVE: u32 = 16;
 /// Logical pages per entry of delta encoding's table of access counts, on a large drive with a map on flash. At this
 /// share the table takes a 37th of a page map's RAM (14 B per entry, 4 B per page).
 const PAGES_PER_ACCESS_COUNT_OF_LARGE_DRIVE: u32 = 128;

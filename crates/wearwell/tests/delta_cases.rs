@@ -834,3 +834,32 @@ fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
         assert!(matches!(refused, Some(Error::IncompatibleParts { .. })), "{refused:?}");
     }
 }
+
+/// If deltas do not succeed, hot pages that were stored as bases would only cost space: nearly all are compressed.
+#[test]
+fn hot_pages_stay_in_chunks_if_their_deltas_do_not_succeed() {
+    let parts = &common::designs_with_prefix("mixture of the design wearwell")[0].parts;
+    let geometry = geometry_without_superblocks([1, 40, 64, PAGE as u32]);
+    let nand = SimNand::new(geometry.clone(), RetainedFields::ALL);
+    let nand = nand.with_nvram(parts.total_nvram_bytes(&geometry, 800));
+    let mut device = Device::new(nand, 800, parts, DeviceOptions::default()).expect("it fits");
+    let mut number = 0;
+    let mut rewrite = |device: &mut Device<SimNand>, rounds: u32| {
+        for lpn in (0..rounds).flat_map(|_| 0..8) {
+            number += 1;
+            let content = ContentDescriptor {
+                compressed_bytes: 2000,
+                ..ContentDescriptor::of_fingerprint(Fingerprint(number))
+            };
+            device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
+        }
+    };
+    rewrite(&mut device, 300);
+    let before = device.ftl().stats().compressed_chunk_writes;
+    rewrite(&mut device, 100);
+    let (stats, all) = (device.ftl().stats(), 800);
+    let compressed = stats.compressed_chunk_writes - before;
+    assert!(compressed > all * 95 / 100 && compressed < all, "{compressed} of {all} writes are compressed");
+    assert_eq!(stats.delta_writes, 0);
+    audit(&mut device);
+}

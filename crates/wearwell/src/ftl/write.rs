@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Programs a physical page of host data and maps `lpn` to it.
     #[inline(always)]
-    pub(super) fn append_and_map_host_page(
+    pub(crate) fn append_and_map_host_page(
         &mut self,
         lpn: Lpn,
         pool: u32,

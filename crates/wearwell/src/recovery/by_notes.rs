@@ -312,7 +312,6 @@ impl<N: Nand> Ftl<N> {
             let unit = member_unit(number, k);
             let writer_refers = self.is_mapped_by_its_writer(unit, Some(writer), map)?;
             live_members |= u8::from(writer_refers || bound.contains_key(&unit)) << k;
-            map.content.units_without_writer.remove(&unit);
             if !writer_refers {
                 map.content.units_without_writer.insert(unit);
             }

@@ -618,6 +618,26 @@ mod tests {
     }
 
     #[test]
+    fn chunks_are_noted_until_the_changes_of_records_are_applied() {
+        let mut store = store_with_room_for_records();
+        store.load_content_records().expect("power is on");
+        store.apply_waiting_record_changes().expect("power is on");
+        let numbers: Vec<u32> = (0..CHUNK_NOTE_WORDS as u32).map(|k| 7 * k).collect();
+        for _ in 0..3 {
+            for &number in numbers.iter().chain(&numbers[..5]) {
+                assert!(number != numbers[31] || !store.are_chunk_notes_full());
+                store.note_chunk(number).expect("power is on");
+            }
+            assert!(store.are_chunk_notes_full() && store.has_waiting_record_changes());
+            store.load_content_records().expect("power is on");
+            assert_eq!(store.noted_chunks(), numbers, "after a loss of RAM");
+            store.apply_waiting_record_changes().expect("power is on");
+            store.load_content_records().expect("power is on");
+            assert!(store.noted_chunks().is_empty() && !store.are_chunk_notes_full());
+        }
+    }
+
+    #[test]
     fn a_record_survives_being_encoded_as_an_nvram_word() {
         let largest = (1 << 31) - 2;
         let last_chunk = MAX_UNITS_WITH_BIND_MARK as u32 / (1 + CHUNK_MEMBERS as u32) - 1;

@@ -15,6 +15,9 @@ use crate::nand::Nand;
 use crate::store::{ContentRecord, Store};
 use crate::tables::prefetch::load_into_cpu_cache;
 
+/// Number of chunks over which the moving average of the space that compression takes is formed.
+const CHUNKS_IN_AVERAGE: f64 = 64.0;
+
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
 /// list of wasteful chunks (those with more flash pages than live members).
 #[derive(Clone, Debug)]
@@ -42,6 +45,8 @@ pub(crate) struct CompressionState {
     /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
     pub(crate) is_enabled: bool,
+    /// Moving average of the share of a flash page that a logical page took which was offered to compression.
+    mean_share_of_page: f64,
     pub(crate) statistics: CompressionStatistics,
 }
 
@@ -73,6 +78,7 @@ impl CompressionState {
             max_pages_beyond_live_members: 0,
             wasteful_chunks: Vec::new(),
             is_enabled: true,
+            mean_share_of_page: 1.0,
             statistics: CompressionStatistics::default(),
         })
     }
@@ -182,6 +188,17 @@ impl CompressionState {
         self.chunks[number as usize] = chunk;
         self.set_chunk_payload_bytes(number, payload_bytes);
         number
+    }
+
+    /// Returns the share of a flash page that a logical page offered to compression took on average, 0 to 1.
+    pub(crate) fn mean_share_of_page(&self) -> f64 {
+        self.mean_share_of_page
+    }
+
+    /// Records that compression stored `members` logical pages of the host in `pages` flash pages.
+    pub(super) fn record_compression(&mut self, pages: usize, members: usize) {
+        let share = pages.min(members) as f64 / members as f64;
+        self.mean_share_of_page += (share - self.mean_share_of_page) / CHUNKS_IN_AVERAGE;
     }
 
     /// Enters `ppn`, which was programmed, as page `k` of the compressed chunk `number`.

@@ -156,6 +156,8 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("asked above");
         self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
         let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
+        let stage = self.chunks.as_mut().expect("asked above");
+        stage.record_compression(pages, stage.pending_pages.len());
         if pages >= stage.pending_pages.len() {
             return self.write_buffered_pages_uncompressed();
         }

@@ -47,7 +47,7 @@ use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{MechanismKind, SchemeOutcome};
+use crate::content::{HostWrite, MechanismKind, SchemeOutcome};
 use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
@@ -198,6 +198,10 @@ pub(crate) struct DeltaState {
     writes_until_cold_scan: u32,
     /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
     writes_bypassed_since_rejection: u64,
+    /// Moving average of the share of eligible host writes with a base whose delta was stored.
+    usable_delta_share: f64,
+    /// Number of eligible host writes of pages in compressed chunks, whose content cannot be the base of a delta.
+    eligible_writes_in_chunks: u64,
     pub(crate) statistics: DeltaStatistics,
 }
 
@@ -214,6 +218,16 @@ const MAX_DELTA_PAGES_IN_AVERAGE: u64 = 512;
 /// Number of flash pages of deltas that must be written before host writes may bypass delta encoding because it saves
 /// too little: the mean over fewer pages varies by chance.
 const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
+
+/// Number of attempts to store a delta over which the moving average of those that succeeded is taken.
+const DELTA_ATTEMPTS_IN_AVERAGE: f64 = 256.0;
+/// Least share of attempts to store a delta that succeed, for a page to be kept out of compressed chunks as a base.
+const MIN_USABLE_DELTA_SHARE: f64 = 0.5;
+/// Largest share of a page that a delta takes, relative to the share that a page takes in a compressed chunk, for a
+/// page to be kept out of chunks as a base: the base itself takes a whole page, and its deltas are merged at last.
+const MAX_DELTA_TO_CHUNK_RATIO: f64 = 0.6;
+/// Of so many eligible host writes of pages in compressed chunks, one is stored as a page of its own in any case.
+const ELIGIBLE_WRITES_PER_TRIAL_BASE: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u32 = 16;
@@ -270,6 +284,8 @@ impl DeltaState {
             page_bytes: store.geometry().page_bytes,
             writes_until_cold_scan: design.cold_scan_interval_writes,
             writes_bypassed_since_rejection: 0,
+            usable_delta_share: 1.0,
+            eligible_writes_in_chunks: 0,
             statistics: DeltaStatistics::default(),
             design,
         }
@@ -382,6 +398,24 @@ impl DeltaState {
             (self.writes_bypassed_since_rejection, self.delta_pages_in_average) = (0, 0);
         }
         self.has_space_for_delta_page()
+    }
+
+    fn record_delta_attempt(&mut self, is_stored: bool) {
+        let outcome = f64::from(u8::from(is_stored));
+        self.usable_delta_share += (outcome - self.usable_delta_share) / DELTA_ATTEMPTS_IN_AVERAGE;
+    }
+
+    /// Whether an eligible page that was a member of a compressed chunk should be stored as a page of its own, so that
+    /// its next writes can become deltas: if deltas have lately succeeded and take clearly less of a page than a chunk
+    /// does (`chunk_share_of_page`). Every [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write is, so that this is found out.
+    fn should_become_base(&mut self, chunk_share_of_page: f64) -> bool {
+        self.eligible_writes_in_chunks += 1;
+        let delta_share_of_page =
+            if self.mean_deltas_per_page > 0.0 { self.mean_deltas_per_page.recip() } else { 0.0 };
+        let saves_more = self.usable_delta_share >= MIN_USABLE_DELTA_SHARE
+            && delta_share_of_page <= MAX_DELTA_TO_CHUNK_RATIO * chunk_share_of_page;
+        let is_trial = self.eligible_writes_in_chunks.is_multiple_of(ELIGIBLE_WRITES_PER_TRIAL_BASE);
+        (saves_more || is_trial) && self.are_deltas_small_on_average() && self.has_space_for_delta_page()
     }
 
     fn has_space_for_delta_page(&self) -> bool {
@@ -638,29 +672,29 @@ impl DeltaState {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Stores a host write of `lpn` as a delta if the page is write-hot and read-cold, has a base (stored page), and
-    /// the delta saves enough. Returns `false` if the write must be stored as a page. While delta encoding is off,
-    /// always returns `false`.
-    pub(crate) fn try_store_as_delta(
-        &mut self,
-        lpn: Lpn,
-        content: &Content<'_>,
-        fingerprint: Fingerprint,
-    ) -> Result<bool> {
+    /// Stores a host write as a delta if the page is write-hot and read-cold, has a base (stored page), and the delta
+    /// saves enough. Stores it as a page if that could then be a base, which the page in a chunk cannot. Returns `false`
+    /// if it stored nothing. While delta encoding is off, always returns `false`.
+    pub(crate) fn try_store_as_delta(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+        let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.heat.count_access(lpn, AccessKind::Write);
         let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
         if !stage.is_delta_encoding_on {
-            self.sample_delta(lpn, is_eligible, content, fingerprint)?;
+            self.sample_delta(lpn, is_eligible, &content, fingerprint)?;
             return Ok(false);
         }
         let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
         let Some(base) = base.filter(|_| self.accept_write_as_delta_or_count_bypass()) else {
             self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::NotTried);
-            return Ok(false);
+            let may_be_base = is_eligible && base.is_none() && heat.writes >= self.min_writes_of_base();
+            return if may_be_base { self.store_as_base(write) } else { Ok(false) };
         };
-        let Some(delta) = self.encode_delta(lpn, base, content, fingerprint)? else {
-            self.delta.as_mut().expect("asked above").statistics.hot_writes_without_usable_delta += 1;
+        let delta = self.encode_delta(lpn, base, &content, fingerprint)?;
+        let stage = self.delta.as_mut().expect("asked above");
+        stage.record_delta_attempt(delta.is_some());
+        let Some(delta) = delta else {
+            stage.statistics.hot_writes_without_usable_delta += 1;
             self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::PassedOn);
             return Ok(false);
         };
@@ -681,6 +715,23 @@ impl<N: Nand> Ftl<N> {
         self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
+        Ok(true)
+    }
+
+    /// Returns the number of recent host writes from which on a page in a chunk may be stored as a page that can be a
+    /// base. A base takes a whole page, so it has to be overwritten more than once to pay.
+    fn min_writes_of_base(&self) -> u8 {
+        self.delta.as_ref().map_or(u8::MAX, |stage| stage.design.hot_access_threshold.saturating_add(1))
+    }
+
+    /// Stores a host write of a page in a chunk, which cannot be a base, as a page that can be one, if that promises to
+    /// save more than compression ([`DeltaState::should_become_base`]). Returns `false` if not.
+    fn store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+        let (Some(stage), Some(chunks)) = (&mut self.delta, &self.chunks) else { return Ok(false) };
+        if !chunks.is_enabled || !stage.should_become_base(chunks.mean_share_of_page()) {
+            return Ok(false);
+        }
+        self.append_and_map_host_page(write.lpn, write.pool, write.content, write.fingerprint)?;
         Ok(true)
     }
 

@@ -1289,3 +1289,24 @@ fn successive_writes_go_to_different_dies() {
     let (default, planes) = (of("replay.seed=1"), of("device.striping=plane-first"));
     assert!(default > 1.2 * planes, "{default} and {planes} writes a second");
 }
+
+/// A full reverse map turns duplicates into writes, and full tables stop all content mechanisms: whoever compares
+/// designs has to see that a size, and not the mechanism, decides.
+#[test]
+fn a_note_says_that_a_full_reverse_map_or_full_content_tables_refused_pages() {
+    let workload = "uniform:write=1.0,pages=4000,requests=20000+dup:share=0.9";
+    let has_note = |settings: &[&str], design: &str, words: &str| {
+        let record = run_workload(settings, workload, design);
+        record.notes.iter().any(|note| note.contains(words))
+    };
+    let of_reverse_map = "because the reverse map had no room for them";
+    assert!(has_note(&["remap.size_mib=0.01"], "remap", of_reverse_map));
+    assert!(!has_note(&["remap.size_mib=16"], "remap", of_reverse_map));
+    let of_tables = "tables.content_bytes_per_page sets the limit";
+    assert!(has_note(
+        &["tables.content_bytes_per_page=0.001", "tables.content_least_mib=0"],
+        "wearwell",
+        of_tables
+    ));
+    assert!(!has_note(&[], "wearwell", of_tables));
+}

@@ -389,6 +389,8 @@ impl Run<'_> {
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
         notes.extend(self.note_of_copied_remaps());
+        notes.extend(self.note_of_full_reverse_map());
+        notes.extend(self.note_of_full_content_tables());
         if self.device.buffered_pages() > 0 {
             notes.push(format!(
                 "{} pages are in the write buffer at the end and not programmed, those of preconditioning among them",
@@ -478,6 +480,32 @@ impl Run<'_> {
                 "remap requests of parts of the drive's pages ({} bytes), which the host executed as reads and writes: \
                  {}{unknown}",
                 self.page_bytes, copied.requests
+            )
+        })
+    }
+
+    /// Returns a note if more than one percent of the pages that could have been mapped without a program were written,
+    /// because the reverse map was full.
+    fn note_of_full_reverse_map(&self) -> Option<String> {
+        let stats = self.device.ftl().stats();
+        let (refused, bound) =
+            (stats.demotions_by_full_reverse_map, stats.deduplicated_writes + stats.remapped_pages);
+        (refused > (bound + refused) / 100).then(|| {
+            format!(
+                "duplicates and remapped pages that were written because the reverse map had no room for them: {refused}                  (mapped without a program: {bound}); remap.size_mib sets its size"
+            )
+        })
+    }
+
+    /// Returns a note if more than one percent of the host writes were stored whole because the tables of content
+    /// mechanisms had reached their limit.
+    fn note_of_full_content_tables(&self) -> Option<String> {
+        let stats = self.device.ftl().stats();
+        let refused = stats.demotions_by_full_content_tables;
+        (refused > stats.host_page_writes / 100).then(|| {
+            format!(
+                "host pages that were not shared, compressed or stored as deltas because the tables of these mechanisms had                  reached their limit: {refused} of {}; tables.content_bytes_per_page sets the limit",
+                stats.host_page_writes
             )
         })
     }

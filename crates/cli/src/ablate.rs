@@ -1,8 +1,8 @@
 //! The command `ablate`: runs every subset of a design's content mechanisms on each input and reports what each
 //! mechanism gains.
 
-use wearwell_config::{Config, ConfigError};
-use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, SubsetOutcome};
+use wearwell_config::{Config, ConfigError, KeptPersistence};
+use wearwell_replay::ablate::{self, AblatedMechanisms, Ablation, Ablations, MechanismSubset, SubsetOutcome};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
@@ -31,7 +31,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
              parts.content out",
         ));
     }
-    let whole = config_with_settings(&args.run, &[mechanisms.subset_setting(mechanisms.full_subset())])?;
+    let (whole, _) = config_of_subset(args, &mechanisms, mechanisms.full_subset(), &[])?;
     refuse_ignored_settings(&whole, std::slice::from_ref(&args.design), &args.run)?;
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
@@ -56,6 +56,20 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
+/// Returns the configuration of a subset of the content mechanisms at a point of the sweep, and the persistence of its
+/// parts; `None` if the design is refused later.
+fn config_of_subset(
+    args: &AblateArgs,
+    mechanisms: &AblatedMechanisms,
+    subset: MechanismSubset,
+    point_settings: &[String],
+) -> Result<(Config, Option<KeptPersistence>), Failure> {
+    let settings = [point_settings, &[mechanisms.subset_setting(subset)]].concat();
+    let mut config = config_with_settings(&args.run, &settings)?;
+    let persistence = config.keep_persistence_of_design(&args.design);
+    Ok((config, persistence))
+}
+
 /// One point of a parameter sweep, with the configuration of every subset of content mechanisms.
 struct SweepPoint {
     /// Text of the settings (`section.key=value`) that distinguish this point of the parameter sweep from its other
@@ -69,6 +83,8 @@ struct SweepPoint {
     subset_names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
     config_index_of_subset: Vec<usize>,
+    /// For each subset of content mechanisms, the persistence of its parts.
+    persistence_of_subset: Vec<Option<KeptPersistence>>,
 }
 
 impl SweepPoint {
@@ -77,12 +93,11 @@ impl SweepPoint {
         mechanisms: &AblatedMechanisms,
         point_settings: &[String],
     ) -> Result<Self, Failure> {
-        let (mut configs, mut names, mut of_subset) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut configs, mut names) = (Vec::new(), Vec::new());
+        let (mut of_subset, mut persistences) = (Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
-            let config = config_with_settings(
-                &args.run,
-                &[point_settings, &[mechanisms.subset_setting(subset)]].concat(),
-            )?;
+            let (config, persistence) = config_of_subset(args, mechanisms, subset, point_settings)?;
+            persistences.push(persistence);
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
             if known.is_none() {
@@ -97,6 +112,7 @@ impl SweepPoint {
             configs,
             subset_names: names,
             config_index_of_subset: of_subset,
+            persistence_of_subset: persistences,
         })
     }
 }
@@ -155,7 +171,8 @@ impl RunContext<'_> {
         let of_subsets =
             point.config_index_of_subset.iter().map(|&number| outcomes[number].clone()).collect();
         let names = (input.name(), self.args.design.clone(), point.settings.clone());
-        Ok(Some(Ablation::of_outcomes(names, self.mechanisms, of_subsets)))
+        let ablation = Ablation::of_outcomes(names, self.mechanisms, of_subsets);
+        Ok(Some(ablation.with_note_of_persistence(&point.persistence_of_subset)))
     }
 
     /// Runs each distinct configuration of the subsets, except those whose finished run is in the folder of `--resume`,

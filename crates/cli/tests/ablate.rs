@@ -86,6 +86,56 @@ fn ablation_runs_of_subsets_equal_compare_runs_of_the_same_parts() {
     assert!(write_latency["mechanisms"][0]["shapley"]["absolute"].is_number(), "{write_latency}");
 }
 
+/// Bug: the subsets of a design had the default persistence of their parts, such as a battery in place of NVRAM. So the
+/// subset of all mechanisms was another drive than the design.
+#[test]
+fn the_subset_of_all_mechanisms_of_a_design_equals_a_run_of_the_design() {
+    let all = [
+        ("wearwell", "recycle,dedup,delta,compress"),
+        ("remap", "dedup"),
+        ("recyclable", "recycle"),
+        ("delta", "delta"),
+        ("integrated", "dedup,compress"),
+    ];
+    for (design, parts) in all {
+        let asked = ["--workload", LOAD, "--timing", "event", "--json", "-", "--design", design];
+        let ablation = only_ablation(&stdout_of(&[&["ablate", "--parts", parts], &asked[..]].concat()));
+        let replayed: Value = serde_json::from_str(&stdout_of(&[&["replay"], &asked[..]].concat())).unwrap();
+        let whole = ablation["subsets"].as_array().unwrap().last().unwrap();
+        assert_eq!(
+            without_varying_fields(&whole["run"]),
+            without_varying_fields(&replayed["runs"][0]),
+            "{design}"
+        );
+    }
+}
+
+/// Of a design whose map is in NVRAM, every subset keeps the map there. What no subset with a mechanism can have, the
+/// recovery of a page map from spare areas alone, is replaced, and a note says so.
+#[test]
+fn ablation_subsets_keep_the_persistence_of_the_design_or_a_note_says_why_not() {
+    let of = |design: &str, parts: &str| {
+        let asked = ["ablate", "--workload", LOAD, "--design", design, "--parts", parts, "--json", "-"];
+        let ablation = only_ablation(&stdout_of(&asked));
+        let survives = |subset: &Value| subset["run"]["config"]["parts"]["survives"].clone();
+        let all = ablation["subsets"].as_array().unwrap().iter().map(survives).collect::<Vec<_>>();
+        (all, ablation["notes"].clone())
+    };
+    let (survives, notes) = of("wearwell", "dedup,delta");
+    assert_eq!((survives, notes), (vec!["nvram-map".into(); 4], Value::Array(Vec::new())));
+    let (survives, notes) = of("page-map", "recycle,delta,compress");
+    assert_eq!(survives, vec![Value::Null; 8], "the default of the parts, as in compare");
+    let note =
+        "parts.survives=oob-scan, as on page-map, is impossible for all subsets but none (instead: battery)";
+    assert_eq!(notes, Value::Array(vec![note.into()]));
+    let table = stdout_of(&["ablate", "--workload", LOAD, "--parts", "recycle,delta,compress"]);
+    assert!(table.contains(&format!("note: {note}")), "{table}");
+    let (_, notes) = of("remap", "dedup,delta");
+    let note = "parts.survives=nvram-entries, as on remap, is impossible for none, delta, dedup+delta (instead: oob-scan \
+                (1) or battery (2))";
+    assert_eq!(notes, Value::Array(vec![note.into()]));
+}
+
 /// Returns the time of the last change of each file in a folder.
 fn change_times(folder: &Path) -> BTreeMap<String, SystemTime> {
     let files = fs::read_dir(folder).unwrap().map(Result::unwrap);

@@ -622,7 +622,7 @@ impl Config {
 
     /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
     /// `None` if a part is chosen twice, which is reported later.
-    fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
+    pub(super) fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
         let resolved = Self::default().resolve_device(1 << 16).ok()?;
         self.unchecked_design_parts(design, &resolved).ok()
     }

@@ -38,7 +38,7 @@ pub use metadata::{
     RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
 };
 pub use origin::{Origin, Origins, Source};
-pub use parts::{ContentList, ContentName, MapName, PartsConfig, SurvivalName};
+pub use parts::{ContentList, ContentName, KeptPersistence, MapName, PartsConfig, SurvivalName};
 pub use resolve::{AUTO_SIZED_PRESET_NAME, blocks_without_data_per_pool};
 pub use resolved_device::ResolvedDevice;
 use schemars::JsonSchema;

@@ -251,6 +251,11 @@ pub enum SurvivalName {
 }
 
 impl SurvivalName {
+    /// Returns the name of the persistence in configuration files and settings.
+    pub fn name(self) -> String {
+        name_of(self)
+    }
+
     fn persistence(self) -> Persistence {
         match self {
             Self::OobScan => Persistence::OobScan,
@@ -278,6 +283,15 @@ impl SurvivalName {
             Persistence::NvramMap => Self::NvramMap,
         }
     }
+}
+
+/// Persistence of a design, and of its parts with other content mechanisms ([`Config::keep_persistence_of_design`]).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KeptPersistence {
+    /// Persistence of the design with its own content mechanisms.
+    pub of_design: SurvivalName,
+    /// Persistence of the parts: that of the design, unless they cannot be combined with it.
+    pub of_parts: SurvivalName,
 }
 
 impl PartsConfig {
@@ -398,6 +412,27 @@ impl Config {
             MapName::Cached => MappingPart::Cached(self.mapping.demand_paged_map_options(eager, nodes)),
             MapName::Lazy => MappingPart::Cached(self.mapping.demand_paged_map_options(lazy, nodes)),
         }
+    }
+
+    /// Lets the design called `design` keep its persistence although `parts.content` replaces its content mechanisms:
+    /// sets `parts.survives` to the persistence that the design has without `parts.content`, if the parts can be
+    /// combined with it. Changes nothing if they cannot, or if `parts.survives` is set. Returns `None` if there is no
+    /// such design, or if a part is chosen twice.
+    pub fn keep_persistence_of_design(&mut self, design: &str) -> Option<KeptPersistence> {
+        let own_content = PartsConfig { content: None, ..self.parts.clone() };
+        let whole = Self { parts: own_content, ..self.clone() }.parts_on_default_device(design)?.persistence;
+        let default = self.parts_on_default_device(design)?.persistence;
+        let of_design = SurvivalName::of_persistence(whole);
+        if default != whole {
+            let mut kept = self.clone();
+            kept.parts.survives = Some(of_design);
+            kept.recovery.by = None;
+            if kept.parts_on_default_device(design)?.require_compatible().is_ok() {
+                *self = kept;
+                return Some(KeptPersistence { of_design, of_parts: of_design });
+            }
+        }
+        Some(KeptPersistence { of_design, of_parts: SurvivalName::of_persistence(default) })
     }
 
     /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label

@@ -7,7 +7,9 @@ use wearwell::content::recycle::HistoryScope;
 use wearwell::gc::VictimPolicy;
 use wearwell::nand::preset;
 use wearwell::sharing::reverse_map::{MAX_SEGMENTS, ReverseMapKind};
-use wearwell_config::{Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice};
+use wearwell_config::{
+    Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice, SurvivalName,
+};
 
 const GIB: u64 = 1 << 30;
 
@@ -773,4 +775,30 @@ proptest! {
         }
         read_and_resolve(&lines.join("\n"), &[], footprint);
     }
+}
+
+/// Content mechanisms that replace those of a design keep its persistence, if they can be combined with it.
+#[test]
+fn other_content_mechanisms_keep_the_persistence_of_the_design() {
+    let kept = |design: &str, settings: &[&str]| {
+        let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
+        let mut config = Config::from_text_and_settings(None, &settings).unwrap();
+        let kept = config.keep_persistence_of_design(design).unwrap();
+        (kept.of_design, kept.of_parts, config.parts.survives)
+    };
+    let (nvram, scan, battery) = (SurvivalName::NvramMap, SurvivalName::OobScan, SurvivalName::Battery);
+    for content in ["none", "dedup", "delta+compress", "recycle+dedup+delta+compress"] {
+        let content = format!("parts.content={content}");
+        assert_eq!(kept("wearwell", &[&content]), (nvram, nvram, Some(nvram)), "{content}");
+    }
+    assert_eq!(kept("page-map", &["parts.content=none"]), (scan, scan, None));
+    assert_eq!(kept("page-map", &["parts.content=delta"]), (scan, battery, None));
+    assert_eq!(kept("recyclable", &["parts.content=none"]), (battery, battery, Some(battery)));
+    // What the user chooses stays, also if the engine will refuse it.
+    let chosen = ["parts.content=delta", "parts.survives=oob-scan"];
+    assert_eq!(kept("wearwell", &chosen), (scan, scan, Some(scan)));
+    // Of a design with another map, the default is the default of its parts.
+    let flat = ["parts.content=dedup", "parts.map=flat", "parts.validity=ram"];
+    assert_eq!(kept("wearwell", &flat), (battery, battery, None));
+    assert!(Config::default().keep_persistence_of_design("no-design").is_none());
 }

@@ -11,12 +11,14 @@
 //! |---|---|
 //! | `subset.rs` | which mechanisms there are, and how a subset becomes a setting |
 //! | `game.rs` | how much a player adds to a game: alone, last, on average |
+//! | `persistence.rs` | what is said if not all subsets can keep the persistence of the design |
 //! | `figures.rs` | which figures are examined, and on which runs their changes rest |
 //! | `table.rs`, `data.rs` | what is printed |
 
 mod data;
 mod figures;
 mod game;
+mod persistence;
 mod subset;
 mod table;
 
@@ -66,6 +68,9 @@ pub struct Ablation {
     pub subsets: Vec<SubsetRun>,
     /// How much each mechanism changes each figure.
     pub figures: Vec<FigureGains>,
+    /// What distinguishes the runs besides their mechanisms. Notes on single runs are in their records.
+    #[serde(default)]
+    pub notes: Vec<String>,
 }
 
 /// A subset of the content mechanisms of an ablation, with its run or the reason why there is none.
@@ -149,6 +154,7 @@ impl Ablation {
             mechanisms: mechanisms.names().to_vec(),
             partial: !subsets.iter().all(SubsetRun::is_refused_or_complete),
             figures: ABLATION_FIGURES.iter().map(gains).collect(),
+            notes: Vec::new(),
             subsets,
         }
     }

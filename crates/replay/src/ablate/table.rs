@@ -58,7 +58,8 @@ impl Ablation {
                 + &missing_subset_sentences(self)
                 + &missing_shapley_sentences(self)
                 + &whole_run_changes_sentence(self)
-                + &lines_below_table(&runs),
+                + &lines_below_table(&runs)
+                + &note_lines(self),
         })
     }
 }
@@ -231,6 +232,15 @@ fn missing_subset_sentences(ablation: &Ablation) -> String {
     if not_run > 0 {
         writeln!(text, "PARTIAL: {not_run} of {all} subsets were not run")
             .expect("a string takes everything");
+    }
+    text
+}
+
+/// Returns the notes on the ablation as a whole, one per line.
+fn note_lines(ablation: &Ablation) -> String {
+    let mut text = String::new();
+    for note in &ablation.notes {
+        writeln!(text, "note: {note}").expect("a string takes everything");
     }
     text
 }

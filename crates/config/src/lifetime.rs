@@ -55,7 +55,8 @@ pub enum LifetimeSchemes {
     Always,
     /// No write-saving scheme (deduplication, compression, ...) and no throttling of host writes.
     Baseline,
-    /// Throttling of host writes, without schemes that save writes (deduplication, compression, ...).
+    /// Throttling of host writes. All content schemes (deduplication, compression, ...) of the design always run; the
+    /// design `integrated` has none then.
     Throttling,
     /// Compression always runs; no other scheme saves writes, and host writes are not throttled.
     Compression,
@@ -104,13 +105,10 @@ impl LifetimeConfig {
         let (epoch, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
         let options = LifetimeOptions::of_il_paper(self.paper_configuration()?, &energy);
         let options = LifetimeOptions { epoch, target_years, ..options };
+        let schemes = schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, &energy)).collect();
         match self.schemes {
-            LifetimeSchemes::Throttling => Some(options),
-            LifetimeSchemes::Integrated => {
-                let schemes =
-                    schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, &energy)).collect();
-                Some(LifetimeOptions { schemes, ..options })
-            }
+            LifetimeSchemes::Throttling => Some(options.with_schemes_always_on(schemes)),
+            LifetimeSchemes::Integrated => Some(LifetimeOptions { schemes, ..options }),
             _ => None,
         }
     }

@@ -340,3 +340,52 @@ fn lifetime_management_of_a_mixture_of_parts_decides_equally_with_and_without_a_
     assert_eq!(managed.lifetime.schemes.len(), 4);
     assert!(managed.lifetime.schemes["dedup"].share_of_writes > 0.5, "{:?}", managed.lifetime.schemes);
 }
+
+/// Bug: throttling switched off all mechanisms of the design, as if it were the design `integrated`.
+#[test]
+fn throttling_leaves_all_mechanisms_of_a_design_on() {
+    let content = "dup:share=0.5,compress=0.4,delta=0.2";
+    let time = ["timing.mode=event", "replay.arrival=think"];
+    let settings = [&time[..], &["lifetime.epoch_s=1", "lifetime.target_years=0.001"]].concat();
+    let throttling = run_mixture("throttling", &settings, content);
+    let always = run_mixture("always", &time, content);
+    let lifetime = &throttling.lifetime;
+    assert_eq!((throttling.programs, throttling.erases), (always.programs, always.erases));
+    assert!(lifetime.epochs > 3 && lifetime.throttled_epochs == 0, "{lifetime:?}");
+    assert_eq!(lifetime.schemes.len(), 4);
+    for (name, ran) in &lifetime.schemes {
+        assert!(
+            ran.epochs == lifetime.epochs && (ran.share_of_writes - 1.0).abs() < 1e-12,
+            "{name}: {ran:?}"
+        );
+    }
+    // By itself, the design `integrated` throttles without mechanisms.
+    let integrated = run_input(
+        &small_device_config(&[&settings[..], &["lifetime.schemes=throttling"]].concat()),
+        &generated_input(&format!("zipf:pages=12000,requests=60000+{content}")),
+        "integrated",
+    );
+    assert!(integrated.lifetime.schemes.is_empty() && !integrated.writes_by_form.contains_key("packed"));
+}
+
+/// Mechanisms save a part of what the host writes. Only the rest counts: the drive lasts for its target, and a host
+/// whose rest fits the budget is not delayed.
+#[test]
+fn throttling_of_a_design_with_mechanisms_counts_what_they_leave() {
+    let run = |multiple: f64| {
+        let load = workload_at_multiple_rate("sequential:", multiple, 600_000);
+        let spec = format!("{load}+dup:share=0.3,compress=0.6");
+        run_scaled_device(
+            "throttling",
+            &["parts.content=dedup+compress", "device.logical_pages=52000"],
+            &spec,
+        )
+    };
+    let above = run(4.0);
+    assert_lasts_five_years(&above);
+    let lifetime = &above.lifetime;
+    assert!(above.programs < 400_000 && lifetime.throttled_epochs == lifetime.epochs - 1, "{lifetime:?}");
+    assert!((lifetime.schemes["dedup"].share_of_writes - 1.0).abs() < 1e-12, "{:?}", lifetime.schemes);
+    let within = run(1.4).lifetime;
+    assert_eq!((within.throttled_epochs, within.held_writes), (0, 0), "{within:?}");
+}

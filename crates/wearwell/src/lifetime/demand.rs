@@ -9,6 +9,8 @@
 //! - the time during which writes were throttled does not count as time in which the host could write.
 //!
 //! The price is an assumption: the writes that the schemes saved would have been amplified like the others.
+//!
+//! If all schemes always run, none can be switched off, and the demand is measured with them.
 
 /// Number of past epochs of lifetime management over which demand and write ratios are averaged, as in the
 /// integrated-lifetime paper (IL).
@@ -85,8 +87,20 @@ impl WriteActivity {
         } else {
             self.flash_bytes as f64 / self.host_programmed_bytes as f64
         };
-        let free_ns = elapsed_ns.saturating_sub(self.throttled_ns).max(1);
-        self.host_bytes as f64 * amplification * (epoch_ns as f64 / free_ns as f64)
+        self.host_bytes as f64 * amplification * self.epochs_per_free_time(elapsed_ns, epoch_ns)
+    }
+
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program with the lifetime schemes (such as
+    /// compression) of this period, which lasted `elapsed_ns`, and without throttling, if the host goes on writing at
+    /// the same rate.
+    pub fn demand_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+        self.flash_bytes as f64 * self.epochs_per_free_time(elapsed_ns, epoch_ns)
+    }
+
+    /// Returns how many times as long an epoch is as the time of this period in which writes were not throttled; at
+    /// least one nanosecond counts as such.
+    fn epochs_per_free_time(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+        epoch_ns as f64 / elapsed_ns.saturating_sub(self.throttled_ns).max(1) as f64
     }
 }
 

@@ -84,7 +84,8 @@ impl LifetimeScheme {
 /// Rule by which lifetime management decides which lifetime schemes (such as compression) run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SchemeSelectionRule {
-    /// All lifetime schemes (such as compression) always run.
+    /// All lifetime schemes (such as compression) always run. If throttling is permitted, host writes are throttled
+    /// when they exceed the capacity of an epoch nevertheless.
     Always,
     /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
     Algorithm,
@@ -144,6 +145,16 @@ impl LifetimeOptions {
             }
         };
         Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, may_throttle: throttles }
+    }
+
+    /// Returns these lifetime-management options with the lifetime schemes (such as compression) in `schemes`, all of
+    /// which always run. Without any scheme, the options are unchanged.
+    #[must_use]
+    pub fn with_schemes_always_on(self, schemes: Vec<LifetimeScheme>) -> Self {
+        if schemes.is_empty() {
+            return self;
+        }
+        Self { schemes, choice: SchemeSelectionRule::Always, ..self }
     }
 
     /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
@@ -258,7 +269,8 @@ impl LifetimeController {
     }
 
     /// Returns the flash bytes per epoch that are expected without lifetime schemes (such as compression) and
-    /// throttling; `None` before the second decision.
+    /// throttling; with the schemes if all of them always run and writes may be throttled. `None` before the second
+    /// decision.
     pub fn demand_bytes(&self) -> Option<f64> {
         self.demand_history.average()
     }
@@ -298,7 +310,13 @@ impl LifetimeController {
     fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.decided_epoch else { return };
         let activity = counters.activity.since(&self.last_counters.activity);
-        let demand_bytes = activity.demand_bytes(now - self.decision_time_ticks, self.epoch_ticks);
+        let elapsed_ticks = now - self.decision_time_ticks;
+        let demand_bytes = if self.options.choice == SchemeSelectionRule::Always && self.options.may_throttle
+        {
+            activity.demand_bytes_with_schemes(elapsed_ticks, self.epoch_ticks)
+        } else {
+            activity.demand_bytes(elapsed_ticks, self.epoch_ticks)
+        };
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand_history.push_epoch(demand_bytes);
         }
@@ -317,7 +335,9 @@ impl LifetimeController {
         let demand_bytes = self.demand_history.average();
         let mut decision = match self.options.choice {
             SchemeSelectionRule::Always => {
-                EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
+                let exceeds = demand_bytes.is_some_and(|demand_bytes| demand_bytes > capacity_bytes);
+                let throttle_bytes_per_epoch = exceeds.then_some(capacity_bytes as u64);
+                EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch }
             }
             SchemeSelectionRule::Algorithm => match demand_bytes {
                 Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),

@@ -847,6 +847,64 @@ fn small_writes_to_large_pages_cause_read_modify_write() {
     assert_eq!(record.bytes.partial_page_writes, 0);
 }
 
+/// Bug: on pages of another size than 4 KiB, the sizes of contents were lost, so that compression and delta encoding
+/// saved nothing.
+#[test]
+fn compressed_sizes_of_contents_apply_to_pages_of_any_size() {
+    let packed = |settings: &[&str], spec: &str| {
+        let settings = [settings, &["parts.content=compress"]].concat();
+        let record = run_workload(&settings, spec, "page-map");
+        assert_eq!(record.notes.iter().find(|note| note.contains("unknown")), None, "{spec}");
+        (record.writes_by_form["packed"], count_of_cause(&record.programs_by_cause, "content"))
+    };
+    // Four pages of 10 % each are one page of flash: 6,400 pages of 16 KiB are 1,600.
+    let whole = "sequential:pages=25600,size=4,requests=6400+unique:compress=0.1";
+    let unbuffered = [&SMALL_TLC[..], &["buffer.pages=0"]].concat();
+    assert_eq!(packed(&unbuffered, whole), (6_400, 1_600));
+    assert_eq!(packed(&SMALL_TLC, whole), (6_400, 1_600));
+    // The write buffer joins successive parts of a page.
+    let parts = "sequential:pages=25600,requests=25600+unique:compress=0.1";
+    assert_eq!(packed(&SMALL_TLC, parts), (6_400, 1_600));
+    let small_pages = ["device.preset=bench-8g", "device.blocks_per_plane=64", "device.page_bytes=1024"];
+    let load = "sequential:pages=6400,requests=6400+unique:compress=0.1";
+    assert_eq!(packed(&small_pages, load), (25_600, 6_400));
+}
+
+#[test]
+fn delta_sizes_of_contents_apply_to_large_pages() {
+    let twice = "sequential:pages=25600,size=4,requests=12800+unique:delta=0.2";
+    let settings = [&SMALL_TLC[..], &["parts.content=delta", "delta.hot_accesses=1"]].concat();
+    let record = run_workload(&settings, twice, "page-map");
+    let deltas = record.writes_by_form.get("delta").copied().unwrap_or(0);
+    assert!(deltas > 3_000, "{:?}", record.writes_by_form);
+    assert_eq!(record.notes.iter().find(|note| note.contains("unknown")), None);
+}
+
+/// The size of a page that is completed by a read, or overwritten in a part while it is buffered, is not known.
+#[test]
+fn a_note_says_how_many_large_pages_have_no_size() {
+    let content = "unique:compress=0.15,delta=0.2";
+    let notes_of = |settings: &[&str], load: &str| {
+        let spec = format!("{load}+{content}");
+        let notes = run_workload(&[&SMALL_TLC[..], settings].concat(), &spec, "page-map").notes;
+        notes.into_iter().filter(|note| note.contains("unknown")).collect::<Vec<_>>()
+    };
+    let small = "uniform:pages=25600,requests=20000";
+    let notes = notes_of(&["parts.content=compress", "buffer.pages=0"], small);
+    let said = "20000 of 20000 page writes were stored with an unknown compressed size, although contents have sizes: a page \
+                of 16384 bytes has one only if it is written whole, with known sizes of all parts of 4096 bytes";
+    assert_eq!(notes, [said]);
+    assert_eq!(notes_of(&["parts.content=delta+compress", "buffer.pages=0"], small).len(), 2);
+    assert_eq!(notes_of(&["parts.content=dedup", "buffer.pages=0"], small).len(), 0, "no size is used");
+    // Requests of six parts write a whole page and a half.
+    let notes = notes_of(
+        &["parts.content=compress", "buffer.pages=0"],
+        "sequential:pages=25600,size=6,requests=4000",
+    );
+    assert!(notes.len() == 1 && notes[0].starts_with("4000 of 8000 page writes"), "{notes:?}");
+    assert_eq!(notes_of(&["parts.content=compress"], "sequential:pages=25600,size=6,requests=4000").len(), 0);
+}
+
 /// Bug: four successive writes of 4 KiB programmed four pages of 16 KiB instead of one.
 #[test]
 fn the_write_buffer_merges_successive_small_writes_to_a_large_page() {

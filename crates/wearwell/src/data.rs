@@ -62,6 +62,79 @@ impl ContentDescriptor {
     pub fn of_fingerprint(fingerprint: Fingerprint) -> Self {
         Self { fingerprint, compressed_bytes: Self::UNKNOWN_SIZE, delta_bytes: Self::UNKNOWN_SIZE }
     }
+
+    /// Returns the sum of compressed or delta sizes of parts of a page; [`Self::UNKNOWN_SIZE`] if one of them is
+    /// unknown, or if the sum does not fit a descriptor.
+    pub fn sum_of_sizes(sizes: impl IntoIterator<Item = u16>) -> u16 {
+        let add = |sum: u16, size| (size != Self::UNKNOWN_SIZE).then(|| sum.checked_add(size)).flatten();
+        sizes.into_iter().try_fold(0, add).unwrap_or(Self::UNKNOWN_SIZE)
+    }
+
+    /// Returns which sizes of the content are known.
+    pub fn known_sizes(&self) -> KnownSizes {
+        KnownSizes {
+            is_compressed_size_known: self.compressed_bytes != Self::UNKNOWN_SIZE,
+            is_delta_size_known: self.delta_bytes != Self::UNKNOWN_SIZE,
+        }
+    }
+}
+
+/// Which sizes of a content are known: of a whole page, or of at least one of its parts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KnownSizes {
+    /// Whether the compressed size of the content is known.
+    pub is_compressed_size_known: bool,
+    /// Whether the delta size of the content is known.
+    pub is_delta_size_known: bool,
+}
+
+impl KnownSizes {
+    /// Returns the sizes that are known in this content or in `other`.
+    #[must_use]
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            is_compressed_size_known: self.is_compressed_size_known || other.is_compressed_size_known,
+            is_delta_size_known: self.is_delta_size_known || other.is_delta_size_known,
+        }
+    }
+}
+
+/// Counts of page writes with an unknown size of their content, although the size of a part of the page was known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LostSizeCounts {
+    /// Number of page writes with an unknown compressed size.
+    pub compressed_sizes: u64,
+    /// Number of page writes with an unknown delta size.
+    pub delta_sizes: u64,
+}
+
+impl LostSizeCounts {
+    /// Counts a page write: the sizes in `of_parts` are known for a part of the page, and those in `of_page` for the
+    /// whole page.
+    pub fn count_page_write(&mut self, of_parts: KnownSizes, of_page: KnownSizes) {
+        let is_lost = |part: bool, page: bool| u64::from(part && !page);
+        self.compressed_sizes += is_lost(of_parts.is_compressed_size_known, of_page.is_compressed_size_known);
+        self.delta_sizes += is_lost(of_parts.is_delta_size_known, of_page.is_delta_size_known);
+    }
+
+    /// Returns the counts of page writes with lost sizes since `earlier`, a value of the same counters at an earlier
+    /// time.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Self {
+        Self {
+            compressed_sizes: self.compressed_sizes - earlier.compressed_sizes,
+            delta_sizes: self.delta_sizes - earlier.delta_sizes,
+        }
+    }
+
+    /// Returns the sum of both counts of page writes with lost sizes.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            compressed_sizes: self.compressed_sizes + other.compressed_sizes,
+            delta_sizes: self.delta_sizes + other.delta_sizes,
+        }
+    }
 }
 
 /// Content of one page that the host writes, as bytes or as a descriptor.

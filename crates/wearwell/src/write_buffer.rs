@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 
 use crate::address::Lpn;
-use crate::data::{Content, ContentDescriptor, Fingerprint};
+use crate::data::{Content, ContentDescriptor, Fingerprint, KnownSizes, PAGE_BYTES};
 use crate::tables::LruList;
 
 /// Order in which the write buffer evicts pages: FIFO or segmented LRU.
@@ -46,6 +46,13 @@ impl SectorMask {
         self == Self::of_sector_range(0, sectors)
     }
 
+    /// Whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
+    fn consists_of_content_pages(self) -> bool {
+        const SECTORS: u32 = (PAGE_BYTES / 512) as u32;
+        const FIRST_SECTORS: u128 = u128::MAX / ((1 << SECTORS) - 1);
+        self.0 == (self.0 & FIRST_SECTORS) * ((1 << SECTORS) - 1)
+    }
+
     fn sector_indices(self) -> impl Iterator<Item = usize> {
         (0..128).filter(move |k| self.0 >> k & 1 == 1)
     }
@@ -75,6 +82,14 @@ impl PageData {
         }
     }
 
+    /// Returns which sizes of the content a descriptor has; none for bytes.
+    pub(crate) fn known_sizes(&self) -> KnownSizes {
+        match self {
+            Self::Descriptor(descriptor) => descriptor.known_sizes(),
+            Self::Bytes(_) => KnownSizes::default(),
+        }
+    }
+
     /// Overwrites the sectors in `mask` of this page with the same sectors of `over`. For descriptors the result is a
     /// new fingerprint, mixed from both fingerprints and the mask, with unknown sizes.
     pub(crate) fn overwrite_sectors(&mut self, over: &PageData, mask: SectorMask) {
@@ -85,6 +100,15 @@ impl PageData {
             }
             _ => unreachable!("a device holds bytes or descriptors, never both"),
         }
+    }
+}
+
+/// Returns the descriptor `merged` of two parts of a page with the sums of their sizes.
+fn with_summed_sizes(merged: ContentDescriptor, parts: [ContentDescriptor; 2]) -> ContentDescriptor {
+    ContentDescriptor {
+        compressed_bytes: ContentDescriptor::sum_of_sizes(parts.map(|part| part.compressed_bytes)),
+        delta_bytes: ContentDescriptor::sum_of_sizes(parts.map(|part| part.delta_bytes)),
+        ..merged
     }
 }
 
@@ -110,7 +134,40 @@ pub(crate) struct BufferedPage {
     pub(crate) lpn: Lpn,
     pub(crate) data: PageData,
     pub(crate) written_sectors: SectorMask,
+    /// Sizes that are known for a part of the content at least.
+    pub(crate) known_sizes: KnownSizes,
     is_protected: bool,
+}
+
+impl BufferedPage {
+    /// Overwrites the sectors in `mask` with `data`. A page of more than 4 KiB whose 4-KiB parts are written one by one
+    /// has the sum of the sizes of its parts.
+    fn merge(&mut self, data: &PageData, mask: SectorMask, page_sectors: u32) {
+        let parts = self.disjoint_parts(data, mask, page_sectors);
+        self.known_sizes = self.known_sizes.or(data.known_sizes());
+        self.data.overwrite_sectors(data, mask);
+        if let (PageData::Descriptor(merged), Some(parts)) = (&mut self.data, parts) {
+            *merged = with_summed_sizes(*merged, parts);
+        }
+    }
+
+    /// Returns the descriptors of the buffered part of the page and of `data`, which is to be written to the sectors in
+    /// `mask`, if their sizes can be added: the page has more than 4 KiB, and the parts have no sector in common and
+    /// consist of whole 4-KiB pages.
+    fn disjoint_parts(
+        &self,
+        data: &PageData,
+        mask: SectorMask,
+        page_sectors: u32,
+    ) -> Option<[ContentDescriptor; 2]> {
+        let (PageData::Descriptor(under), PageData::Descriptor(over)) = (&self.data, data) else {
+            return None;
+        };
+        let has_several_contents = u64::from(page_sectors) * 512 > PAGE_BYTES;
+        let is_disjoint = self.written_sectors.0 & mask.0 == 0;
+        let are_whole = self.written_sectors.consists_of_content_pages() && mask.consists_of_content_pages();
+        (has_several_contents && is_disjoint && are_whole).then_some([*under, *over])
+    }
 }
 
 /// Write buffer: an index by LPN, the buffered pages, and their order of eviction.
@@ -176,6 +233,7 @@ impl WriteBuffer {
         }
         let slot = self.insert_into_free_slot(BufferedPage {
             lpn,
+            known_sizes: data.known_sizes(),
             data,
             written_sectors: mask,
             is_protected: false,
@@ -204,9 +262,10 @@ impl WriteBuffer {
         let page_sectors = self.page_sectors;
         let entry = self.page_in_slot(slot);
         if mask.covers_all_sectors(page_sectors) || mask == entry.written_sectors {
+            entry.known_sizes = data.known_sizes();
             entry.data = data;
         } else {
-            entry.data.overwrite_sectors(&data, mask);
+            entry.merge(&data, mask, page_sectors);
         }
         entry.written_sectors.0 |= mask.0;
     }

@@ -43,7 +43,7 @@ use prepared_input::PreparedInput;
 pub(crate) use request_executor::RequestExecutor;
 use run_trace::RunTraceRecorder;
 pub use run_trace::{FtlStateSample, MAX_TRACED_OPS_AND_REQUESTS, RunTrace, TraceWindow, WindowRequest};
-use wearwell::data::mix_bits;
+use wearwell::data::{LostSizeCounts, mix_bits};
 use wearwell::device::PartialWriteCounts;
 use wearwell::lifetime::LifetimeOptions;
 use wearwell::nand::{RetainedFields, SimNand};
@@ -208,6 +208,9 @@ struct EarlierCounters {
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
     partial_writes: PartialWriteCounts,
+    /// Page writes before the measured part of the run whose content has an unknown size, although that of a part is
+    /// known.
+    lost_sizes: LostSizeCounts,
     /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
     requests_moved_to_start: u64,
 }
@@ -304,6 +307,7 @@ impl<'a> Run<'a> {
         self.earlier_counters.controller_work = ControllerWorkCounts::default();
         self.earlier_counters.buffer_absorbed_writes = self.device.absorbed_writes();
         self.earlier_counters.partial_writes = self.device.partial_writes();
+        self.earlier_counters.lost_sizes = self.lost_sizes_so_far();
         Ok(ended)
     }
 

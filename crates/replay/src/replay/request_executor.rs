@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use wearwell::address::{Lpn, RemapMode};
-use wearwell::data::{ContentDescriptor, Fingerprint};
+use wearwell::data::{ContentDescriptor, Fingerprint, KnownSizes, LostSizeCounts};
 use wearwell::device::{HostData, SECTOR_BYTES};
 use wearwell::nand::Nand;
 use wearwell::timing::RequestKind;
@@ -55,6 +55,8 @@ pub(crate) struct RequestExecutor {
     /// Bytes that the last read request returned, if the medium keeps bytes.
     read_buffer: Vec<u8>,
     copied_remaps: CopiedRemapCounts,
+    /// Counts of writes of pages (or parts) larger than 4 KiB of which only some 4-KiB parts have known sizes.
+    lost_sizes: LostSizeCounts,
 }
 
 /// Counts of remap requests of parts of pages, which the host executes as reads and writes.
@@ -76,12 +78,19 @@ impl RequestExecutor {
             content_descriptors: Vec::new(),
             read_buffer: Vec::new(),
             copied_remaps: CopiedRemapCounts::default(),
+            lost_sizes: LostSizeCounts::default(),
         }
     }
 
     /// Returns how many remap requests concerned parts of pages.
     pub(super) fn copied_remaps(&self) -> CopiedRemapCounts {
         self.copied_remaps
+    }
+
+    /// Returns how many page writes have an unknown size of their content because only some of their 4-KiB parts have a
+    /// known one.
+    pub(super) fn lost_sizes(&self) -> LostSizeCounts {
+        self.lost_sizes
     }
 
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
@@ -240,8 +249,8 @@ impl RequestExecutor {
     }
 
     /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
-    /// fingerprint combined from those of its 4-KiB parts. A smaller page gets the fingerprint of its 4-KiB page,
-    /// combined with its position in that page.
+    /// fingerprint combined from those of its 4-KiB parts, and the sums of their sizes. A smaller page gets the
+    /// fingerprint of its 4-KiB page, combined with its position in that page, and its share of the sizes.
     fn convert_descriptors_to_device_pages(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.content_descriptors);
         let first_small = offset / PAGE_BYTES;
@@ -249,17 +258,38 @@ impl RequestExecutor {
         for page in pages {
             let (start, end) = (page * self.page_bytes, (page + 1) * self.page_bytes);
             let covered = start.max(offset) / PAGE_BYTES..end.min(offset + len).div_ceil(PAGE_BYTES);
-            let parts =
-                covered.map(|k| small[((k - first_small) as usize).min(small.len() - 1)].fingerprint.0);
-            let parts: Vec<u64> = parts.collect();
-            let zero = parts.iter().all(|&part| part == 0);
-            let within = if self.page_bytes < PAGE_BYTES { Some(start % PAGE_BYTES) } else { None };
-            let identity = if zero {
-                Fingerprint::ZERO_PAGE
-            } else {
-                Fingerprint::combine(parts.into_iter().chain(within))
+            let parts = covered.map(|k| small[((k - first_small) as usize).min(small.len() - 1)]);
+            let parts: Vec<ContentDescriptor> = parts.collect();
+            let descriptor = ContentDescriptor {
+                fingerprint: self.combined_fingerprint(&parts, start),
+                compressed_bytes: self.size_in_device_page(parts.iter().map(|part| part.compressed_bytes)),
+                delta_bytes: self.size_in_device_page(parts.iter().map(|part| part.delta_bytes)),
             };
-            self.content_descriptors.push(ContentDescriptor::of_fingerprint(identity));
+            let of_parts = parts.iter().map(ContentDescriptor::known_sizes);
+            let of_parts = of_parts.fold(KnownSizes::default(), KnownSizes::or);
+            self.lost_sizes.count_page_write(of_parts, descriptor.known_sizes());
+            self.content_descriptors.push(descriptor);
         }
+    }
+
+    /// Returns the fingerprint of the device's page that starts at byte `start`, from the contents of its 4-KiB parts
+    /// or of the 4-KiB page around it.
+    fn combined_fingerprint(&self, parts: &[ContentDescriptor], start: u64) -> Fingerprint {
+        let fingerprints = parts.iter().map(|part| part.fingerprint.0);
+        if fingerprints.clone().all(|part| part == 0) {
+            return Fingerprint::ZERO_PAGE;
+        }
+        let within = (self.page_bytes < PAGE_BYTES).then_some(start % PAGE_BYTES);
+        Fingerprint::combine(fingerprints.chain(within))
+    }
+
+    /// Returns the compressed or delta size of a page of the device from those of its 4-KiB parts: their sum, or the
+    /// share of a page smaller than 4 KiB, rounded up.
+    fn size_in_device_page(&self, sizes: impl Iterator<Item = u16>) -> u16 {
+        let sum = ContentDescriptor::sum_of_sizes(sizes);
+        if sum == ContentDescriptor::UNKNOWN_SIZE || self.page_bytes >= PAGE_BYTES {
+            return sum;
+        }
+        (u64::from(sum) * self.page_bytes).div_ceil(PAGE_BYTES) as u16
     }
 }

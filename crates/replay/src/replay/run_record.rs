@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use wearwell::data::LostSizeCounts;
 use wearwell::lifetime::YEAR_S;
 use wearwell::operation::Cause;
 use wearwell::recovery::RecoveryStepCost;
@@ -20,6 +21,10 @@ use crate::record::{
 use crate::report::{OVERLOAD_NOTE_START, with_thousands_separators};
 use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
+
+/// Share of the page writes that may have an unknown size of their content, although that of a part is known, without
+/// a note.
+const MAX_UNNOTED_LOST_SIZE_SHARE: f64 = 0.01;
 
 impl Run<'_> {
     pub(super) fn sample_counters(&mut self) {
@@ -388,6 +393,7 @@ impl Run<'_> {
         notes.extend(self.note_of_input_duration());
         notes.extend(self.note_of_precondition());
         notes.extend(self.note_of_page_size());
+        notes.extend(self.notes_of_lost_sizes());
         notes.extend(self.note_of_copied_remaps());
         notes.extend(self.note_of_full_reverse_map());
         notes.extend(self.note_of_full_content_tables());
@@ -595,6 +601,33 @@ impl Run<'_> {
             format!(
                 "the map places pages of {page_bytes} bytes: a smaller write programs a whole one, after reading the rest{joined}{}",
                 ram.unwrap_or_default()
+            )
+        })
+    }
+
+    /// Returns how many page writes until now have an unknown size of their content, although that of a part is known.
+    pub(super) fn lost_sizes_so_far(&self) -> LostSizeCounts {
+        self.device.lost_sizes().plus(self.executor.lost_sizes())
+    }
+
+    /// Returns a note for each kind of size that the design uses and that many pages of more than 4 KiB lack, although
+    /// the input has sizes.
+    fn notes_of_lost_sizes(&self) -> impl Iterator<Item = String> + use<> {
+        let lost = self.lost_sizes_so_far().since(self.earlier_counters.lost_sizes);
+        let ftl = self.device.ftl();
+        let writes = ftl.stats().host_page_writes;
+        let page_bytes = self.page_bytes;
+        let kinds = [
+            ("compressed", lost.compressed_sizes, ftl.compression_statistics().is_some()),
+            ("delta", lost.delta_sizes, ftl.delta_statistics().is_some()),
+        ];
+        let is_noted = move |&(_, count, is_used): &(&str, u64, bool)| {
+            is_used && page_bytes > PAGE_BYTES && count as f64 > MAX_UNNOTED_LOST_SIZE_SHARE * writes as f64
+        };
+        kinds.into_iter().filter(is_noted).map(move |(kind, count, _)| {
+            format!(
+                "{count} of {writes} page writes were stored with an unknown {kind} size, although contents have sizes: a page \
+                 of {page_bytes} bytes has one only if it is written whole, with known sizes of all parts of {PAGE_BYTES} bytes"
             )
         })
     }

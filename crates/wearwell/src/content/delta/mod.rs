@@ -816,12 +816,9 @@ impl<N: Nand> Ftl<N> {
             }
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
-        Ok(stage.is_delta_small_enough(bytes).then_some(BufferedDelta {
-            lpn,
-            delta_bytes: bytes as u16,
-            fingerprint,
-            payload,
-        }))
+        let is_small_enough = stage.is_delta_small_enough(bytes);
+        let delta_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
+        Ok(delta_bytes.map(|delta_bytes| BufferedDelta { lpn, delta_bytes, fingerprint, payload }))
     }
 
     /// Reads the base of a delta (physical page or member of a compressed chunk) from flash. Returns the generation of

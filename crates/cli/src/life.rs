@@ -132,7 +132,8 @@ fn wear_out_drive(
         context.finished_results.and_then(|finished_results| finished_results.get(&key))
     {
         context.reporter.print_message(&format!("{}: was run before", task.label));
-        return Ok(LifeRecord { origins: record.origins, ..finished_results });
+        let origins = plan.setting_origins_of_lives(&record.design);
+        return Ok(LifeRecord { origins, ..finished_results });
     }
     plan.run_life(&mut record, &mut context.reporter.design_progress(&task.label))
         .map_err(|error| replay_failure(&error))?;

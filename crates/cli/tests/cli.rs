@@ -1195,6 +1195,37 @@ fn the_life_command_writes_its_curves_to_json_and_csv() {
     assert_refused(USAGE, &[&life[..], &["--curves", &csv]].concat(), &["curves.csv", "--force"]);
 }
 
+/// Bug: a life that was read from the folder of `--resume` had lost the origins of the settings of its wear leveling.
+#[test]
+fn a_resumed_life_has_the_origins_of_its_settings() {
+    let fixture = Fixture::new(0);
+    let kept = fixture.path("lives");
+    let load = "uniform:write=1.0,pages=4000,requests=100000";
+    let life = ["life", "--workload", load, "--leveling", "static", "--set", "device.endurance_cycles=10"];
+    let drive = || {
+        let json = output_of_status(DONE, &[&life[..], &["--resume", &kept, "--json", "-"]].concat());
+        let mut lives: Value = serde_json::from_str(&json).unwrap();
+        lives["drives"][0].take()
+    };
+    let (lived, resumed) = (drive(), drive());
+    assert_eq!(lived["origins"]["wear.static_gap"]["source"], "set");
+    assert_eq!(lived, resumed);
+}
+
+/// A timeline is a part of a life's result, as of a run's.
+#[test]
+fn a_life_has_a_timeline_if_it_is_asked_for() {
+    let load = "uniform:write=1.0,pages=4000,requests=100000";
+    let life = ["life", "--workload", load, "--set", "device.endurance_cycles=10", "--json", "-"];
+    let has_timeline = |more: &[&str]| {
+        let lives: Value =
+            serde_json::from_str(&output_of_status(DONE, &[&life[..], more].concat())).unwrap();
+        lives["drives"][0]["lives"][0]["timeline"].is_object()
+    };
+    assert!(!has_timeline(&[]));
+    assert!(has_timeline(&["--set", "replay.timeline_cells=16"]));
+}
+
 #[test]
 fn the_life_command_refuses_settings_that_it_would_ignore() {
     let load = ["life", "--workload", "uniform:pages=4000"];

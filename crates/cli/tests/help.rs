@@ -66,3 +66,19 @@ fn workload_help_does_not_use_the_word_closed() {
         + &wearwell_replay::host_models::HOST_GRAMMAR.help_text();
     assert!(!help.contains("closed"), "{help}");
 }
+
+/// Bug: the help of `life` said that several values of these options are run one by one, and the command refused them.
+#[test]
+fn help_of_life_offers_one_value_of_options_that_other_commands_vary() {
+    let mut command = wearwell_cli::command_line();
+    let mut help = |name: &str| {
+        let found = command.find_subcommand_mut(name).expect("a command");
+        found.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let (life, compare) = (help("life"), help("compare"));
+    for offered in ["several, with commas between them, are run one by one", "; or several"] {
+        assert!(compare.contains(offered), "`{offered}` is missing in: {compare}");
+        assert!(!life.contains(offered), "`{offered}` is in: {life}");
+    }
+    assert!(life.contains("Spare space / logical space [device.over_provisioning]"), "{life}");
+}

@@ -257,6 +257,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, _| !config.parts.changes_default_persistence(),
         "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the recovery",
     ),
+    rule_for_key(
+        "recovery.spare_read_us",
+        |config, _| config.recovery.has_power_loss(),
+        "the run loses power: recovery.after_run or recovery.after_requests is set",
+    ),
     rule_for_key("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key(

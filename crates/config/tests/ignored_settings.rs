@@ -167,6 +167,17 @@ fn options_of_sharing_without_effect_are_reported() {
     assert_eq!(ignored_by_designs(&with_ideal_map, &["page-map"]), [("remap.reverse_map".to_owned(), true)]);
 }
 
+/// Bug: the price of a spare read was accepted, without effect, in a run without a loss of power.
+#[test]
+fn the_price_of_a_spare_read_counts_only_if_power_is_lost() {
+    let price = "recovery.spare_read_us=3";
+    let ignored = [("recovery.spare_read_us".to_owned(), true)];
+    assert_eq!(ignored_by_designs(&[price], &["geckoftl"]), ignored);
+    for loss in ["recovery.after_run=true", "recovery.after_requests=5"] {
+        assert_eq!(ignored_by_designs(&[price, loss], &["geckoftl"]), [], "{loss}");
+    }
+}
+
 /// Regression: `validity.kind` and `recovery.by` were accepted, without effect, on designs that get a map on flash from
 /// `parts.map`.
 #[test]

@@ -26,6 +26,12 @@ pub(crate) use self::serve::{NamedImage, ServeArgs, TopArgs};
 pub(crate) use self::watch::WatchArgs;
 use crate::suggested_names::SuggestedNames;
 
+/// Help on `--over-provisioning` of a command that takes one share.
+const OVER_PROVISIONING_HELP: &str = "Spare space / logical space [device.over_provisioning]";
+/// Help on `--gc-policy` of a command that takes one policy.
+const GC_POLICY_HELP: &str =
+    "GC victim policy: greedy, cost-benefit, d-choices, random, fifo, rc-gc, dead-bytes [gc.policy]";
+
 #[derive(Parser)]
 #[command(
     name = "wearwell",
@@ -62,7 +68,9 @@ pub(crate) enum Command {
     Sweep(SweepArgs),
     /// Repeat a trace or a workload until the drive is worn out: TB written, years, and what wear leveling gains
     #[command(
-        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000"
+        after_help = "Examples:\n  wearwell life disk.wwt --designs page-map,remap --seeds 5\n  wearwell life --workload zipf:theta=0.9,pages=100000 --leveling none,static --set device.endurance_cycles=1000",
+        mut_arg("over_provisioning", |option| option.help(OVER_PROVISIONING_HELP)),
+        mut_arg("gc_policy", |option| option.help(GC_POLICY_HELP))
     )]
     Life(LifeArgs),
     /// Follow a small drive request by request: make a page that steps through what the FTL does to the flash

@@ -417,8 +417,9 @@ impl LifeRecord {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }
 
-    /// Returns the drive writes per day over the drive's life, without the first fill, which takes no time; `None`
-    /// if the input has no times, so that the drive's life in years is unknown.
+    /// Returns the drive writes per day over the drive's life: the bytes of the host's write requests, divided by the
+    /// exported bytes and by the days of [`Life::years`]. The first fill, which takes no time, is left out. `None` if
+    /// the input has no times, so that the drive's life in years is unknown.
     pub fn drive_writes_per_day(&self, life: &Life) -> Option<f64> {
         let days = life.years? * YEAR_S as f64 / 86_400.0;
         let fill = if self.is_filled { 1.0 } else { 0.0 };

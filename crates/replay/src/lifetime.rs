@@ -14,7 +14,6 @@ use wearwell::lifetime::{
     remaining_endurance_bytes,
 };
 use wearwell::nand::{Nand, SimNand};
-use wearwell::operation::Cause;
 use wearwell::store::Store;
 use wearwell::{Device, Error};
 
@@ -151,10 +150,9 @@ impl LifetimeManagement {
         let stats = device.ftl().stats();
         let geometry = device.ftl().store().geometry();
         let page_bytes = geometry.page_bytes as u64;
-        let stored_pages = stats.programs[Cause::Host as usize] + stats.programs[Cause::Content as usize];
         let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
-            host_programmed_bytes: stored_pages * page_bytes,
+            host_programmed_bytes: device.ftl().pages_programmed_for_host_writes() * page_bytes,
             flash_bytes: programmed_bytes(device),
             throttled_ns: self.total_throttle_delay_ns,
         };

@@ -6,10 +6,12 @@ use common::{
 };
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell::design::{DftlOptions, MappingPart, Parts, Persistence, SharingOptions, dftl, page_map};
+use wearwell::design::{
+    DftlOptions, MappingPart, Parts, Persistence, SharingOptions, UFtlOptions, dftl, page_map, uftl,
+};
 use wearwell::events::{FtlEvent, VictimChoice, VictimRule};
 use wearwell::gc::{GcOptions, VictimPolicy};
-use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, SimNand};
+use wearwell::nand::{CutOutcome, FaultProbabilities, Nand, RetainedFields, SimNand};
 use wearwell::sharing::counts::ReferenceCountForm;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::{BlockState, Store};
@@ -359,5 +361,56 @@ fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
         }
         oracle.compare_all(&mut device).expect("nothing is lost");
         audit(&mut device);
+    }
+}
+
+/// Returns a drive of 48,000 pages under u-FTL that has long been in use: its logical pages and some dead pages, in
+/// random order.
+fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
+    let parts = uftl(GcOptions::default(), UFtlOptions { cache_entries: 256, cached_directory_nodes: 4 });
+    let medium = SimNand::new(geometry_without_superblocks([4, 1500, 8, 512]), RetainedFields::ALL);
+    let (logical, spare) = (40_320_u32, 6_618);
+    let mut device =
+        Device::new(medium, logical, &parts, DeviceOptions { buffer: NO_BUFFER }).expect("it fits");
+    let mut lpns: Vec<u32> = (0..logical).collect();
+    for at in (1..lpns.len()).rev() {
+        lpns.swap(at, random.below(at as u64 + 1) as usize);
+    }
+    let (mut dead, mut valid, mut pool) = (0, 0, 0);
+    while valid < lpns.len() {
+        let is_valid = dead >= spare || random.below(logical.into()) < u64::from(logical - spare);
+        let content = ContentDescriptor::of_fingerprint(Fingerprint(1));
+        device
+            .ftl_mut()
+            .construct_initial_page(pool, Lpn(lpns[valid]), is_valid, content)
+            .expect("there is room");
+        valid += usize::from(is_valid);
+        dead += u32::from(!is_valid);
+        pool = (pool + 1) % 4;
+    }
+    device.ftl_mut().finish_initial_construction().expect("there is room");
+    device.ftl_mut().clear_stats();
+    device
+}
+
+/// Bug: at a loss of power the battery wrote the map first and page validity last. If a collection made room for a page
+/// of the validity bitmap, the new places of the data that it moved stayed in RAM, and the map on flash named an erased
+/// block. Later, pages of this block were discarded although other pages had been written there.
+#[test]
+fn a_battery_writes_the_map_again_if_collection_moves_data_while_it_writes_page_validity() {
+    for seed in [0, 4] {
+        let mut random = Random::new(seed);
+        let mut device = used_drive_of_uftl(&mut random);
+        for step in 0..12 {
+            for _ in 0..=random.below(1 << step) {
+                let content = ContentDescriptor::of_fingerprint(Fingerprint(2));
+                let lpn = random.below(device.ftl().logical_pages().into()) as u32;
+                device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
+            }
+            let mut after_power_loss = device.clone();
+            after_power_loss.recover().expect("a healthy medium recovers");
+            audit(&mut after_power_loss);
+            device.ftl_mut().write_back().expect("there is room");
+        }
     }
 }

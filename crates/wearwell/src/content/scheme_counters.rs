@@ -21,6 +21,7 @@ use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
 use crate::lifetime::{SchemeBytes, ShadowSampler};
 use crate::nand::Nand;
+use crate::operation::Cause;
 
 /// Outcome of a page write that reached a content scheme (such as compression): whether the scheme stored the page,
 /// tried without success, or did not try.
@@ -133,6 +134,15 @@ impl<N: Nand> Ftl<N> {
                 (counts.host_written_chunk_pages + counts.written_uncompressed_pages) * page_bytes;
         }
         observed
+    }
+
+    /// Returns the number of flash pages that store host writes, programmed since the counters were cleared: whole pages,
+    /// and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks write are
+    /// left out: they regain flash pages, as garbage collection does, and store no host write.
+    pub fn pages_programmed_for_host_writes(&self) -> u64 {
+        let programs = &self.store.stats.programs;
+        let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.split_pages);
+        programs[Cause::Host as usize] + programs[Cause::Content as usize] - of_splits
     }
 
     /// Returns the content schemes (such as compression) that the design has and that are switched on now.

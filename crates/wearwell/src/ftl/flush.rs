@@ -52,10 +52,31 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(Self::try_write_back)
     }
 
+    /// Writes the map, and then page validity. A collection that makes room for a validity page moves data, which
+    /// changes the map again, so the map is checked after room was made.
     fn try_write_back(&mut self) -> Result<()> {
         self.write_buffered_deltas()?;
-        // If nothing must be written, no room is made, because recovery repeats this function when the store's state is
-        // only partly rebuilt.
+        self.write_back_map()?;
+        while self.validity.is_on_flash() {
+            self.make_room_in_metadata_stream(Stream::Validity, 1)?;
+            if self.mapping.has_unwritten_changes() {
+                self.write_back_map()?;
+                continue;
+            }
+            self.report_opened_blocks_to_validity();
+            if !self.validity.has_unwritten_records() {
+                break;
+            }
+            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
+            self.validity.flush_validity_buffer(&mut self.store)?;
+            self.write_deferred_validity()?;
+        }
+        Ok(())
+    }
+
+    /// Writes the changes of the map that exist only in RAM to translation pages. If there are none, no room is made,
+    /// because recovery repeats this function when the store's state is only partly rebuilt.
+    fn write_back_map(&mut self) -> Result<()> {
         while self.mapping.has_unwritten_changes() {
             self.make_room_in_metadata_stream(
                 Stream::Translation,
@@ -63,16 +84,6 @@ impl<N: Nand> Ftl<N> {
             )?;
             self.mapping.write_back_step(&mut self.store)?;
             self.invalidate_identified_pages();
-            self.write_deferred_validity()?;
-        }
-        while self.validity.is_on_flash() {
-            self.make_room_in_metadata_stream(Stream::Validity, 1)?;
-            self.report_opened_blocks_to_validity();
-            if !self.validity.has_unwritten_records() {
-                break;
-            }
-            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
-            self.validity.flush_validity_buffer(&mut self.store)?;
             self.write_deferred_validity()?;
         }
         Ok(())

@@ -11,6 +11,11 @@
 //! The price is an assumption: the writes that the schemes saved would have been amplified like the others.
 //!
 //! If all schemes always run, none can be switched off, and the demand is measured with them.
+//!
+//! Stored bytes are those that the write ratios of the schemes count, so that demand times the ratios of the running
+//! schemes is what is really programmed. The pages that splits of compressed chunks write are not among them: as copies
+//! of GC do, they amplify the writes. If stored bytes contained them, demand would be predicted too low, and writes
+//! throttled too little for the target.
 
 /// Number of past epochs of lifetime management over which demand and write ratios are averaged, as in the
 /// integrated-lifetime paper (IL).
@@ -58,7 +63,7 @@ pub struct WriteActivity {
     /// Bytes of the logical pages that the host wrote.
     pub host_bytes: u64,
     /// Bytes programmed for host writes after the lifetime schemes (deduplication, compression) saved some: raw pages
-    /// and pages of compressed chunks, without GC copies.
+    /// and pages of compressed chunks, without GC copies and without the pages that splits of chunks write.
     pub host_programmed_bytes: u64,
     /// Bytes programmed to flash in all, GC copies included.
     pub flash_bytes: u64,

@@ -163,10 +163,9 @@ impl Manager {
         let ftl = device.ftl_mut();
         let page_bytes = u64::from(ftl.store().geometry().page_bytes);
         let stats = ftl.stats();
-        let [host, content] = [Cause::Host, Cause::Content].map(|cause| stats.programs[cause as usize]);
         let activity = WriteActivity {
             host_bytes: stats.host_page_writes * page_bytes,
-            host_programmed_bytes: (host + content) * page_bytes,
+            host_programmed_bytes: ftl.pages_programmed_for_host_writes() * page_bytes,
             flash_bytes: stats.total_programs() * page_bytes,
             throttled_ns: 0,
         };

@@ -34,6 +34,7 @@ impl<N: Nand> Ftl<N> {
             let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
+                self.chunks.as_mut().expect("asked above").statistics.split_pages += 1;
                 self.move_chunk_member(unit, ppn.into())?;
             }
             self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;

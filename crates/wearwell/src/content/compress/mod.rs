@@ -65,6 +65,8 @@ pub struct CompressionStatistics {
     /// Number of compressed chunks that were split into plain pages because they took more flash pages than they had
     /// live members.
     pub split_chunks: u64,
+    /// Number of plain pages that splits of compressed chunks wrote.
+    pub split_pages: u64,
 }
 
 #[cfg(test)]

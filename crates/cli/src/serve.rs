@@ -37,7 +37,9 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     require_different_sockets(args)?;
     if let Some(path) = &args.record {
-        Output::for_path(path, &OverwriteRule { input_paths: &[], force: args.force })?;
+        for file in wearwell_serve::record::files_of_recording(path) {
+            Output::for_path(&file, &OverwriteRule { input_paths: &[], force: args.force })?;
+        }
     }
     // A signal that arrives while an image is being opened ends the server as soon as it has started.
     let signals = listen_for_signals();

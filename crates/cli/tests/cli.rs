@@ -696,6 +696,19 @@ fn an_existing_output_file_is_overwritten_only_with_force() {
     output_of_status(DONE, &["replay", &trace, "-q", "--json", &empty]);
 }
 
+/// Regression: a recording to a new file `run.ops` truncated an existing `run.pages`, its second file, without a
+/// message.
+#[test]
+fn an_existing_file_of_pages_is_overwritten_by_a_recording_only_with_force() {
+    let fixture = Fixture::new(100);
+    let (ops, pages, socket) = (fixture.path("run.ops"), fixture.path("run.pages"), fixture.path("s"));
+    fs::write(&pages, "old").unwrap();
+    let serve = ["serve", "--memory", "--size", "16MiB", "--socket", &socket, "--record", &ops];
+    assert_refused(USAGE, &serve, &["run.pages", "exists", "--force"]);
+    assert_eq!(fs::read_to_string(&pages).unwrap(), "old");
+    assert!(!Path::new(&ops).exists(), "nothing of a refused recording is created");
+}
+
 #[test]
 fn a_failed_trace_conversion_leaves_no_output_file() {
     let fixture = Fixture::new(100);

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, fingerprint_of};
@@ -50,6 +50,21 @@ enum RecordingWriter {
     Capture(CaptureWriter),
 }
 
+/// Returns the files that a recording to `path` creates, and truncates if they exist: `path`, and for a capture
+/// (`NAME.ops`) the file with the bytes of its pages (`NAME.pages`).
+pub fn files_of_recording(path: &Path) -> Vec<PathBuf> {
+    let page_file = is_capture(path).then(|| page_file_of_capture(path));
+    std::iter::once(path.to_owned()).chain(page_file).collect()
+}
+
+fn is_capture(path: &Path) -> bool {
+    path.extension().is_some_and(|ending| ending == "ops")
+}
+
+fn page_file_of_capture(path: &Path) -> PathBuf {
+    path.with_extension("pages")
+}
+
 impl OperationRecorder {
     /// Begins a recording in a new file. If its name ends in `.ops`, the recording is a capture with the bytes of
     /// pages, else a trace in the native format.
@@ -57,16 +72,25 @@ impl OperationRecorder {
     /// # Errors
     /// [`DeviceError::Failed`] with the file and the reason.
     pub fn create(path: &Path, provenance: &str) -> Result<Self, DeviceError> {
-        let failed = |error: &dyn std::fmt::Display| {
-            DeviceError::Failed(format!("cannot record to {}: {error}", path.display()))
+        let failed = |file: &Path, error: &dyn std::fmt::Display| {
+            DeviceError::Failed(format!(
+                "cannot record to {} (--record): {error}; name a file in a folder in which this user may create \
+                 files, on a disk with free space",
+                file.display()
+            ))
         };
-        let is_capture = path.extension().is_some_and(|ending| ending == "ops");
-        let form = if is_capture {
-            RecordingWriter::Capture(CaptureWriter::create(path).map_err(|error| failed(&error))?)
+        let create = |file: &Path| match File::create(file) {
+            Ok(created) => Ok(BufWriter::new(created)),
+            Err(error) => Err(failed(file, &error)),
+        };
+        let form = if is_capture(path) {
+            let page_path = page_file_of_capture(path);
+            let (operations, pages) = (create(path)?, create(&page_path)?);
+            let writer = CaptureWriter::new(operations, pages).map_err(|error| failed(path, &error))?;
+            RecordingWriter::Capture(writer)
         } else {
-            let file = File::create(path).map_err(|error| failed(&error))?;
             let writer =
-                NativeWriter::new(BufWriter::new(file), provenance).map_err(|error| failed(&error))?;
+                NativeWriter::new(create(path)?, provenance).map_err(|error| failed(path, &error))?;
             RecordingWriter::Native(Box::new(writer))
         };
         Ok(Self {
@@ -142,9 +166,7 @@ struct CaptureWriter {
 }
 
 impl CaptureWriter {
-    fn create(path: &Path) -> io::Result<Self> {
-        let mut ops = BufWriter::new(File::create(path)?);
-        let mut pages = BufWriter::new(File::create(path.with_extension("pages"))?);
+    fn new(mut ops: BufWriter<File>, mut pages: BufWriter<File>) -> io::Result<Self> {
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
         // Page number 0 is the page of zeros.
         pages.write_all(&[0; PAGE_BYTES as usize])?;

@@ -38,7 +38,7 @@ pub enum TraceError {
         found: String,
     },
     /// A record of a trace in a binary format cannot be parsed.
-    #[error("{file}: record {record} at byte {offset}: expected {expected}")]
+    #[error("{file}: record {record} at byte {offset}: expected {expected}{BAD_RECORD_ADVICE}")]
     BadRecord {
         /// Name of the trace file.
         file: String,
@@ -49,9 +49,20 @@ pub enum TraceError {
         /// Description of what the format expects in the refused record.
         expected: &'static str,
     },
+    /// A file next to a capture (sizes or bytes of its pages) ends too early or is damaged.
+    #[error("{file}: line {line_number}: {reason}")]
+    BadSidecar {
+        /// Name of the trace file.
+        file: String,
+        /// Number of the line whose pages the file next to the capture does not describe, from 1.
+        line_number: u64,
+        /// Which file is damaged, and what to do.
+        reason: String,
+    },
     /// The trace file ends too early, or its compressed form is damaged.
     #[error(
-        "{file}: the file is truncated or corrupt after {requests} requests: {source}; get the file again from its source"
+        "{file}: the file is truncated or corrupt (requests before that: {requests}): {source}; get the file again \
+         from its source, or, if it is in another format, name that by --format"
     )]
     TruncatedOrCorrupt {
         /// Name of the trace file.
@@ -129,10 +140,13 @@ pub enum TraceError {
         option: &'static str,
     },
     /// The operating system failed to write a trace to the output.
-    #[error("cannot write the trace: {0}")]
+    #[error("cannot write the output trace: {0}; free some space, or choose another place for it")]
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
-    #[error("request {request} cannot be written to the output trace: expected {expected}")]
+    #[error(
+        "request {request} cannot be written, because the output trace can hold only {expected}: change the request or \
+         leave it out"
+    )]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
@@ -169,8 +183,11 @@ pub enum TraceError {
 }
 
 /// What to do about a line that cannot be parsed. Not said of lines that are left out already.
-const BAD_LINE_ADVICE: &str =
-    "; correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format";
+const BAD_LINE_ADVICE: &str = "; correct the line, leave bad lines out by --skip-bad-lines, or name another format by \
+                               --format or other columns by --columns";
+
+/// What to do about a record that cannot be parsed. Not said of records that are left out already.
+const BAD_RECORD_ADVICE: &str = "; get the file again from its source, or name another format by --format";
 
 impl TraceError {
     /// Returns the number of requests read before the damage if this error is [`Self::TruncatedOrCorrupt`]; `None` for
@@ -220,8 +237,9 @@ impl RejectedRecords {
         self.rejected_count += 1;
         if self.first_error_messages.len() < Self::KEPT_ERROR_MESSAGES_MAX {
             let message = error.to_string();
-            let finding = message.strip_suffix(BAD_LINE_ADVICE).unwrap_or(&message);
-            self.first_error_messages.push(finding.to_owned());
+            let advice = [BAD_LINE_ADVICE, BAD_RECORD_ADVICE];
+            let finding = advice.into_iter().find_map(|advice| message.strip_suffix(advice));
+            self.first_error_messages.push(finding.unwrap_or(&message).to_owned());
         }
     }
 }

@@ -29,9 +29,9 @@ pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), Trace
     match check_request_limits(request) {
         Err(reason) => refuse(reason),
         Ok(()) if !request.payload.is_empty() => {
-            refuse("no page bytes, which this output format cannot store (leave --bytes out)")
+            refuse("requests without page bytes, as they are read without --bytes")
         }
-        Ok(()) if content > MAX_REQUEST_PAGES => refuse("content for at most 2^18 + 1 pages"),
+        Ok(()) if content > MAX_REQUEST_PAGES => refuse("requests with content for at most 2^18 + 1 pages"),
         Ok(()) if content != 0 && content != pages.end - pages.start => {
             refuse("the contents of all pages of 4096 bytes that it touches, or of none")
         }

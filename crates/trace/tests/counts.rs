@@ -69,7 +69,7 @@ fn a_damaged_trace_reports_the_counts_before_the_damage() {
     let mut reader = open_stream(Cursor::new(cut), "cut", &OpenOptions::default()).unwrap();
     let info = TraceInfo::of_requests(reader.as_mut()).unwrap();
     assert!(info.requests.write > 1000);
-    assert!(info.damage.unwrap().contains(&format!("after {} requests", info.requests.write)));
+    assert!(info.damage.unwrap().contains(&format!("(requests before that: {})", info.requests.write)));
 }
 
 #[test]

@@ -246,6 +246,44 @@ fn a_capture_finds_the_files_beside_it() {
     assert!(with_bytes[3].payload.is_empty() && with_bytes[6].payload.is_empty(), "ids without bytes");
 }
 
+/// Regression: a damaged file beside a capture was reported as a bad line of the capture, which --skip-bad-lines left
+/// out, or as a damaged capture.
+#[test]
+fn a_damaged_file_beside_a_capture_is_named() {
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    let error_with = |damaged: &str, bytes: &[u8], reads_payloads: bool| {
+        let folder = tempfile::tempdir().unwrap();
+        for name in ["small.ops", "small.psz", "small.wdelta", "small.pages.zst"] {
+            std::fs::copy(data.join(name), folder.path().join(name)).unwrap();
+        }
+        std::fs::write(folder.path().join(damaged), bytes).unwrap();
+        let options = OpenOptions { reads_payloads, skip_bad_lines: true, ..OpenOptions::default() };
+        let mut reader = match open(&folder.path().join("small.ops"), &options) {
+            Ok(reader) => reader,
+            Err(error) => return error.to_string(),
+        };
+        let mut request = Request::default();
+        loop {
+            match reader.next(&mut request) {
+                Ok(true) => {}
+                Ok(false) => panic!("{damaged}: read to the end"),
+                Err(error) => return error.to_string(),
+            }
+        }
+    };
+    let psz = zstd(&[0; 4096]);
+    let cases: [(&str, &[u8], bool, &str); 3] = [
+        ("small.psz", &psz[..psz.len() / 2], false, "give --without-sidecars"),
+        ("small.wdelta", &[0; 2], false, "small.wdelta beside the capture is too short"),
+        ("small.pages", &[1; 5000], true, "leave --bytes out"),
+    ];
+    for (damaged, bytes, reads_payloads, part) in cases {
+        let message = error_with(damaged, bytes, reads_payloads);
+        assert!(message.contains(damaged) && message.contains(part), "{message}");
+        assert!(!message.contains("--skip-bad-lines"), "{message}");
+    }
+}
+
 /// Checks the error message for one bad line after the good lines of a fixture, and that the option to skip bad lines
 /// counts the line.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {
@@ -254,8 +292,8 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
     fixture.bytes.extend(bad_line.as_bytes());
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(requests.len(), fixture.rows.len(), "{name}");
-    let advice =
-        "correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format";
+    let advice = "correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format or \
+                  other columns by --columns";
     assert_eq!(end.unwrap_err().to_string(), format!("fixture: line {line}, {expected}; {advice}"));
     fixture.options.skip_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
@@ -327,7 +365,8 @@ fn a_bad_binary_record_is_reported_by_number_and_byte() {
     let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "fixture: record 3 at byte 44: expected an NBD command number of at most 8"
+        "fixture: record 3 at byte 44: expected an NBD command number of at most 8; get the file again from its source, \
+         or name another format by --format"
     );
     fixture.options.skip_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
@@ -365,7 +404,10 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
         let (requests, end) = read_all(&packed[..packed.len() * 2 / 3], &OpenOptions::default());
         let error = end.unwrap_err();
         assert_eq!(error.requests_before_damage(), Some(requests.len() as u64), "{error}");
-        assert!(error.to_string().contains(&format!("after {} requests", requests.len())), "{error}");
+        assert!(
+            error.to_string().contains(&format!("(requests before that: {})", requests.len())),
+            "{error}"
+        );
         assert!((20_000..50_000).contains(&requests.len()), "{}", requests.len());
     }
     let small = gzip(&fixture("msr").bytes);
@@ -385,7 +427,7 @@ fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
     let error = open_stream(std::io::Cursor::new(bytes), "cut.zst", &OpenOptions::default()).err().unwrap();
     assert_eq!(error.requests_before_damage(), Some(0));
     assert!(
-        error.to_string().starts_with("cut.zst: the file is truncated or corrupt after 0 requests"),
+        error.to_string().starts_with("cut.zst: the file is truncated or corrupt (requests before that: 0)"),
         "{error}"
     );
 }

@@ -168,7 +168,10 @@ fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
     let mut file = to_native(&long_trace()[..3]);
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
-    assert!(error.to_string().contains("after 3 requests: there are bytes after the end record"), "{error}");
+    assert!(
+        error.to_string().contains("(requests before that: 3): there are bytes after the end record"),
+        "{error}"
+    );
 }
 
 #[test]

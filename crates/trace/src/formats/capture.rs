@@ -21,11 +21,13 @@ const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 pub(crate) struct Capture {
     has_read_header: bool,
     sidecars: CaptureSidecars,
+    /// Sentence on a damaged file next to the capture.
+    damaged_sidecar: Option<String>,
 }
 
 impl Capture {
     pub(crate) fn new(sidecars: CaptureSidecars) -> Self {
-        Self { has_read_header: false, sidecars }
+        Self { sidecars, ..Self::default() }
     }
 
     fn parse_header(&mut self, line: &[u8]) -> Result<ParseOutcome, ParseRefusal> {
@@ -71,9 +73,10 @@ impl Capture {
             append_content_ids(field, left, &mut into.content)?;
         }
         fields.require_end(EXPECTED_CONTENT_IDS)?;
-        self.sidecars
-            .add_sizes_and_bytes(&mut into.content, &mut into.payload)
-            .map_err(ParseRefusal::of_whole_record)
+        self.sidecars.add_sizes_and_bytes(&mut into.content, &mut into.payload).map_err(|reason| {
+            self.damaged_sidecar = Some(reason);
+            ParseRefusal::of_whole_record("whole files beside the capture")
+        })
     }
 }
 
@@ -127,5 +130,9 @@ impl LineFormat for Capture {
         }
         fields.require_end("no further columns")?;
         Ok(ParseOutcome::Request)
+    }
+
+    fn take_sidecar_damage(&mut self) -> Option<String> {
+        self.damaged_sidecar.take()
     }
 }

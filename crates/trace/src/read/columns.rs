@@ -93,7 +93,7 @@ impl FromStr for CsvColumns {
             [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
-            return refuse("one column number is given for two keys".into());
+            return refuse("two of the keys t, op, offset, length and device name the same column".into());
         }
         Ok(Self {
             time_column: time,

@@ -39,7 +39,8 @@ pub trait TraceReader: Send {
     ///
     /// # Errors
     /// [`TraceError::BadLine`] or [`TraceError::BadRecord`] for bad input (unless skipped and counted),
-    /// [`TraceError::TruncatedOrCorrupt`] when the file is damaged. After an error the reader must not be used further.
+    /// [`TraceError::TruncatedOrCorrupt`] when the file is damaged, [`TraceError::BadSidecar`] when a file next to a
+    /// capture is. After an error the reader must not be used further.
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
 
     /// Returns the format of the trace that is read.
@@ -94,6 +95,12 @@ pub(crate) trait LineFormat: Send {
     const MAY_HAVE_HEADER: bool = false;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
+
+    /// Returns a sentence on a damaged file next to the trace if the last line was refused because of that file: the
+    /// line itself may be right, and is never skipped.
+    fn take_sidecar_damage(&mut self) -> Option<String> {
+        None
+    }
 }
 
 /// Parser of one record of a trace in a binary format.
@@ -246,6 +253,10 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
             match accepted {
                 Ok(()) => return Ok(true),
                 Err(bad) => {
+                    if let Some(reason) = self.format.take_sidecar_damage() {
+                        let (file, line_number) = (self.counters.file_name.clone(), self.line_number);
+                        return Err(TraceError::BadSidecar { file, line_number, reason });
+                    }
                     let error = self.line_error(line, bad);
                     self.counters.count_rejected(error)?;
                 }

@@ -24,8 +24,8 @@ const CONTENTS_WITH_SIZES_MAX: usize = 1 << 28;
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
     lz4_sizes_bytes: Vec<u16>,
-    delta_sizes: Option<DecompressedStream>,
-    content_bytes: Option<ContentBytes>,
+    delta_sizes: Option<(PathBuf, DecompressedStream)>,
+    content_bytes: Option<(PathBuf, ContentBytes)>,
 }
 
 impl CaptureSidecars {
@@ -38,18 +38,32 @@ impl CaptureSidecars {
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
             if !options.allows_missing_size_files && !with_bytes && find_sidecar(path, kind).is_none() {
                 let message = format!(
-                    "no .{kind} file ({what}) beside the capture: put it there, replay the bytes (--bytes), or take these \
-                     sizes as unknown (--without-sidecars)"
+                    "no .{kind} file ({what}) beside the capture: put it there, take these sizes as unknown \
+                     (--without-sidecars), or, in a replay, use the bytes of the .pages file instead (--bytes)"
                 );
                 return Err(io::Error::new(io::ErrorKind::NotFound, message));
             }
         }
-        let sizes =
-            find_sidecar(path, "psz").map(|file| read_lz4_sizes(open_decompressed(&file)?)).transpose()?;
-        let deltas = find_sidecar(path, "wdelta").map(|file| open_decompressed(&file)).transpose()?;
+        let sizes = find_sidecar(path, "psz")
+            .map(|file| {
+                let sizes = open_decompressed(&file).and_then(read_lz4_sizes);
+                sizes.map_err(|error| unreadable_size_file(&file, &error))
+            })
+            .transpose()?;
+        let deltas = find_sidecar(path, "wdelta")
+            .map(|file| match open_decompressed(&file) {
+                Ok(source) => Ok((file, DecompressedStream::new(source))),
+                Err(error) => Err(unreadable_size_file(&file, &error)),
+            })
+            .transpose()?;
         let pages = match find_sidecar(path, "pages") {
             _ if !with_bytes => None,
-            Some(file) => Some(ContentBytes::new(DecompressedStream::new(open_decompressed(&file)?))),
+            Some(file) => match open_decompressed(&file) {
+                Ok(source) => Some((file, ContentBytes::new(DecompressedStream::new(source)))),
+                Err(error) => {
+                    return Err(io::Error::new(error.kind(), unreadable_pages_reason(&file, &error)));
+                }
+            },
             None => {
                 return Err(io::Error::new(
                     io::ErrorKind::NotFound,
@@ -57,20 +71,19 @@ impl CaptureSidecars {
                 ));
             }
         };
-        Ok(Self {
-            lz4_sizes_bytes: sizes.unwrap_or_default(),
-            delta_sizes: deltas.map(DecompressedStream::new),
-            content_bytes: pages,
-        })
+        Ok(Self { lz4_sizes_bytes: sizes.unwrap_or_default(), delta_sizes: deltas, content_bytes: pages })
     }
 
     /// Adds compressed and delta sizes to the content descriptors of one write and, if requested, the bytes of its
     /// pages.
+    ///
+    /// # Errors
+    /// A sentence on the file that is damaged, and what to do.
     pub(crate) fn add_sizes_and_bytes(
         &mut self,
         content: &mut [ContentDescriptor],
         bytes: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
+    ) -> Result<(), String> {
         self.append_page_contents(content, bytes)?;
         for descriptor in content.iter_mut() {
             let id = descriptor.fingerprint.0 as usize;
@@ -81,10 +94,16 @@ impl CaptureSidecars {
         Ok(())
     }
 
-    fn next_delta_size(&mut self) -> Result<u16, &'static str> {
-        let Some(deltas) = &mut self.delta_sizes else { return Ok(ContentDescriptor::UNKNOWN_SIZE) };
-        let expected = "one size in the .wdelta file for every page written";
-        let pair: [u8; 2] = deltas.peek(2).map_err(|_| expected)?.try_into().map_err(|_| expected)?;
+    fn next_delta_size(&mut self) -> Result<u16, String> {
+        let Some((file, deltas)) = &mut self.delta_sizes else { return Ok(ContentDescriptor::UNKNOWN_SIZE) };
+        let pair = deltas.peek(2).map_err(|error| unreadable_size_file(file, &error).to_string())?;
+        let pair: [u8; 2] = pair.try_into().map_err(|_| {
+            format!(
+                "the file {} beside the capture is too short, because it needs a size for every page written: get it \
+                 again, or move it away and give --without-sidecars",
+                file.display()
+            )
+        })?;
         deltas.consume_bytes(2);
         Ok(u16::from_le_bytes(pair))
     }
@@ -95,16 +114,35 @@ impl CaptureSidecars {
         &mut self,
         content: &[ContentDescriptor],
         bytes: &mut Vec<u8>,
-    ) -> Result<(), &'static str> {
-        let Some(pages) = &mut self.content_bytes else { return Ok(()) };
+    ) -> Result<(), String> {
+        let Some((file, pages)) = &mut self.content_bytes else { return Ok(()) };
         for descriptor in content {
-            if !pages.append_content(descriptor.fingerprint.0 as usize, bytes)? {
+            let appended = pages.append_content(descriptor.fingerprint.0 as usize, bytes);
+            if !appended.map_err(|error| unreadable_pages_reason(file, &error))? {
                 bytes.clear();
                 return Ok(());
             }
         }
         Ok(())
     }
+}
+
+/// Returns the error of a file with sizes next to a capture that cannot be read, with the name of the file.
+fn unreadable_size_file(file: &Path, error: &io::Error) -> io::Error {
+    let message = format!(
+        "the file {} beside the capture cannot be read ({error}): get it again, or move it away and give \
+         --without-sidecars",
+        file.display()
+    );
+    io::Error::new(error.kind(), message)
+}
+
+/// Returns a sentence on a file with bytes of pages next to a capture that cannot be read.
+fn unreadable_pages_reason(file: &Path, error: &io::Error) -> String {
+    format!(
+        "the file {} beside the capture cannot be read ({error}): get it again, or leave --bytes out",
+        file.display()
+    )
 }
 
 /// Returns the path of the file next to a capture that has this ending: `NAME.kind` or `NAME.kind.COMPRESSION` for the
@@ -151,9 +189,9 @@ impl ContentBytes {
     }
 
     /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
-    fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> Result<bool, &'static str> {
+    fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> io::Result<bool> {
         while self.packed_content_ends.len() <= id + 1 {
-            if !self.read_next_content().map_err(|_| "a readable .pages file")? {
+            if !self.read_next_content()? {
                 return Ok(false);
             }
         }

@@ -324,4 +324,4 @@ def test_a_job_that_dies_every_time_is_a_row_that_says_so(tmp_path: Path) -> Non
     found = ww.sweep(
         ww.Trace.workload("uniform:pages=500,requests=1000"), executor=executor, store=tmp_path / "store", progress=False
     )
-    assert len(found.errors) == 1 and "ended without a result 1 times" in found.errors[0]
+    assert len(found.errors) == 1 and "left no result after 1 attempt (last line" in found.errors[0]

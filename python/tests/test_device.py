@@ -252,7 +252,8 @@ def test_an_address_that_cannot_be_is_refused_with_its_name_and_bounds(wrong: An
         for call in calls:
             with pytest.raises(ww.WearwellError, match=sentence):
                 call()
-    sentence = rf"pages is {value}, and the device has {last - 4} logical pages from 5 on: give an integer from 0 to {last - 4}$"
+    most = last - 4
+    sentence = rf"pages is {value}, and the number of logical pages from 5 on is {most}: give an integer from 0 to {most}$"
     counts: list[Callable[[], object]] = [
         lambda: device.read(5, wrong),
         lambda: device.trim(5, wrong),

@@ -243,4 +243,8 @@ def _last_words(job: Any, tries: int) -> str:
     """The sentence about a job that left no result."""
     log = job.stderr() or ""
     last = log.strip().splitlines()[-1:] or ["its log is empty"]
-    return f"job {job.job_id} ended without a result {tries} times ({last[0]}): is there enough memory and time?"
+    attempts = "1 attempt" if tries == 1 else f"{tries} attempts"
+    return (
+        f"job {job.job_id} left no result after {attempts} (last line of its log: {last[0]}): read the log; if memory "
+        "or time ran out, give the jobs more, such as mem_gb=8 or timeout_min=240"
+    )

@@ -136,7 +136,7 @@ class _Worker:
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         if not self._ended:
             self._process = self._start()
-        return f"the process of this run {how}: is there enough memory? fewer jobs need less"
+        return f"the process of this run {how}: see its messages on standard error; if memory ran out, give fewer jobs"
 
     def end(self) -> None:
         """Kills the process at once, even during a run."""

@@ -131,7 +131,7 @@ def _toml_of(key: str, value: Value) -> str:
         return repr(integer(key, value, -(1 << 63), (1 << 63) - 1))
     if isinstance(value, float) and math.isfinite(value):
         return repr(value)
-    raise WearwellError(f"{key} is {value!r}: give a number, a text, True or False")
+    raise WearwellError(f"{key} is {value!r}: give a finite number, a text, True or False, or a list of these")
 
 
 def file_of(settings: Mapping[str, Value]) -> str:

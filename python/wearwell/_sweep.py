@@ -89,7 +89,10 @@ def sweep(
         for values in combinations
     ]
     if not points:
-        raise WearwellError("the sweep has no run, because one of its lists (traces, drives, designs, settings) is empty: give each at least one value")
+        raise WearwellError(
+            "the sweep has no run, because a list is empty (trace, drive, design, a keyword such as seed, or a value "
+            "of settings): give each at least one value"
+        )
     teller = _Teller(progress)
     for note in _refuse_ignored(points):
         teller.say(f"wearwell: note: {note}")

@@ -225,5 +225,5 @@ fn next_step_for_damage(report: &AuditReport, directory: &Path) -> String {
              --rescue`"
         );
     }
-    "next: remove the cause that is named above, or restore the image from a copy".into()
+    "next: restore the image from a copy, unless a line above names another way".into()
 }

@@ -7,7 +7,7 @@
 //! ctrl-C.
 
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -54,8 +54,15 @@ impl TraceFile {
         let options = OpenOptions { trace_name: Some(name.clone()), ..options };
         let failure = |error| Failure::of_input(&name, &error);
         let new_file = || NamedTempFile::with_prefix("wearwell-").map(NamedTempFile::into_parts);
-        let (whole_file, whole) = new_file().map_err(failure)?;
-        let (part_file, part) = new_file().map_err(failure)?;
+        let no_copy = |error: io::Error| {
+            Failure::of_run_message(format!(
+                "cannot copy {name} to a temporary file in the directory {}: {error}; free space there, or set the \
+                 environment variable TMPDIR to another directory",
+                std::env::temp_dir().display()
+            ))
+        };
+        let (whole_file, whole) = new_file().map_err(no_copy)?;
+        let (part_file, part) = new_file().map_err(no_copy)?;
         let copy = StreamCopy { path: path.to_owned(), whole_file, part_file, options: options.clone() };
         let (sender, receiver) = mpsc::channel();
         // Without a receiver the command has been interrupted, and ends.
@@ -63,7 +70,12 @@ impl TraceFile {
         let format = loop {
             match receiver.recv_timeout(INTERRUPTION_POLL_INTERVAL) {
                 _ if is_interrupted() => return Err(Failure::interrupted()),
-                Ok(made) => break made.map_err(failure)?,
+                Ok(made) => {
+                    break made.map_err(|error| match error.kind() {
+                        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => no_copy(error),
+                        _ => failure(error),
+                    })?;
+                }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => panic!("the thread that copies the input panicked"),
             }

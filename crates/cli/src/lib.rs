@@ -91,6 +91,21 @@ impl Failure {
         Self::new(format!("{}: {error}{advice}", path.display()), 2)
     }
 
+    /// Makes the failure to make or fill a folder of results, exit status 2.
+    pub(crate) fn of_output_folder(folder: &std::path::Path, error: &std::io::Error) -> Self {
+        use std::io::ErrorKind;
+        let advice = match error.kind() {
+            ErrorKind::AlreadyExists | ErrorKind::NotADirectory => {
+                "; this is a file: name a folder, which is made if it does not exist"
+            }
+            ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
+                "; name a folder in which this user may create files"
+            }
+            _ => return Self::of_output(folder, error),
+        };
+        Self::new(format!("{}: {error}{advice}", folder.display()), 2)
+    }
+
     /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_replayable_input() -> Self {

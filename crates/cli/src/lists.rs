@@ -80,7 +80,7 @@ pub(crate) fn schema_text(of: SchemaOf) -> String {
 pub(crate) fn write_manual_pages(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(command_line(), folder))
-        .map_err(|error| Failure::of_output(folder, &error))?;
+        .map_err(|error| Failure::of_output_folder(folder, &error))?;
     Ok(Outcome::Done)
 }
 

@@ -324,7 +324,7 @@ pub(crate) fn for_each_input(
 pub(crate) fn open_result_folder<T: StorableResult>(
     folder: Option<&Path>,
 ) -> Result<Option<ResultFolder<T>>, Failure> {
-    let kept = |folder| ResultFolder::open(folder).map_err(|error| Failure::of_output(folder, &error));
+    let kept = |folder| ResultFolder::open(folder).map_err(|error| Failure::of_output_folder(folder, &error));
     folder.map(kept).transpose()
 }
 

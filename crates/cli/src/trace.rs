@@ -209,7 +209,7 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
     };
     let requests = wearwell_trace::copy_trace(reader.as_mut(), writer.as_mut()).map_err(of_copy)?;
     print_message(&format!(
-        "{} requests, {} bad lines skipped",
+        "requests: {}; bad lines skipped: {}",
         with_thousands_separators(requests as f64, 0),
         reader.rejected().rejected_count
     ));

@@ -1248,7 +1248,11 @@ fn the_life_command_refuses_settings_that_it_would_ignore() {
     is_refused_with(&["--precondition", "steady"], &["precondition", "new drive", "--empty"]);
     is_refused_with(&["--requests", "5"], &["replay.requests"]);
     is_refused_with(&["--spread", "3"], &["spread", "0.5"]);
-    assert_refused(FAILED, &["life", "--workload", "uniform:read=1.0,pages=4000"], &["write nothing"]);
+    assert_refused(
+        FAILED,
+        &["life", "--workload", "uniform:read=1.0,pages=4000"],
+        &["requests without a write: 1000000"],
+    );
 }
 
 #[test]

@@ -119,8 +119,8 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     assert_eq!(result["runs"].as_array().unwrap().len(), 4);
     assert_eq!(result["failures"].as_array().unwrap().len(), 12);
     let said = stderr(&done);
-    assert!(said.contains("and 7 others: nowhere.csv"), "{said}");
-    assert!(said.contains("and 3 others: device.over_provisioning is 9"), "{said}");
+    assert!(said.contains("and 7 other runs: nowhere.csv"), "{said}");
+    assert!(said.contains("and 3 other runs: device.over_provisioning is 9"), "{said}");
     let csv = fs::read_to_string(csv).unwrap();
     assert_eq!(csv.lines().count(), 17);
     assert_eq!(

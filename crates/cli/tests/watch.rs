@@ -64,7 +64,7 @@ fn watch_refuses_large_drives_and_settings_without_effect() {
     let folder = tempfile::tempdir().unwrap();
     let of =
         |arguments: &[&str]| refusal_message(folder.path(), &[arguments, &["--out", "page.html"]].concat());
-    assert!(of(&["--requests", "2001"]).contains("set --requests to 1 to 2000"));
+    assert!(of(&["--requests", "2001"]).contains("--requests is 2001: give a number from 1 to 2000"));
     assert!(of(&["--set", "recycle.policy=inf"]).contains("recycle.policy has no effect"));
     assert!(of(&["--set", "timing.mode=event"]).contains("timing.mode has no effect"));
     assert!(of(&["--design", "page-mop"]).contains("page-map"));

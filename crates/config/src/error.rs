@@ -46,7 +46,7 @@ pub enum ConfigError {
         advice: String,
     },
     /// A layout of the flash that is impossible.
-    #[error("{0} (settings of the section [device])")]
+    #[error(transparent)]
     Geometry(#[from] wearwell::nand::GeometryError),
 }
 

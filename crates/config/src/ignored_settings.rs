@@ -48,15 +48,23 @@ const fn rule_for_key(
     SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition }
 }
 
-const WHEN_MAP_IS_ON_FLASH: &str =
-    "the design has a map on flash: dftl, lazyftl, u-ftl, ib-ftl, geckoftl, wearwell, or any with parts.map";
+const WHEN_MAP_IS_ON_FLASH: &str = "the design has a map on flash, but not that of [delta]: on the designs dftl, \
+                                    lazyftl, u-ftl, ib-ftl, geckoftl and wearwell unless parts.map is flat, and on \
+                                    any design with parts.map=cached or parts.map=lazy";
 const WHEN_DESIGN_OWNS_FLASH_MAP: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
                                      flash; other designs have parts.validity and parts.survives";
-const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: remap, or parts.content with remap or dedup";
-const WHEN_DELTAS_ARE_ENCODED: &str = "overwrites are stored as deltas: delta, or parts.content with delta";
-const WHEN_PAGES_ARE_COMPRESSED: &str = "pages are compressed: integrated, or parts.content with compress";
+const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: on the designs remap, integrated and wearwell, or with remap \
+                                     or dedup in parts.content";
+const WHEN_SHARING_IS_SET_BY_REMAP: &str = "pages are shared, and the design is not integrated: on the designs remap \
+                                            and wearwell, or with remap or dedup in parts.content";
+const WHEN_DELTAS_ARE_ENCODED: &str =
+    "overwrites are stored as deltas: on the designs delta and wearwell, or with delta in parts.content";
+const WHEN_PAGES_ARE_COMPRESSED: &str =
+    "pages are compressed: on the designs integrated and wearwell, or with compress in parts.content";
 const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
-const WHEN_REVERSE_MAP_HAS_SIZE: &str = "parts.reverse_map (in the design remap: remap.reverse_map) is segments, nvram-log or flash-log, or precondition.bound_share is set";
+const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map (in the design remap: \
+                                         remap.reverse_map) is segments, nvram-log or flash-log, or \
+                                         precondition.bound_share is set";
 const WHEN_SHARING_HAS_OPTIONS: &str = "pages are shared and the design is not wearwell: remap, or parts.content with remap or dedup on another design";
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
@@ -64,7 +72,8 @@ const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timel
 
 const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.mode is event";
 
-const WHEN_TRANSFERS_COUNT: &str = "there is a time model (timing.mode is timeline or event), or overwrites are stored as deltas and delta.max_ratio is not set";
+const WHEN_TRANSFERS_COUNT: &str =
+    "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
 const WHEN_BEST_SCHEMES_RUN: &str =
@@ -182,12 +191,13 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "device.blocks_per_plane",
         has_fixed_device_size,
-        "the device has a fixed size: its preset is not sized to the input (device.fit), or device.logical_pages is given",
+        "device.fit is not set, and device.preset (or --device) names a drive of a fixed size, not auto, or \
+         device.logical_pages is set",
     ),
     rule_for_key(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),
-        "dead pages are recycled: recyclable, or parts.content with recycle",
+        "dead pages are recycled: on the designs recyclable and wearwell, or with recycle in parts.content",
     ),
     rule_for_key(
         "recycle.window",
@@ -197,20 +207,20 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "recycle.entries",
         |config, _| config.recycle.policy != RecyclePolicy::Inf,
-        "recycle.policy is not inf, which has no limit",
+        "recycle.policy is not inf, a store without a limit",
     ),
+    rule_for_key("remap.reverse_map", |_, chosen| chosen.design == "remap", WHEN_REVERSE_MAP_IS_OF_REMAP),
     SettingEffectRule {
         key: "remap.",
         excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
         is_used: uses_remap_section,
-        effect_condition: WHEN_PAGES_ARE_SHARED,
+        effect_condition: WHEN_SHARING_IS_SET_BY_REMAP,
     },
     rule_for_key(
         "remap.dedup",
         |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
-        "the design is remap; parts.content names dedup or leaves it out",
+        "the design is remap and parts.content is not set; with parts.content, dedup in its list decides",
     ),
-    rule_for_key("remap.reverse_map", |_, chosen| chosen.design == "remap", WHEN_REVERSE_MAP_IS_OF_REMAP),
     rule_for_key("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
     rule_for_key(
         "remap.segment_bytes",
@@ -244,11 +254,17 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
     rule_for_key("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
-    rule_for_key("validity.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    SettingEffectRule {
+        key: "validity.",
+        excepted_keys: &["validity.kind"],
+        is_used: uses_mapping_section,
+        effect_condition: WHEN_MAP_IS_ON_FLASH,
+    },
     rule_for_key(
         "gecko.",
         |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Gecko(_)),
-        "the design is geckoftl or wearwell, or has a map on flash and validity.kind or parts.validity is gecko",
+        "page validity is in Logarithmic Gecko: on the designs geckoftl and wearwell unless validity.kind or \
+         parts.validity names another store, or with validity.kind=gecko or parts.validity=gecko",
     ),
     rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
     rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
@@ -280,7 +296,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "validity.batch",
         |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Bitmap(_)),
-        "page validity is in a bitmap on flash: u-ftl, or parts.validity=bitmap",
+        "page validity is in a bitmap on flash: on the design u-ftl unless validity.kind names another store, or with \
+         validity.kind=bitmap or parts.validity=bitmap",
     ),
     rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
     rule_for_key(
@@ -294,10 +311,23 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
     SettingEffectRule {
         key: "timing.",
-        excepted_keys: &["timing.mode", "timing.delta_encode_us"],
+        excepted_keys: &[
+            "timing.mode",
+            "timing.delta_encode_us",
+            "timing.read_priority",
+            "timing.gc_yields",
+            "timing.gc_backlog_ops",
+            "timing.gc_holds_reads",
+            "timing.suspend",
+            "timing.suspend_overhead_us",
+            "timing.suspend_max",
+            "timing.buffered_writes",
+            "timing.multi_plane",
+        ],
         is_used: has_time_model,
         effect_condition: WHEN_TIME_IS_MODELLED,
     },
+    rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFERS_COUNT),
     rule_for_key(
         "timing.hash_us",
@@ -306,7 +336,6 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
     rule_for_key("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
-    rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key("timing.read_priority", has_event_engine, "timing.mode is event"),
@@ -378,7 +407,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key(
         "replay.time_scale",
         |config, _| config.replay.arrival != Arrival::Closed,
-        "replay.arrival is not closed, which ignores the times of the input",
+        "replay.arrival is not closed (closed ignores the times of the input)",
     ),
     rule_for_key(
         "replay.queue_depth",
@@ -459,7 +488,7 @@ type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
 const NO_CLOCK_REASON: &str = "has no clock";
 const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
-const BEGINS_NEW_REASON: &str = "begins new";
+const BEGINS_NEW_REASON: &str = "is new and empty at the start";
 const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
 const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
 const RECOVERS_AT_START: &str = "recovers whenever it is started";
@@ -476,7 +505,7 @@ const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
     (
         "precondition",
         |config| config.precondition != PreconditionConfig::default(),
-        "begins with a new drive, filled or --empty",
+        "begins with a new drive, which is filled unless --empty is given",
     ),
     ("replay.arrival", |config| config.replay.arrival != Arrival::default(), CLOCK_OF_INPUT_REASON),
     ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), CLOCK_OF_INPUT_REASON),

@@ -152,6 +152,13 @@ fn plain_message(message: &str) -> String {
     if message.starts_with("data did not match any variant of untagged enum") {
         return "expected names of content mechanisms, such as dedup+recycle, or none".to_owned();
     }
+    // What the parser calls a field is a key or a section, and a variant is a value.
+    if let Some(rest) = message.strip_prefix("unknown field") {
+        return format!("unknown name{rest}");
+    }
+    if let Some(rest) = message.strip_prefix("unknown variant") {
+        return format!("unknown value{rest}");
+    }
     let named = NAMES_OF_TYPES.iter().find(|(named, _)| message.ends_with(named));
     named.map_or_else(
         || message.to_owned(),
@@ -187,7 +194,10 @@ fn toml_error(location: String, error: &toml::de::Error) -> ConfigError {
     let message = plain_message(error.message());
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
-        Some(name) if message.starts_with("unknown") => did_you_mean_text(name, &quoted.collect::<Vec<_>>()),
+        // The refusal of a content mechanism has its own question.
+        Some(name) if message.starts_with("unknown") && !message.contains("did you mean") => {
+            did_you_mean_text(name, &quoted.collect::<Vec<_>>())
+        }
         _ => String::new(),
     };
     ConfigError::Toml { location, message: message + &near }

@@ -6,7 +6,7 @@ use wearwell::content::recycle::{DEFAULT_FINGERPRINT_STORE_ENTRIES, FingerprintS
 use wearwell::data::{PAGE_BYTES, mix_bits};
 use wearwell::design::{self, DeltaOptions, MappingPart, Parts, RecyclingPart};
 use wearwell::gc::{GcOptions, MetadataGcRule, VictimPolicy, WearOptions};
-use wearwell::nand::{FlashTiming, Geometry, preset};
+use wearwell::nand::{FlashTiming, Geometry, GeometryError, preset};
 use wearwell::store::GC_RESERVE_BLOCKS;
 use wearwell::write_buffer::{WriteBufferOptions, WriteBufferPolicy};
 
@@ -83,8 +83,8 @@ impl Config {
         let logical = self.device.logical_pages.map_or(by_share, u64::from);
         if logical == 0 {
             return Err(ConfigError::InvalidValue(
-                "the device would export no logical page: raise device.logical_pages or device.blocks_per_plane, or \
-                 lower device.over_provisioning or device.reserve_blocks"
+                "the device would export no logical page: if device.logical_pages is set, raise it; if not, raise \
+                 device.blocks_per_plane, or lower device.over_provisioning or device.reserve_blocks"
                     .into(),
             ));
         }
@@ -196,7 +196,7 @@ impl Config {
                 let allowed = if high == f64::INFINITY {
                     format!("be at least {low}")
                 } else {
-                    format!("lie in {low} to {high}")
+                    format!("be from {low} to {high}")
                 };
                 Err(ConfigError::InvalidValue(format!(
                     "{name} is {}; it must {allowed}",
@@ -346,7 +346,19 @@ impl Config {
         // six for maps and page validity on flash, and one whose pages can become invalid.
         let least_for_gc = ((9.0 - reserve).max(0.0) / (1.0 - exported)).ceil().max(48.0);
         let blocks_per_plane = (per_plane.max(least_for_gc) + reserve).ceil() as u32;
-        Ok((Geometry { blocks_per_plane, ..geometry.clone() }.checked()?, reserve))
+        let fitted = Geometry { blocks_per_plane, ..geometry.clone() };
+        let fitted = fitted.checked().map_err(|error| match error {
+            GeometryError::TooManyPages { .. } if per_plane > least_for_gc => {
+                // Fewer blocks cannot be set, because their number follows from the input.
+                ConfigError::InvalidValue(format!(
+                    "the input touches {footprint_pages} pages of 4 KiB, and with device.fit={fit} the device would \
+                     have more than 4294967296 flash pages, which page numbers of 32 bits cannot name: raise \
+                     device.fit or device.page_bytes, or choose a drive of a fixed size (device.preset)"
+                ))
+            }
+            error => error.into(),
+        })?;
+        Ok((fitted, reserve))
     }
 
     /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock), which keep its over-provisioning

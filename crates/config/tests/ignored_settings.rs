@@ -12,6 +12,23 @@ fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)
         .collect()
 }
 
+/// Bug: the sentence stated a condition under which the setting was ignored again, by another rule.
+#[test]
+fn the_stated_condition_is_that_of_the_ignored_key_alone() {
+    for (setting, design, condition) in [
+        ("timing.suspend=true", "page-map", "timing.mode is event"),
+        ("timing.delta_encode_us=5.0", "page-map", "overwrites are stored as deltas"),
+        ("remap.reverse_map=ideal", "page-map", "the design is remap; other designs have parts.reverse_map"),
+        ("remap.verify_on_hit=true", "integrated", "pages are shared, and the design is not integrated"),
+        ("validity.kind=log", "page-map", "other designs have parts.validity"),
+    ] {
+        let settings = [setting.to_owned()];
+        let config = Config::from_text_and_settings(None, &settings).unwrap();
+        let ignored = config.ignored_settings(&settings, &[design.to_owned()]);
+        assert!(ignored[0].effect_condition.contains(condition), "{}", ignored[0]);
+    }
+}
+
 #[test]
 fn settings_without_effect_on_a_life_are_reported() {
     let of = |file: &str, settings: &[&str]| {

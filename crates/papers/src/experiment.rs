@@ -482,8 +482,8 @@ impl ExperimentRecords {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
             Some(Err(why)) => Err(why.clone()),
             None => Err(format!(
-                "experiment {name} has no result in results.json: it was not run yet (run `wearwell reproduce` without \
-                 --render), or it is not run at this size (quick or full)"
+                "experiment {name} has no result in results.json: it was not run yet (run `wearwell reproduce PAPER` \
+                 without --render), or it is not run at this size (quick or full)"
             )),
         }
     }

@@ -169,7 +169,7 @@ impl Device {
         let lpn = offsets.into_iter().max().unwrap_or_default() / page_bytes;
         let most = u64::from(self.logical_pages) - lpn;
         let pages = integer_in(pages, 0..=most, || {
-            format!("pages is {}, and the device has {most} logical pages from {lpn} on", repr_of(pages))
+            format!("pages is {}, and the number of logical pages from {lpn} on is {most}", repr_of(pages))
         })?;
         Ok(pages * page_bytes)
     }
@@ -255,7 +255,11 @@ fn counters_of(stats: &Stats) -> String {
 }
 
 fn engine_exception(error: &Error) -> PyErr {
-    if error.is_power_loss() { PowerLoss::new_err(error.to_string()) } else { refusal_error(error) }
+    if error.is_power_loss() {
+        PowerLoss::new_err("power was lost during this call: call Device.recover() before further requests")
+    } else {
+        refusal_error(error)
+    }
 }
 
 #[pymethods]

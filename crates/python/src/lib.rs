@@ -44,7 +44,7 @@ fn refusal_error(error: impl Display) -> PyErr {
 }
 
 /// Options of the command line for reading a trace, and the arguments of `wearwell.Trace` that do the same.
-const OPTIONS_AND_ARGUMENTS: [(&str, &str); 8] = [
+const OPTIONS_AND_ARGUMENTS: [(&str, &str); 14] = [
     ("--format", "`format`"),
     ("--action", "`action`"),
     ("--time-unit", "`time_unit`"),
@@ -53,6 +53,12 @@ const OPTIONS_AND_ARGUMENTS: [(&str, &str); 8] = [
     ("--bytes", "`bytes`"),
     ("--without-sidecars", "`without_sidecars`"),
     ("--columns", "`columns`"),
+    ("--against", "`against`"),
+    ("--spread", "`spread`"),
+    ("--early-share", "`early_share`"),
+    ("--program-share", "`program_share`"),
+    ("--spare-minimum", "`spare_minimum`"),
+    ("--empty", "`empty`"),
 ];
 
 /// Returns a message with the arguments of Python in the place of the options for reading a trace.

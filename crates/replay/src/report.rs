@@ -941,7 +941,7 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
             writeln!(text, "PARTIAL: {label} ended early: {reason}").expect("a string takes everything");
         }
         if run.trace.rejected > 0 {
-            writeln!(text, "note: {} bad lines skipped", run.trace.rejected)
+            writeln!(text, "note: bad lines skipped: {}", run.trace.rejected)
                 .expect("a string takes everything");
         }
     }

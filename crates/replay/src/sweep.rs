@@ -82,9 +82,13 @@ impl SweepFile {
         let (sweep, configuration) = split_off_sweep_section(text);
         let SweepSection { traces, workloads, designs, vary } =
             toml::from_str::<FileWithSweepSection>(&sweep)
-                .map_err(|error| ConfigError::Toml {
-                    location: name.to_owned(),
-                    message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
+                .map_err(|error| {
+                    let start = error.span().map_or(0, |span| span.start.min(sweep.len()));
+                    let line = sweep[..start].matches('\n').count() + 1;
+                    ConfigError::Toml {
+                        location: format!("{name}:{line}"),
+                        message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
+                    }
                 })?
                 .sweep;
         if traces.is_empty() && workloads.is_empty() {
@@ -326,7 +330,11 @@ impl Swept {
         let line = |(first, runs): (&FailedRun, usize)| {
             let names = [&first.design, &first.variant].map(String::as_str);
             let names: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
-            let others = if runs > 1 { format!(" and {} others", runs - 1) } else { String::new() };
+            let others = match runs - 1 {
+                0 => String::new(),
+                1 => " and another run".to_owned(),
+                more => format!(" and {more} other runs"),
+            };
             format!("FAILED: {} on {}{others}: {}\n", names.join(" "), first.trace, first.error)
         };
         errors.into_iter().map(line).collect()
@@ -436,7 +444,7 @@ low_blocks = 5
         let swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures };
         assert_eq!(
             swept.failure_lines(),
-            "FAILED: page-map replay.seed=1 on a, b and 1 others: too small\n\
+            "FAILED: page-map replay.seed=1 on a, b and another run: too small\n\
              FAILED: page-map replay.seed=2 on a, b: too large\n"
         );
         let csv = swept.data_table().to_csv();
@@ -458,7 +466,8 @@ low_blocks = 5
         assert!(error(&format!("{workload}vary.gc.police = ['fifo']\n")).contains("policy"));
         let twice = format!("{workload}vary.gc.policy = ['fifo']\nvary.'gc.policy' = ['greedy']\n");
         assert!(error(&twice).contains("sweep.vary.gc.policy is given twice"), "{}", error(&twice));
-        assert!(error("[sweep]\ntrace = ['x']\n").contains("traces"));
+        let misspelt = error("[gc]\npolicy = 'fifo'\n[sweep]\ntrace = ['x']\n");
+        assert!(misspelt.starts_with("sweep.toml:4: ") && misspelt.contains("traces"), "{misspelt}");
         assert!(error(&format!("{workload}designs = ['page-mop:gc.policy=fifo']\n")).contains("`page-map`?"));
         let unknown = error("[sweep]\nworkloads = ['uniform:pages=9', 'unifrom:pages=9']\n");
         assert!(

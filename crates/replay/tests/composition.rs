@@ -314,7 +314,7 @@ fn parts_that_are_set_twice_or_misspelt_are_refused() {
         ("did you mean `dedup`", &["parts.content=dedupe+delta"][..]),
         ("parts.validity and validity.kind", &["parts.validity=log", "validity.kind=log"]),
         ("parts.survives and recovery.by", &["parts.survives=battery", "recovery.by=battery"]),
-        ("unknown variant", &["parts.map=flatt"]),
+        ("unknown value", &["parts.map=flatt"]),
     ]);
     for (sentence, settings) in cases {
         let said = refused(settings);

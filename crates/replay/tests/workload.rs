@@ -402,7 +402,7 @@ fn misspelt_workload_names_are_refused_with_the_nearest() {
 #[test]
 fn workload_values_out_of_range_are_refused_with_the_bound() {
     for (text, bound) in [
-        ("zipf:theta=2.5", "theta=2.5 is out of range: it must be from 0 to 2"),
+        ("zipf:theta=2.5", "`theta=2.5` in the specification is out of range: it must be from 0 to 2"),
         ("uniform:pages=0", "it must be from 1 to 4294967295"),
         ("uniform:read=1.5", "it must be from 0 to 1"),
         ("uniform:read=NaN", "it must be from 0 to 1"),

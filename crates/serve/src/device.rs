@@ -307,7 +307,7 @@ impl FlashDevice {
             error!("media error: {}", lost_page_sentence(lpn, ppn, page_bytes));
         }
         if new.len() > LOGGED_LOST_PAGES_MAX {
-            error!("media error: {} more logical pages are lost", new.len() - LOGGED_LOST_PAGES_MAX);
+            error!("media error: further logical pages that are lost: {}", new.len() - LOGGED_LOST_PAGES_MAX);
         }
         if new.is_empty() {
             for ppn in found {

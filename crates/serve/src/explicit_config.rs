@@ -35,8 +35,8 @@ pub(crate) fn make_config_explicit(
         }
         None if has_auto_size(config) && config.device.logical_pages.is_none() => {
             return Err(ConfigError::InvalidValue(
-                "the size of the device is missing: give one, such as --size 4GiB, or set device.preset to a drive of \
-                 a fixed size"
+                "the size of the device is missing: give one (--size 4GiB; in the URI of a database size=4GiB), or set \
+                 device.preset to a drive of a fixed size, not `auto`"
                     .into(),
             ));
         }

@@ -371,7 +371,8 @@ fn accept_until_closed(
                 if !is_failing && !is_disconnection(&error) {
                     is_failing = true;
                     warn(&format!(
-                        "no client can be accepted: {error}; the server keeps trying, and further errors are not logged \
+                        "no client can be accepted: {error}; if too many files are open, raise the limit (`ulimit \
+                         -n`) or lower --max-connections; the server keeps trying, and further errors are not logged \
                          until a client is accepted"
                     ));
                 }

@@ -267,7 +267,13 @@ impl AllowedClients {
         }
         Err(io::Error::new(
             io::ErrorKind::InvalidInput,
-            "clients do not authenticate, so only loopback addresses are allowed: use 127.0.0.1 and a tunnel (ssh -L)",
+            if cfg!(feature = "tls") {
+                "clients of this socket do not authenticate, so only loopback addresses are allowed: use 127.0.0.1 \
+                 and a tunnel (ssh -L), or let NBD clients authenticate by certificates (--tls-client-ca)"
+            } else {
+                "clients do not authenticate, so only loopback addresses are allowed: use 127.0.0.1 and a tunnel (ssh \
+                 -L)"
+            },
         ))
     }
 }

@@ -337,7 +337,8 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     fs::write(path.join("mirror"), &newer_copy).expect("writable");
     assert_eq!(
         sentence(Image::open(&path, PROCESS)),
-        "the image has format version 9; this program reads version 2: use a version of the program that reads it"
+        "the image has format version 9; this version of wearwell reads format version 2: use a version of wearwell \
+         that reads it"
     );
     fs::write(&superblock, &whole).expect("writable");
     fs::write(path.join("mirror"), &mirror).expect("writable");

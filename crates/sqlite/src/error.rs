@@ -99,7 +99,9 @@ pub enum Error {
         place: String,
     },
     /// The device holds data that this VFS did not write.
-    #[error("the device holds data that is no SQLite database of this VFS: use a new or empty device")]
+    #[error(
+        "the first page of the device is not that of a database which wearwell stored: use a new or empty device"
+    )]
     Foreign,
     /// The directory page of the device, which lists the database's files, is damaged.
     #[error(
@@ -120,8 +122,8 @@ pub enum Error {
     },
     /// Another version of this VFS wrote the directory page of the device, in another format.
     #[error(
-        "the first page of the device, which lists the files of the database, has format version {found}; this program \
-         reads version {known}: use a version of the program that reads version {found}"
+        "the first page of the device, which lists the files of the database, has format version {found}; this \
+         version of wearwell reads version {known}: use a version of wearwell that reads version {found}"
     )]
     Version {
         /// Format version of the directory page.
@@ -131,9 +133,9 @@ pub enum Error {
     },
     /// All extents (runs of device pages) of the device are in use by the database, its journal and its log.
     #[error(
-        "the device is full: the database needs {needed_extent_count} more extents (runs of pages), but only \
-         {free_extent_count} of {device_extent_count} are free: if the database is in WAL mode, shorten the log by \
-         `pragma wal_checkpoint(truncate)`; otherwise copy the database to a larger device by `vacuum into`"
+        "the device is full (extents, which are runs of pages: {needed_extent_count} more needed, {free_extent_count} \
+         of {device_extent_count} free): if the database is in WAL mode, shorten the log by `pragma \
+         wal_checkpoint(truncate)`; otherwise copy the database to a larger device by `vacuum into`"
     )]
     Full {
         /// Number of extents that the write needs, with those that a checkpoint of the log will need.

@@ -290,8 +290,14 @@ impl NbdClient {
             let advice = match kind {
                 answer::ACK => return Ok(()),
                 answer::INFO => continue,
-                answer::ERR_TLS_REQD => "the database needs a socket that does not require TLS",
-                answer::ERR_UNKNOWN => "the database needs a running server of one device",
+                answer::ERR_TLS_REQD => {
+                    "a database cannot use TLS: start the server without --tls-certificate, or name a socket of it \
+                     that does not require TLS (nbd=)"
+                }
+                answer::ERR_UNKNOWN => {
+                    "a database needs a server of one device: start `wearwell serve` with --image or --memory instead \
+                     of NAME=DIRECTORY"
+                }
                 _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
             };
             let reason = String::from_utf8_lossy(&data).into_owned();

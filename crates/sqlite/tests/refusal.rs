@@ -235,7 +235,7 @@ fn the_child_process_does_work_that_fails() {
 #[test]
 fn the_reason_of_a_failed_request_is_printed_once() {
     for (work, part) in [
-        ("full", "wearwell: the device is full: the database needs"),
+        ("full", "wearwell: the device is full (extents, which are runs of pages: "),
         (
             "attached",
             "wearwell: a transaction over several databases with rollback journals needs a super-journal",

@@ -89,9 +89,9 @@ pub enum Error {
     /// Garbage collection cannot make room for a write, usually because retired blocks or metadata used up the spare
     /// space, so that every page of every closed block is valid. The device is read-only then.
     #[error(
-        "the device is full: garbage collection cannot make room ({free_blocks} blocks are free, reserved for its copies; \
-         {retired_blocks} are bad); reads still work; to write again, trim logical pages, or use a device with more spare \
-         blocks"
+        "the device is full: garbage collection cannot make room (free blocks, which are reserved for its copies: \
+         {free_blocks}; bad blocks: {retired_blocks}); reads still work; to write again, trim logical pages, or use a \
+         device with more spare blocks"
     )]
     Full {
         /// Number of blocks of the device that are free.
@@ -104,7 +104,7 @@ pub enum Error {
     #[error("{0}")]
     Nand(NandError),
     /// Data read from the device is not what was written there; the text says which data.
-    #[error("the data on the device is damaged: {0}; restore the device from a copy")]
+    #[error("data or metadata on the device is damaged: {0}; restore the device from a copy")]
     Damaged(String),
     /// The medium lost the data of a logical page. An overwrite or a trim of the logical page clears the error.
     #[error(
@@ -184,11 +184,13 @@ fn not_atomic_sentence(pages: u32, max_pages: Option<u32>) -> String {
             "a reverse map in a log on flash records at most {most} pages in one command; no content was changed; remap \
              fewer pages at a time, or write them"
         ),
-        None => "the reverse map has no room for all of its entries; no content was changed; remap fewer pages at a time, \
-                 write them, or use a larger reverse map (remap.size_mib)"
+        None => "the reverse map has no room for one entry per page; no content was changed; remap fewer pages at a \
+                 time, write them, or use a larger reverse map (remap.size_mib)"
             .to_owned(),
     };
-    format!("a remap of {pages} pages is refused because it would not be atomic: {cause_and_advice}")
+    format!(
+        "a remap (number of pages: {pages}) is refused, because it would not be atomic: {cause_and_advice}"
+    )
 }
 
 impl From<NandError> for Error {

@@ -63,13 +63,13 @@ impl Endurance {
     /// valid.
     pub fn first_invalid_value_sentence(&self) -> Option<String> {
         let shares = [
-            ("spread", self.spread, 0.5),
-            ("early share", self.early_share, 1.0),
-            ("program share", self.program_share, 1.0),
-            ("spare minimum", self.spare_minimum, 0.99),
+            ("--spread", self.spread, 0.5),
+            ("--early-share", self.early_share, 1.0),
+            ("--program-share", self.program_share, 1.0),
+            ("--spare-minimum", self.spare_minimum, 0.99),
         ];
         let bad = shares.into_iter().find(|(_, value, most)| !(0.0..=*most).contains(value));
-        bad.map(|(name, value, most)| format!("{name} is {value}: it is a share from 0 to {most}"))
+        bad.map(|(name, value, most)| format!("{name} is {value}: give a number from 0 to {most}"))
     }
 
     /// Draws the endurance limit of each block, and whether its end shows as a failed erase or a failed program. A

@@ -102,7 +102,7 @@ pub fn profile_requests(
         return Err(ProfileError::of_input(input.name(), io::Error::other(sentence)));
     }
     if requests.rejected_lines() > 0 {
-        notes.push(format!("{} bad lines skipped", requests.rejected_lines()));
+        notes.push(format!("bad lines skipped: {}", requests.rejected_lines()));
     }
     Ok(with_notes(profiler.to_profile(input.name()), notes, partial))
 }

@@ -199,7 +199,7 @@ impl<'a> LifeSimulation<'a> {
             if self.host_bytes == bytes_before {
                 let (input, requests) = (self.run.plan.input.name(), self.requests - before);
                 let hint =
-                    format!(" that write: its {requests} requests write nothing, so that no drive wears out");
+                    format!(" that write (requests without a write: {requests}), so that no drive wears out");
                 return Err(ReplayError::NoRequests { input, hint });
             }
             self.run.input.requests = self.run.plan.input.open()?;

@@ -388,7 +388,8 @@ impl<'a> Run<'a> {
         let total = limit.map_or(left, |limit| limit.min(left));
         if let Some(cut) = config.recovery.after_requests.filter(|&cut| cut > total) {
             return Err(ConfigError::InvalidValue(format!(
-                "recovery.after_requests is {cut}, but only {total} requests are replayed: lower it to at most {total}"
+                "recovery.after_requests is {cut}, but the number of replayed requests is only {total}: lower \
+                 recovery.after_requests to at most {total}"
             ))
             .into());
         }

@@ -258,7 +258,10 @@ impl<'a> Plan<'a> {
         if touched <= exported {
             return Ok(());
         }
-        let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 1);
+        let size = |bytes: u64| {
+            let mib = with_thousands_separators(bytes as f64 / 1_048_576.0, 1);
+            format!("{mib} MiB ({} bytes)", with_thousands_separators(bytes as f64, 0))
+        };
         let advice = if !is_compact && self.survey.footprint.is_some() {
             ", or set replay.addresses=compact, which numbers the touched pages without gaps"
         } else if self.config.device.logical_pages.is_some() {
@@ -269,9 +272,9 @@ impl<'a> Plan<'a> {
             ", or set device.fit, which sizes the device to the input"
         };
         Err(ConfigError::InvalidValue(format!(
-            "{phrase} {} MiB, but the device exports {} MiB: choose a larger device{advice}",
-            mib(touched),
-            mib(exported)
+            "{phrase} {}, but the device exports {}: choose a larger device{advice}",
+            size(touched),
+            size(exported)
         )))
     }
 
@@ -312,8 +315,8 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(
-            "a trace of flash operations needs the time of each operation, which only timing.mode=event computes: set \
-             it (or give --timing event)"
+            "a trace of flash operations (--perfetto) needs the time of each operation, which only timing.mode=event \
+             computes: set timing.mode to event (--timing event)"
                 .into(),
         ))
     }

@@ -544,7 +544,7 @@ impl Run<'_> {
     fn note_of_empty_requests(&self) -> Option<String> {
         let empty = self.requested_counts.empty_requests;
         (self.timing.is_some() && empty > 0).then(|| {
-            format!("{empty} requests are of no bytes: they ask nothing of the drive and are in no latency")
+            format!("requests of no bytes: {empty}; they ask nothing of the drive and are in no latency")
         })
     }
 
@@ -573,7 +573,8 @@ impl Run<'_> {
         let years = self.duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
             format!(
-                "the input lasts {years:.1} years: if it does not, its times are in another unit or it is in another format"
+                "the input lasts {years:.1} years: if that is wrong, name the unit of its times or its format when \
+                 the trace is read"
             )
         })
     }
@@ -638,8 +639,8 @@ impl Run<'_> {
         let config = self.plan.config;
         let has_buffer = config.write_buffer_options(&self.plan.resolved_device.geometry).capacity_pages > 0;
         (has_buffer && self.timing.is_some() && config.timing.buffered_writes == 0).then(|| {
-            "a write that finds the write buffer full is answered when the page that leaves it is programmed; \
-             timing.buffered_writes answers it before"
+            "a write that finds the write buffer full is answered only when the page that leaves the buffer is \
+             programmed; with timing.buffered_writes above 0, up to that many such writes are answered at once"
                 .to_owned()
         })
     }
@@ -689,8 +690,8 @@ impl Run<'_> {
                 "had been deallocated"
             };
             format!(
-                "{unwritten} of {all} pages read {why}: no flash page was read, and reads of nothing else are left out of read \
-                 latencies"
+                "pages read that {why}: {unwritten} of {all}; for these no flash page was read, and requests for only \
+                 such pages are left out of read latencies"
             )
         })
     }

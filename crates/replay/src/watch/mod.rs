@@ -129,7 +129,7 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     match rest.setting_ignored_by_stepped_drive() {
         None => Ok(()),
         Some(setting) => Err(ConfigError::InvalidValue(format!(
-            "{} has no effect on a drive that is followed step by step, because such a drive {}: leave it out",
+            "{} has no effect on a drive whose steps are shown one by one, because such a drive {}: leave it out",
             setting.key, setting.reason
         ))),
     }
@@ -139,14 +139,14 @@ fn require_valid_walk_options(walk_options: WalkthroughOptions) -> Result<(), Co
     let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walk_options;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {
         return Err(ConfigError::InvalidValue(format!(
-            "{requests} requests cannot be shown, because a reader steps through them: set --requests to 1 to \
-             {WATCHED_REQUESTS_MAX}"
+            "--requests is {requests}: give a number from 1 to {WATCHED_REQUESTS_MAX}, so that a reader can step \
+             through the requests"
         )));
     }
     match cut_after.filter(|&cut| cut > requests) {
         Some(cut) => Err(ConfigError::InvalidValue(format!(
-            "power is to be lost after {cut} requests (--cut-after), but only {requests} are executed (--requests): \
-             lower --cut-after or raise --requests"
+            "--cut-after is {cut}, but --requests is only {requests}, so that power would not be lost: lower \
+             --cut-after or raise --requests"
         ))),
         None => Ok(()),
     }

@@ -97,7 +97,7 @@ pub enum SpecError {
     #[error("the key `{0}` is given twice in the specification: leave one out")]
     RepeatedKey(String),
     /// A value in a specification string that cannot be parsed.
-    #[error("{key}={value}: expected {expected}")]
+    #[error("`{key}={value}` in the specification: expected {expected}")]
     BadValue {
         /// Key whose value cannot be parsed.
         key: &'static str,
@@ -107,7 +107,7 @@ pub enum SpecError {
         expected: &'static str,
     },
     /// A value in a specification string that is outside its bounds.
-    #[error("{key}={value} is out of range: {violated_bound}")]
+    #[error("`{key}={value}` in the specification is out of range: {violated_bound}")]
     OutOfRange {
         /// Key whose value is outside its bounds.
         key: &'static str,
@@ -117,7 +117,7 @@ pub enum SpecError {
         violated_bound: String,
     },
     /// Values in a specification string that are valid individually but contradict each other.
-    #[error("workload or content specification: {0}")]
+    #[error("in the specification, {0}")]
     ConflictingKeys(String),
 }
 
@@ -167,7 +167,11 @@ impl<'a> SpecOptions<'a> {
         bounds: RangeInclusive<u64>,
     ) -> Result<Option<u64>, SpecError> {
         self.text_value(key)
-            .map(|value| require_within(key, value, parse_value(key, value, "a whole number")?, &bounds))
+            .map(|value| {
+                let number =
+                    parse_value(key, value, "a whole number in digits, such as 1000000, below 2^64")?;
+                require_within(key, value, number, &bounds)
+            })
             .transpose()
     }
 

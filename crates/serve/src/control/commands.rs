@@ -59,7 +59,8 @@ pub fn answer(line: &[u8], device: &mut FlashDevice) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => execute_command(command, device),
         Err(error) => error_answer(&format!(
-            "the line is not a command: {error}; send a line such as {{\"command\": \"stats\"}}"
+            "the line is not a valid command: {error}; docs/serve-protocol.md describes the commands, such as \
+             {{\"command\": \"stats\"}}"
         )),
     };
     reply.to_string()
@@ -75,7 +76,8 @@ fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
         Command::Scrub {} => scrub_without_interruption(device),
         Command::Exports {} => error_answer(
-            "only a server answers the command `exports`, not a single device: leave the command out",
+            "the command `exports` lists the exports of a server, and this device is not served: send another \
+             command, such as `stats`",
         ),
     }
 }

@@ -143,6 +143,12 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ServedExport<D>]) -
     let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
     let names = names.join(", ");
     commands::error_answer(&match export {
+        Some(name) if targets.len() == 1 => {
+            format!(
+                "there is no export `{name}`: leave the name of the export out, because the server has only one \
+                 device"
+            )
+        }
         Some(name) => format!("there is no export `{name}`: name one of {names}"),
         None => format!(
             "the server has several exports: name one of {names} by the option --export, or in JSON by \"export\": \

@@ -65,11 +65,12 @@ pub enum ImageError {
     },
     /// The image has another version of the format.
     #[error(
-        "the image has format version {image_version}; this program reads version {known_version}: {}",
+        "the image has format version {image_version}; this version of wearwell reads format version {known_version}: \
+         {}",
         if *.image_version == 1 {
             "upgrade the image with `wearwell upgrade`"
         } else {
-            "use a version of the program that reads it"
+            "use a version of wearwell that reads it"
         }
     )]
     Version {
@@ -88,7 +89,7 @@ pub enum ImageError {
     },
     /// Data or metadata that was read is not what was written, and no copy of it is whole.
     #[error(
-        "the image is damaged: {}; nothing of it is served: restore it from a copy{}",
+        "the image is damaged: {}; restore it from a copy{}",
         join_findings(.findings),
         if *.may_be_rescued { ", or try to read what is left with `wearwell serve --rescue`" } else { "" }
     )]

@@ -297,20 +297,33 @@ fn parts_and_endurance_cycles_of(
 ) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
-        let described = |geometry: &Geometry, logical_pages: u32| {
-            let Geometry { channels, dies_per_channel, planes_per_die, superblock_planes, .. } = geometry;
-            let Geometry { blocks_per_plane, pages_per_block, page_bytes, spare_bytes, .. } = geometry;
-            format!(
-                "{channels} channels of {dies_per_channel} dies of {planes_per_die} planes (superblocks of \
-                 {superblock_planes}) of {blocks_per_plane} blocks of {pages_per_block} pages of {page_bytes} bytes with \
-                 {spare_bytes} spare bytes, and {logical_pages} exported pages"
-            )
+        let sizes = |geometry: &Geometry, logical_pages: u32| {
+            [
+                ("channels", geometry.channels),
+                ("dies_per_channel", geometry.dies_per_channel),
+                ("planes_per_die", geometry.planes_per_die),
+                ("superblock_planes", geometry.superblock_planes),
+                ("blocks_per_plane", geometry.blocks_per_plane),
+                ("pages_per_block", geometry.pages_per_block),
+                ("page_bytes", geometry.page_bytes),
+                ("spare_bytes", geometry.spare_bytes),
+                ("logical_pages", logical_pages),
+            ]
         };
+        let described = sizes(&superblock.geometry, superblock.logical_pages);
+        let derived = sizes(&resolved.geometry, resolved.logical_pages);
+        let differences: Vec<String> = described
+            .iter()
+            .zip(&derived)
+            .filter(|(described, derived)| described != derived)
+            .map(|((key, described), (_, derived))| {
+                format!("device.{key} is {described} there, but derived as {derived}")
+            })
+            .collect();
         return Err(ImageError::Setting(format!(
-            "the superblock of the image describes {}, but this version of wearwell derives {} from the configuration \
-             in it: use the version that made the image",
-            described(&superblock.geometry, superblock.logical_pages),
-            described(&resolved.geometry, resolved.logical_pages)
+            "the superblock of the image describes another device than this version of wearwell derives from the \
+             configuration in it ({}): use the version that made the image",
+            differences.join(", ")
         )));
     }
     let parts = config.image_parts(&superblock.design, &resolved)?;
@@ -321,7 +334,7 @@ fn medium_failure(medium: &dyn Medium) -> ImageError {
     let refused = medium.unresolved_write_error();
     ImageError::Refused {
         refusal: refused.map_or_else(
-            || "the files of the image could not be read or written".to_owned(),
+            || "a file of the image could not be read or written".to_owned(),
             |refused| refused.refusal.clone(),
         ),
         is_disk_full: refused.is_some_and(|refused| refused.is_disk_full),

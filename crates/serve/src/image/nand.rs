@@ -304,12 +304,19 @@ impl<B: Backing> FileNand<B> {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
         );
         let is_final = doing != "write";
-        let advice = if is_final {
-            "no more writes are accepted: open the image again"
-        } else if error.kind() == io::ErrorKind::StorageFull {
-            "free some space: the next request that writes repeats the write"
-        } else {
-            "the next request that writes repeats the write"
+        let advice = match (is_final, is_full) {
+            (true, true) => {
+                "no more writes are accepted until the image is opened again: free some space, or raise the quota or \
+                 file-size limit, and then start the server again (or close and open the database)"
+            }
+            (true, false) => {
+                "no more writes are accepted until the image is opened again: start the server again (or close and \
+                 open the database)"
+            }
+            (false, true) => {
+                "free some space, or raise the quota or file-size limit: the next request that writes repeats the write"
+            }
+            (false, false) => "the next request that writes repeats the write",
         };
         let refusal = format!("cannot {doing} {place}: {error}");
         FileIoError {

@@ -262,7 +262,8 @@ impl<N: Nand> Ftl<N> {
         let free = blocks.block_counts_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
-                "the block table marks {free} blocks as free, but the lists of free blocks have {}",
+                "the number of blocks that the block table marks as free ({free}) differs from that of the blocks in \
+                 the lists of free blocks ({})",
                 self.store.total_free_blocks()
             ));
         }
@@ -274,7 +275,8 @@ impl<N: Nand> Ftl<N> {
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
             return Err(format!(
-                "the block table marks {marked} blocks as open, but the streams of writes have {open} open blocks"
+                "the number of blocks that the block table marks as open ({marked}) differs from that of the blocks \
+                 that streams of writes fill ({open})"
             ));
         }
         let misplaced = self
@@ -327,9 +329,9 @@ impl<N: Nand> Ftl<N> {
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             let forms = forms.map(|(name, writes)| format!("{writes} {name}")).join(", ");
             return Err(format!(
-                "the operation counters contradict each other: {writes} writes of host pages ({} by the host, {} of \
-                 trimmed pages as zeros), but {host_programs} programs of host pages ({wasted} of them failed) and \
-                 {without_program} writes without a program ({forms})",
+                "the operation counters contradict each other: writes of host pages: {writes} ({} by the host, {} of \
+                 trimmed pages as zeros), but programs of host pages: {host_programs} ({wasted} of them failed), and \
+                 writes without a program: {without_program} ({forms})",
                 stats.host_page_writes, stats.trimmed_pages_written_as_zeros
             ));
         }
@@ -345,8 +347,8 @@ impl<N: Nand> Ftl<N> {
         let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
             return Err(format!(
-                "the number of logical pages that were mapped without a program (bound) is {bound}, but the reverse \
-                 map has only {valid} valid entries"
+                "the number of logical pages that were mapped without a program (bound) is {bound}, which is more \
+                 than the number of valid entries of the reverse map, {valid}"
             ));
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };

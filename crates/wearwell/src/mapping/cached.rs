@@ -386,7 +386,8 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "{words} words of NVRAM hold dirty map entries, but {entries} map entries are dirty in the cache in RAM"
+            "the number of NVRAM words that hold dirty map entries ({words}) differs from the number of map entries \
+             that are dirty in the cache in RAM ({entries})"
         ))
     }
 

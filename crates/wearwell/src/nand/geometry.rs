@@ -85,8 +85,8 @@ pub enum GeometryError {
     },
     /// The number of planes in a superblock does not divide the number of planes of the device.
     #[error(
-        "device.superblock_planes is {superblock_planes}, which does not divide the {planes} planes of the device: set it to \
-         a divisor of {planes} (1: no superblocks)"
+        "device.superblock_planes is {superblock_planes}, which does not divide the number of planes of the device, \
+         {planes}: set it to a divisor of {planes}, or to 1 for no superblocks"
     )]
     Superblock {
         /// Planes per superblock that were rejected.
@@ -96,8 +96,8 @@ pub enum GeometryError {
     },
     /// A block or superblock has more pages than the FTL's 16-bit valid counts allow.
     #[error(
-        "a block would have {pages} pages (device.pages_per_block x device.superblock_planes), but valid counts have 16 bits: \
-         lower one of the two so that it has at most 65535"
+        "a block would have {pages} pages (device.pages_per_block x device.superblock_planes), but it can have at most \
+         65535: lower device.pages_per_block or device.superblock_planes"
     )]
     BlockTooLarge {
         /// Pages per block or superblock that were rejected.

@@ -60,8 +60,8 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "the counters say {erases} block erases ({retired} blocks retired, {cut} operations interrupted by \
-                 power loss), but the erase counts of the flash blocks grew by {wear}"
+                "the counter of block erases says {erases} (blocks retired: {retired}; operations interrupted by power \
+                 loss: {cut}), but the erase counts of the flash blocks grew by {wear}"
             ));
         }
         let present = self.programmed_pages();

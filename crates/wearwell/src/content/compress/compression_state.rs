@@ -334,8 +334,7 @@ impl CompressionState {
         let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         if excess != self.pages_beyond_live_members {
             return Err(format!(
-                "the compressed chunks together have {excess} flash pages more than live members, but the counter \
-                 says {}",
+                "the flash pages of the compressed chunks exceed the live members by {excess}, but the counter says {}",
                 self.pages_beyond_live_members
             ));
         }
@@ -349,7 +348,8 @@ impl CompressionState {
         for (number, chunk) in self.chunks.iter().enumerate().filter(|(_, chunk)| !chunk.is_empty()) {
             if chunk.live_member_count() == 0 || chunk.pages().is_empty() {
                 return Err(format!(
-                    "compressed chunk {number} has {} flash pages and {} live members; neither may be 0",
+                    "compressed chunk {number} is in use; its number of flash pages is {} and that of its live \
+                     members {}, but neither may be 0",
                     chunk.pages().len(),
                     chunk.live_member_count()
                 ));

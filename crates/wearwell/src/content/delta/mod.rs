@@ -657,7 +657,7 @@ impl DeltaState {
             .find(|(ppn, page)| page.live_deltas == 0 || page.live_deltas != counted(ppn))
         {
             Some((ppn, page)) => Err(format!(
-                "flash page {ppn} is counted as holding {} current deltas, but the delta table locates {} there",
+                "the recorded number of current deltas on flash page {ppn} is {}, but the delta table locates {} there",
                 page.live_deltas,
                 counted(ppn)
             )),

@@ -108,8 +108,8 @@ impl FlashLog {
         require_device_fits_log(pages)?;
         if log_pages < MIN_LOG_PAGES {
             return Err(Error::InvalidOptions(format!(
-                "the flash log of the reverse map would have {log_pages} pages of {page_bytes} bytes, but it needs at least \
-                 {MIN_LOG_PAGES}: set remap.size_mib to at least {}",
+                "the flash log of the reverse map needs at least {MIN_LOG_PAGES} pages of {page_bytes} bytes, but \
+                 would have {log_pages}: set remap.size_mib to at least {}",
                 (MIN_LOG_PAGES * page_bytes as u64) as f64 / f64::from(1 << 20)
             )));
         }

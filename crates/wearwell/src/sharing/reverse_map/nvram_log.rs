@@ -414,7 +414,8 @@ impl ReverseMap for NvramLog {
         let bits = self.is_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
         if bits != self.index.len() {
             return Err(format!(
-                "reverse map, NVRAM log: {bits} slots are marked as indexed, but the index has {} entries",
+                "reverse map, NVRAM log: the number of slots that are marked as indexed ({bits}) differs from the \
+                 number of entries in the index ({})",
                 self.index.len()
             ));
         }

@@ -12,7 +12,7 @@ use wearwell_replay::result_folder::ResultFolder;
 use crate::args::AblateArgs;
 use crate::jobs::run_concurrently;
 use crate::output::print;
-use crate::progress::{Reporter, RunTimeEstimate};
+use crate::progress::{ProgressReporter, RunTimeEstimate};
 use crate::run::{
     InputSource, Outputs, checked_plan, config_with_settings, for_each_input, input_sources,
     open_result_folder, refuse_ignored_settings, replay_failure,
@@ -36,10 +36,10 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
     let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
-    let desk = RunContext {
+    let desk = AblationContext {
         args,
         mechanisms: &mechanisms,
-        reporter: &Reporter::new(args.run.quiet),
+        reporter: &ProgressReporter::new(args.run.quiet),
         finished_results: finished_results.as_ref(),
     };
     let sources = input_sources(args.traces.iter(), &args.run, &config)?;
@@ -119,14 +119,14 @@ impl SweepPoint {
 
 /// Data that all runs of `wearwell ablate` use: arguments, content mechanisms, progress display, and the folder of
 /// finished runs.
-struct RunContext<'a> {
+struct AblationContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a AblatedMechanisms,
-    reporter: &'a Reporter,
+    reporter: &'a ProgressReporter,
     finished_results: Option<&'a ResultFolder<RunRecord>>,
 }
 
-impl RunContext<'_> {
+impl AblationContext<'_> {
     /// Runs all subsets of the mechanisms on one input, at every point of the parameter sweep.
     fn ablate_input(
         &self,
@@ -223,7 +223,8 @@ impl RunContext<'_> {
         subset_name: &str,
         result_key: &str,
     ) -> Result<Result<RunRecord, String>, Failure> {
-        let record = match plan.run(&self.args.design, &mut self.reporter.design_progress(subset_name)) {
+        let record = match plan.run(&self.args.design, &mut self.reporter.run_progress_callback(subset_name))
+        {
             Ok(record) => record,
             // A change that would be accepted is no advice here: it is another subset.
             Err(ReplayError::Config(ConfigError::IncompatibleParts { reason, .. })) => {

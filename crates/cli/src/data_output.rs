@@ -10,7 +10,7 @@ use crate::output::{Output, OverwriteRule};
 use crate::parquet_file::parquet_bytes;
 
 /// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
-pub(crate) struct DataOutput {
+pub(crate) struct TableOutput {
     output: Output,
     file_format: TableFileFormat,
 }
@@ -20,7 +20,7 @@ enum TableFileFormat {
     Parquet,
 }
 
-impl DataOutput {
+impl TableOutput {
     /// Returns an output that writes a table as CSV to `path`, after checking that `path` can be written.
     ///
     /// # Errors

@@ -26,7 +26,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     });
     let superblock = created.map_err(|error| image_failure(&args.directory, &error))?;
     let geometry = &superblock.geometry;
-    warn_of_a_small_disk(&args.directory, geometry.physical_bytes());
+    warn_if_disk_space_is_short(&args.directory, geometry.physical_bytes());
     print(&format!(
         "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives a crash of the {}\n",
         args.directory.display(),
@@ -67,7 +67,7 @@ impl CreateProgress {
 
 /// Warns if the file system has less free space than the full flash of an image needs. An image occupies space only as
 /// it is written, so the lack would otherwise show late.
-fn warn_of_a_small_disk(directory: &Path, flash_bytes: u64) {
+fn warn_if_disk_space_is_short(directory: &Path, flash_bytes: u64) {
     // If the operating system does not report the free space, there is no warning.
     let Ok(disk) = rustix::fs::statvfs(directory) else { return };
     let free_bytes = disk.f_bavail * disk.f_frsize;
@@ -182,8 +182,13 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         Verdict::Unclean => "not closed; consistent after recovery",
         Verdict::Corrupt => "corrupt",
     };
-    let AuditReport { verified_pages, torn_pages, repairable_records: repaired, unsafe_shutdowns, .. } =
-        report;
+    let AuditReport {
+        verified_pages,
+        torn_pages,
+        repairable_metadata_copies: repaired,
+        unsafe_shutdowns,
+        ..
+    } = report;
     // If records are damaged, nothing can be concluded from them.
     let mapped = match report.mapped_pages {
         Some(pages) => format!("{pages} logical pages hold data"),

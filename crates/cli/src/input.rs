@@ -27,7 +27,7 @@ pub(crate) struct TraceFile {
     pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
     /// Whether only the first requests of a pipe or of standard input were copied.
-    pub(crate) is_part: bool,
+    pub(crate) is_truncated_copy: bool,
     /// Temporary copy of a pipe or standard input; the file is removed when this value is dropped.
     _copy: Option<TempPath>,
 }
@@ -47,7 +47,7 @@ impl TraceFile {
         let options = options.clone();
         let is_stream = fs::metadata(path).is_ok_and(|found| !found.is_file() && !found.is_dir());
         if !is_standard_stream(path) && !is_stream {
-            return Ok(Self { path: path.to_owned(), options, is_part: false, _copy: None });
+            return Ok(Self { path: path.to_owned(), options, is_truncated_copy: false, _copy: None });
         }
         let name =
             if is_standard_stream(path) { "standard input".into() } else { path.display().to_string() };
@@ -84,7 +84,7 @@ impl TraceFile {
         Ok(Self {
             path: copied.to_path_buf(),
             options: OpenOptions { format: format.or(options.format), ..options },
-            is_part: format.is_some(),
+            is_truncated_copy: format.is_some(),
             _copy: Some(copied),
         })
     }

@@ -112,7 +112,8 @@ impl Failure {
         Self::new("none of the inputs could be replayed, for the reasons above", 1)
     }
 
-    /// Makes the failure of a command that could read none of its inputs; the reason for each input was reported before.
+    /// Makes the failure of a command that could read none of its inputs; the reason for each input was reported
+    /// before.
     pub(crate) fn no_readable_input() -> Self {
         Self::new("none of the inputs could be read, for the reasons above", 1)
     }
@@ -215,6 +216,6 @@ pub fn run_command() -> ExitCode {
 }
 
 /// Returns all commands and options, with their help.
-pub fn command_line() -> clap::Command {
+pub fn command_definition() -> clap::Command {
     Cli::command()
 }

@@ -11,10 +11,10 @@ use wearwell_replay::replay::Plan;
 use wearwell_replay::result_folder::ResultFolder;
 
 use crate::args::LifeArgs;
-use crate::data_output::DataOutput;
+use crate::data_output::TableOutput;
 use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
-use crate::progress::Reporter;
+use crate::progress::ProgressReporter;
 use crate::run::{
     InputSource, Outputs, checked_plan, config_with_settings, input_sources, open_result_folder,
     refuse_ignored_settings, replay_failure, timeline_cells_setting,
@@ -24,7 +24,7 @@ use crate::{Failure, Outcome};
 /// Number of cells of the block map (chart of the blocks' state) in the HTML page of `wearwell life`. It is a setting
 /// of the run and therefore does not depend on the number of simulated drives: `--resume` finds a finished life only if
 /// its settings are unchanged.
-const LIFE_BLOCK_MAP_CELLS: u32 = 512;
+const LIFE_BLOCK_CHART_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
 struct LifeTask {
@@ -42,7 +42,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
     let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
     let curves =
-        args.curves.as_deref().map(|path| DataOutput::by_file_ending(path, &overwrite)).transpose()?;
+        args.curves.as_deref().map(|path| TableOutput::by_file_ending(path, &overwrite)).transpose()?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.first_invalid_value_sentence() {
@@ -61,7 +61,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
         return Err(Failure::of_usage(sentence));
     }
     refuse_ignored_settings(&config, &args.designs, &args.run)?;
-    let reporter = Reporter::new(args.run.quiet);
+    let reporter = ProgressReporter::new(args.run.quiet);
     let opened = life_input_source(args, &config)?.open_for_runs([&config], &reporter)?;
     let plan = checked_plan(&config, &opened.input, None, &args.designs)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
@@ -70,7 +70,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
             for seed in (config.seed()..).take(args.seeds.get() as usize) {
                 let mut settings = leveling.as_settings(plan.resolved_device().endurance_cycles);
                 settings.push(format!("replay.seed={seed}"));
-                settings.extend(timeline_cells_setting(&args.run, &config, LIFE_BLOCK_MAP_CELLS));
+                settings.extend(timeline_cells_setting(&args.run, &config, LIFE_BLOCK_CHART_CELLS));
                 let config = config_with_settings(&args.run, &settings)?;
                 let input = match life_input_source(args, &config)? {
                     InputSource::Generated(input) => input,
@@ -99,7 +99,7 @@ fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Fa
 
 /// Data that the simulations of all drives of `wearwell life` use: progress display, and the folder of finished lives.
 struct RunContext<'a> {
-    reporter: &'a Reporter,
+    reporter: &'a ProgressReporter,
     finished_results: Option<&'a ResultFolder<LifeRecord>>,
 }
 
@@ -135,7 +135,7 @@ fn wear_out_drive(
         let origins = plan.setting_origins_of_lives(&record.design);
         return Ok(LifeRecord { origins, ..finished_results });
     }
-    plan.run_life(&mut record, &mut context.reporter.design_progress(&task.label))
+    plan.run_life(&mut record, &mut context.reporter.run_progress_callback(&task.label))
         .map_err(|error| replay_failure(&error))?;
     if let Some(finished_results) = context.finished_results {
         finished_results.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
@@ -147,7 +147,7 @@ fn write_lives(
     args: &LifeArgs,
     records: Vec<LifeRecord>,
     outputs: &Outputs,
-    curves: Option<&DataOutput>,
+    curves: Option<&TableOutput>,
 ) -> Result<Outcome, Failure> {
     if records.iter().all(|record| record.lives.is_empty()) {
         return Err(Failure::interrupted());
@@ -163,7 +163,7 @@ fn write_lives(
         output.write(&life::curves_data_table(records))?;
     }
     outputs.write_html_page(&lives)?;
-    let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(DataOutput::is_standard_output);
+    let takes_stdout = outputs.has_stdout_result() || curves.is_some_and(TableOutput::is_standard_output);
     if !args.run.quiet && !takes_stdout {
         print(&life::lives_table(records))?;
     }

@@ -18,7 +18,7 @@ use wearwell_replay::sweep::Swept;
 use wearwell_replay::{content_model, host_models, workload};
 
 use crate::args::SchemaOf;
-use crate::command_line;
+use crate::command_definition;
 use crate::{Failure, Outcome};
 
 pub(crate) fn devices_text() -> String {
@@ -79,13 +79,13 @@ pub(crate) fn schema_text(of: SchemaOf) -> String {
 /// The folder cannot be created or written.
 pub(crate) fn write_manual_pages(folder: &Path) -> Result<Outcome, Failure> {
     fs::create_dir_all(folder)
-        .and_then(|()| clap_mangen::generate_to(command_line(), folder))
+        .and_then(|()| clap_mangen::generate_to(command_definition(), folder))
         .map_err(|error| Failure::of_output_folder(folder, &error))?;
     Ok(Outcome::Done)
 }
 
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> String {
     let mut text = Vec::new();
-    clap_complete::generate(shell, &mut command_line(), "wearwell", &mut text);
+    clap_complete::generate(shell, &mut command_definition(), "wearwell", &mut text);
     String::from_utf8(text).expect("completion scripts are text")
 }

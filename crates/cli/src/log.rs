@@ -54,7 +54,7 @@ impl From<LogLevel> for LevelFilter {
 /// Sends all log events of this process to standard error. Returns true if they go to systemd's journal and logging is
 /// not off: a failure of the command then has to be logged as an event, because the journal cannot know the level of
 /// printed text.
-pub(crate) fn start_logging(level: LogLevel, format: LogFormat) -> bool {
+pub(crate) fn start_stderr_logging(level: LogLevel, format: LogFormat) -> bool {
     let is_journal = match format {
         LogFormat::Auto => is_stderr_systemd_journal(),
         LogFormat::Text => false,

@@ -14,7 +14,7 @@ use wearwell_trace::{OpenOptions, TraceError};
 use crate::args::ProfileArgs;
 use crate::input::TraceFile;
 use crate::output::print;
-use crate::progress::Reporter;
+use crate::progress::ProgressReporter;
 use crate::run::{Outputs, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
@@ -27,7 +27,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> =
         args.paths.iter().chain(&args.against).chain(&args.config).map(PathBuf::as_path).collect();
     let outputs = Outputs::of_json_and_report(args.json.as_deref(), &args.report, &inputs)?;
-    let reporter = Reporter::new(args.quiet);
+    let reporter = ProgressReporter::new(args.quiet);
     let mut profiles = Vec::new();
     let mut failed = 0;
     for source in profile_sources(args)? {
@@ -75,7 +75,7 @@ enum ProfileSource<'a> {
 fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure> {
     match &args.workload {
         Some(spec) => {
-            args.input.refuse_for_generated_requests()?;
+            args.input.refuse_trace_options_for_workload()?;
             let input =
                 Input::of_generator_spec(spec).map_err(|error| Failure::of_usage(error.to_string()))?;
             Ok(vec![ProfileSource::Generated(input)])
@@ -85,7 +85,7 @@ fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure
 }
 
 impl ProfileSource<'_> {
-    fn profile(&self, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
+    fn profile(&self, args: &ProfileArgs, reporter: &ProgressReporter) -> Result<Profile, Failure> {
         match self {
             Self::Generated(input) => profile_requests(input, args, reporter),
             Self::Path(path) => profile_input_at_path(path, args, reporter),
@@ -94,7 +94,11 @@ impl ProfileSource<'_> {
 }
 
 /// Profiles the requests of a trace; a file that is in no trace format is profiled by its bytes.
-fn profile_input_at_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
+fn profile_input_at_path(
+    path: &Path,
+    args: &ProfileArgs,
+    reporter: &ProgressReporter,
+) -> Result<Profile, Failure> {
     if path.is_dir() || args.files || args.against.is_some() {
         return profile_files(path, args, reporter);
     }
@@ -109,16 +113,20 @@ fn profile_input_at_path(path: &Path, args: &ProfileArgs, reporter: &Reporter) -
     profile_requests(&Input::Trace { path: file.path.clone(), options }, args, reporter)
 }
 
-fn profile_requests(input: &Input, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let mut progress = reporter.reading_progress("profile", "requests");
+fn profile_requests(
+    input: &Input,
+    args: &ProfileArgs,
+    reporter: &ProgressReporter,
+) -> Result<Profile, Failure> {
+    let mut progress = reporter.reading_progress_callback("profile", "requests");
     let profile = profile::profile_requests(input, args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     run_content_mechanisms(&mut profile, input, args, reporter)?;
     Ok(profile)
 }
 
-fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result<Profile, Failure> {
-    let mut progress = reporter.reading_progress("profile", "bytes");
+fn profile_files(path: &Path, args: &ProfileArgs, reporter: &ProgressReporter) -> Result<Profile, Failure> {
+    let mut progress = reporter.reading_progress_callback("profile", "bytes");
     let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);
     let mut profile = profile.map_err(|error| Failure::of_run(&error))?;
     if args.run {
@@ -131,12 +139,12 @@ fn profile_files(path: &Path, args: &ProfileArgs, reporter: &Reporter) -> Result
 }
 
 /// Writes a temporary trace in which each page of the files at `path` is written once, and returns its path.
-fn write_temporary_trace_of_files(path: &Path, reporter: &Reporter) -> Result<TempPath, Failure> {
+fn write_temporary_trace_of_files(path: &Path, reporter: &ProgressReporter) -> Result<TempPath, Failure> {
     let name = path.display().to_string();
     let of_input = |error: io::Error| Failure::of_input(&name, &error);
     let mut files = ProfiledFiles::find(path, None).map_err(of_input)?;
     let total = files.total_bytes;
-    let mut progress = reporter.reading_progress("run", "bytes");
+    let mut progress = reporter.reading_progress_callback("run", "bytes");
     let unwritable_trace = |error: io::Error| {
         Failure::of_run_message(format!(
             "cannot write a temporary trace for --run in the directory {}: {error}; free space there, or set the \
@@ -159,7 +167,7 @@ fn run_content_mechanisms(
     profile: &mut Profile,
     input: &Input,
     args: &ProfileArgs,
-    reporter: &Reporter,
+    reporter: &ProgressReporter,
 ) -> Result<(), Failure> {
     if !args.run || reporter.is_interrupted() {
         return Ok(());
@@ -171,6 +179,6 @@ fn run_content_mechanisms(
     {
         return Err(Failure::of_usage(ignored.to_string()));
     }
-    let mut progress = reporter.design_progress(profile::BASELINE_DESIGN);
+    let mut progress = reporter.run_progress_callback(profile::BASELINE_DESIGN);
     profile.measure_mechanism_savings(&config, input, &mut progress).map_err(|error| replay_failure(&error))
 }

@@ -16,7 +16,7 @@ use crate::output::print_message;
 const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Displays the progress of runs and detects ctrl-C.
-pub(crate) struct Reporter {
+pub(crate) struct ProgressReporter {
     interrupted: Arc<AtomicBool>,
     style: DisplayStyle,
 }
@@ -28,7 +28,7 @@ enum DisplayStyle {
     Lines,
 }
 
-impl Reporter {
+impl ProgressReporter {
     pub(crate) fn new(quiet: bool) -> Self {
         let interrupted = Arc::new(AtomicBool::new(false));
         let flag = Arc::clone(&interrupted);
@@ -59,7 +59,10 @@ impl Reporter {
     }
 
     /// Returns a progress callback for one design's run.
-    pub(crate) fn design_progress(&self, design: &str) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
+    pub(crate) fn run_progress_callback(
+        &self,
+        design: &str,
+    ) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.new_bar(design));
         let (start_time, last_line) = (Instant::now(), Cell::new(Instant::now()));
         let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
@@ -85,7 +88,7 @@ impl Reporter {
 
     /// Returns a progress callback for an input that is read once. Its arguments are the amount read and the total (0:
     /// unknown), in `unit`.
-    pub(crate) fn reading_progress(
+    pub(crate) fn reading_progress_callback(
         &self,
         display_label: &str,
         unit: &'static str,
@@ -130,7 +133,7 @@ impl Reporter {
 
 /// Counts finished runs and reports at intervals how long the remaining ones will take.
 pub(crate) struct RunTimeEstimate<'a> {
-    reporter: &'a Reporter,
+    reporter: &'a ProgressReporter,
     start_time: Instant,
     run_counts: Mutex<RunCounts>,
 }
@@ -143,7 +146,7 @@ struct RunCounts {
 
 impl<'a> RunTimeEstimate<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
-    pub(crate) fn of_runs(reporter: &'a Reporter, total: usize) -> Self {
+    pub(crate) fn of_runs(reporter: &'a ProgressReporter, total: usize) -> Self {
         let start_time = Instant::now();
         Self {
             reporter,

@@ -17,7 +17,7 @@ use wearwell_replay::replay::Progress;
 
 use crate::args::ReproduceArgs;
 use crate::output::print;
-use crate::progress::Reporter;
+use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
@@ -26,7 +26,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
         name => vec![name.parse().map_err(Failure::of_usage)?],
     };
     let out = results_folder(args);
-    let reporter = Reporter::new(args.quiet);
+    let reporter = ProgressReporter::new(args.quiet);
     for paper in papers {
         let folder = out.join(paper.name());
         if args.render {
@@ -75,7 +75,7 @@ fn run_experiments(
     args: &ReproduceArgs,
     paper: Paper,
     folder: &Path,
-    reporter: &Reporter,
+    reporter: &ProgressReporter,
 ) -> Result<bool, Failure> {
     let cores = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let options = ExperimentRunOptions {
@@ -84,11 +84,11 @@ fn run_experiments(
         result_folder: folder.to_owned(),
         traces: original_traces(args)?,
         reruns_all: args.fresh,
-        parallel_runs: args.jobs.map_or(cores, NonZeroUsize::get),
+        max_parallel_experiments: args.jobs.map_or(cores, NonZeroUsize::get),
     };
     let mut watch = ExperimentReporter {
         reporter,
-        shows_bars: options.parallel_runs == 1,
+        shows_bars: options.max_parallel_experiments == 1,
         progress_by_experiment: HashMap::new(),
     };
     let results = wearwell_papers::run_paper_experiments(paper, &options, &mut watch)
@@ -148,7 +148,7 @@ fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
 fn summary_of(paper: Paper, results: &Results) -> String {
     let targets = paper.targets();
     let mut text = String::new();
-    for line in summary::headline_lines(&targets, results) {
+    for line in summary::abstract_claim_lines(&targets, results) {
         let _ = writeln!(
             text,
             "{}: reported {}; ours {}: {}",
@@ -170,7 +170,7 @@ type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 /// Reports on the terminal which experiments of a reproduced paper start, and their progress: as bars if only one
 /// experiment runs at a time.
 struct ExperimentReporter<'a> {
-    reporter: &'a Reporter,
+    reporter: &'a ProgressReporter,
     shows_bars: bool,
     progress_by_experiment: HashMap<String, OnProgress>,
 }
@@ -189,7 +189,7 @@ impl ExperimentObserver for ExperimentReporter<'_> {
         if self.shows_bars {
             self.progress_by_experiment.clear();
             self.progress_by_experiment
-                .insert(name.to_owned(), Box::new(self.reporter.design_progress(name)));
+                .insert(name.to_owned(), Box::new(self.reporter.run_progress_callback(name)));
         }
         if self.reporter.is_interrupted() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

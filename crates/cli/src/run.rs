@@ -14,11 +14,11 @@ use wearwell_replay::report::Comparison;
 use wearwell_replay::result_folder::{ResultFolder, StorableResult};
 
 use crate::args::{CompareArgs, ReplayArgs, ReportArgs, ResultArgs, RunArgs};
-use crate::data_output::DataOutput;
+use crate::data_output::TableOutput;
 use crate::input::TraceFile;
 use crate::jobs::run_concurrently;
 use crate::output::{Output, OverwriteRule, print, print_message};
-use crate::progress::Reporter;
+use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
@@ -110,7 +110,7 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 pub(crate) struct Outputs {
     pub(crate) json_output: Option<Output>,
     /// CSV and Parquet files to which the table of results is written.
-    table_outputs: Vec<DataOutput>,
+    table_outputs: Vec<TableOutput>,
     html_output: Option<Output>,
     /// Whether a result of the command, such as JSON or CSV, is written to standard output, so that no table is printed
     /// there.
@@ -137,10 +137,10 @@ impl Outputs {
         refuse_outputs_named_twice([json_path, csv_path, parquet_file, report_path])?;
         let mut outputs = Self::of_json_and_report(json.as_deref(), report, inputs)?;
         if let Some(path) = csv {
-            outputs.table_outputs.push(DataOutput::csv(path, &overwrite)?);
+            outputs.table_outputs.push(TableOutput::csv(path, &overwrite)?);
         }
         if let Some(path) = parquet {
-            let output = DataOutput::parquet(path, &overwrite)?;
+            let output = TableOutput::parquet(path, &overwrite)?;
             if output.is_standard_output() && outputs.has_stdout_result() {
                 return Err(Failure::of_usage(
                     "--parquet - writes to standard output, so that no other result can be written there: name a \
@@ -173,7 +173,7 @@ impl Outputs {
     pub(crate) fn has_stdout_result(&self) -> bool {
         self.perfetto_uses_stdout
             || [&self.json_output, &self.html_output].into_iter().flatten().any(Output::is_standard_output)
-            || self.table_outputs.iter().any(DataOutput::is_standard_output)
+            || self.table_outputs.iter().any(TableOutput::is_standard_output)
     }
 
     /// Writes the table of a result to the CSV and Parquet files that the user requested.
@@ -260,15 +260,15 @@ fn run_designs_on_inputs<'a>(
     let recorded = timeline_cells_setting(
         args,
         &config,
-        block_map_cells_per_run(sources.len() * points.len() * variants.len()),
+        block_chart_cells_per_run(sources.len() * points.len() * variants.len()),
     );
     let configurations = Configurations::combine(&points, &variants, |settings| {
         config_with_settings(args, &[recorded.as_slice(), settings].concat())
     })?;
-    let reporter = Reporter::new(args.quiet);
+    let reporter = ProgressReporter::new(args.quiet);
     let mut comparison = Comparison::of_runs(Vec::new());
     let mut complete = for_each_input(&sources, &reporter, |source| {
-        run_input(source, &configurations, args, perfetto, &reporter, &mut comparison)
+        run_designs_on_one_input(source, &configurations, args, perfetto, &reporter, &mut comparison)
     })?;
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::no_replayable_input());
@@ -284,7 +284,7 @@ const BLOCK_CHART_CELLS_TOTAL_AND_MIN_PER_RUN: [usize; 2] = [8192, 64];
 
 /// Returns the number of cells per run of the block map (a chart of the blocks' state); it decreases with the number of
 /// runs on the page.
-fn block_map_cells_per_run(runs: usize) -> u32 {
+fn block_chart_cells_per_run(runs: usize) -> u32 {
     let [of_all, least] = BLOCK_CHART_CELLS_TOTAL_AND_MIN_PER_RUN;
     (of_all / runs.max(1)).clamp(least, MAX_BLOCK_CHART_CELLS as usize) as u32
 }
@@ -300,7 +300,7 @@ pub(crate) fn timeline_cells_setting(args: &RunArgs, config: &Config, cells: u32
 /// skipped. Returns whether all inputs until then could be read.
 pub(crate) fn for_each_input(
     sources: &[InputSource],
-    reporter: &Reporter,
+    reporter: &ProgressReporter,
     mut run: impl FnMut(&InputSource) -> Result<(), Failure>,
 ) -> Result<bool, Failure> {
     let mut complete = true;
@@ -447,11 +447,13 @@ impl InputSource {
     pub(crate) fn open_for_runs<'a>(
         &self,
         configs: impl IntoIterator<Item = &'a Config>,
-        reporter: &Reporter,
+        reporter: &ProgressReporter,
     ) -> Result<OpenedInput, Failure> {
         let max_requests = max_requests_read(configs);
         let opened = self.open_repeatable(max_requests, || reporter.is_interrupted())?;
-        if let (Some(TraceFile { is_part: true, .. }), Some(requests)) = (&opened.file, max_requests) {
+        if let (Some(TraceFile { is_truncated_copy: true, .. }), Some(requests)) =
+            (&opened.file, max_requests)
+        {
             reporter.print_message(&format!(
                 "wearwell: note: {}: only {requests} requests are read (replay.requests), and a drive that is sized to its \
                  input is sized to these",
@@ -461,8 +463,8 @@ impl InputSource {
         Ok(opened)
     }
 
-    /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file, up
-    /// to `max_requests` requests if this is set, and until `is_interrupted` returns true.
+    /// Opens the input in a form that can be read repeatedly: a pipe or standard input is copied to a temporary file,
+    /// up to `max_requests` requests if this is set, and until `is_interrupted` returns true.
     ///
     /// # Errors
     /// Those of [`TraceFile::open_repeatable`].
@@ -499,7 +501,7 @@ pub(crate) fn input_sources<'a>(
     config: &Config,
 ) -> Result<Vec<InputSource>, Failure> {
     if let Some(spec) = &args.workload {
-        args.input.refuse_for_generated_requests()?;
+        args.input.refuse_trace_options_for_workload()?;
         let input = Input::of_generator_spec_with_default_seed(spec, config.seed())
             .map_err(|error| Failure::of_usage(error.to_string()))?;
         return Ok(vec![InputSource::Generated(input)]);
@@ -519,12 +521,12 @@ pub(crate) fn input_sources<'a>(
 }
 
 /// Runs every design and configuration on one input, several at a time.
-fn run_input(
+fn run_designs_on_one_input(
     source: &InputSource,
     configurations: &Configurations,
     args: &RunArgs,
     perfetto: Option<&PerfettoOutput>,
-    reporter: &Reporter,
+    reporter: &ProgressReporter,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
     let opened = source.open_for_runs(&configurations.configs, reporter)?;
@@ -542,7 +544,7 @@ fn run_input(
     }
     let run = |(number, design, settings): &(usize, String, String)| {
         let label = if settings.is_empty() { design.clone() } else { format!("{design} {settings}") };
-        let (plan, mut progress) = (&plans[*number], reporter.design_progress(&label));
+        let (plan, mut progress) = (&plans[*number], reporter.run_progress_callback(&label));
         let (record, trace) = match perfetto {
             None => plan.run(design, &mut progress).map(|record| (record, None)),
             Some(PerfettoOutput { window, .. }) => plan
@@ -573,7 +575,7 @@ pub(crate) fn checked_plan<'a>(
 ) -> Result<Plan<'a>, Failure> {
     let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
-    plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
+    plan.require_known_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
 }
 

@@ -29,7 +29,7 @@ type TerminationSignals = mpsc::Receiver<()>;
 const FAILED_EXPORT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
-    let logs_failures = log::start_logging(args.log.level(), args.log.log_format);
+    let logs_failures = log::start_stderr_logging(args.log.level(), args.log.log_format);
     serve_images_or_memory(args)
         .map_err(|failure| if logs_failures { failure.log_message() } else { failure })
 }

@@ -12,7 +12,7 @@ use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
 use crate::args::SweepArgs;
 use crate::jobs::run_concurrently;
 use crate::output::{print, print_message};
-use crate::progress::{Reporter, RunTimeEstimate};
+use crate::progress::{ProgressReporter, RunTimeEstimate};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
 
@@ -21,7 +21,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::of_result_args(&args.results, &inputs)?;
     let finished_results = open_result_folder(args.resume.as_deref())?;
-    let reporter = Reporter::new(args.quiet);
+    let reporter = ProgressReporter::new(args.quiet);
     let variants: Vec<DesignVariant> = sweep.designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let config_of =
         |settings: &[String]| sweep.config_with_settings(settings).map_err(|error| usage_failure(&error));
@@ -55,7 +55,7 @@ fn usage_failure(error: &ConfigError) -> Failure {
 fn refuse_ignored_settings(
     sweep: &SweepFile,
     variants: &[DesignVariant],
-    reporter: &Reporter,
+    reporter: &ProgressReporter,
 ) -> Result<(), Failure> {
     let mut ignored = Vec::new();
     let mut used = std::collections::BTreeSet::new();
@@ -104,7 +104,7 @@ impl SweepInput {
 
 fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
     if sweep.traces.is_empty() {
-        args.input.refuse_for_generated_requests()?;
+        args.input.refuse_trace_options_for_workload()?;
     }
     let options = args.input.open_options()?;
     let of_trace = |path: &std::path::PathBuf| SweepInput {
@@ -135,7 +135,7 @@ fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Resu
 struct RunContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
-    reporter: &'a Reporter,
+    reporter: &'a ProgressReporter,
     finished_results: Option<&'a ResultFolder<RunRecord>>,
     countdown: RunTimeEstimate<'a>,
 }
@@ -219,10 +219,10 @@ impl RunContext<'_> {
         design: &String,
         settings: &str,
     ) -> Result<RunRecord, String> {
-        plan.check_designs(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
+        plan.require_known_designs(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
-            .run(design, &mut self.reporter.design_progress(label.trim_end()))
+            .run(design, &mut self.reporter.run_progress_callback(label.trim_end()))
             .map_err(|error| error.to_string())?;
         if let Some(finished_results) = self.finished_results {
             finished_results.store_if_finished(result_key, &record).map_err(|error| {

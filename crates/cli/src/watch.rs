@@ -46,7 +46,7 @@ fn watch_input(args: &WatchArgs, config: &Config, design: &str) -> Result<InputS
     if let Some(path) = &args.trace {
         return Ok(InputSource::Trace(path.clone(), args.input.open_options()?));
     }
-    args.input.refuse_for_generated_requests()?;
+    args.input.refuse_trace_options_for_workload()?;
     let spec = match &args.workload {
         Some(spec) => spec.clone(),
         None => default_workload(config, design).map_err(|error| Failure::of_usage(error.to_string()))?,

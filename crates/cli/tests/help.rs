@@ -16,16 +16,20 @@ fn example_command_lines(command: &clap::Command) -> Vec<Vec<String>> {
 
 #[test]
 fn examples_in_help_are_commands() {
-    let examples = example_command_lines(&wearwell_cli::command_line());
+    let examples = example_command_lines(&wearwell_cli::command_definition());
     assert!(examples.len() > 10, "{examples:?}");
     for words in examples {
-        assert!(wearwell_cli::command_line().try_get_matches_from(&words).is_ok(), "{}", words.join(" "));
+        assert!(
+            wearwell_cli::command_definition().try_get_matches_from(&words).is_ok(),
+            "{}",
+            words.join(" ")
+        );
     }
 }
 
 /// Returns the values of an option in the examples of `--help`: the word after each `flag`.
 fn example_values_of(flag: &str) -> Vec<String> {
-    let examples = example_command_lines(&wearwell_cli::command_line());
+    let examples = example_command_lines(&wearwell_cli::command_definition());
     let pairs = examples.iter().flat_map(|words| words.windows(2));
     pairs.filter(|pair| pair[0] == flag).map(|pair| pair[1].clone()).collect()
 }
@@ -48,7 +52,7 @@ fn every_workload_and_setting_in_help_examples_parses() {
 /// Bug: the list of designs in the help of `create` and `serve` was written by hand and lacked the newest ones.
 #[test]
 fn help_of_live_devices_names_all_designs() {
-    let mut command = wearwell_cli::command_line();
+    let mut command = wearwell_cli::command_definition();
     for name in ["create", "serve"] {
         let live = command.find_subcommand_mut(name).expect("a command");
         let help = live.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ");
@@ -70,7 +74,7 @@ fn workload_help_does_not_use_the_word_closed() {
 /// Bug: the help of `life` said that several values of these options are run one by one, and the command refused them.
 #[test]
 fn help_of_life_offers_one_value_of_options_that_other_commands_vary() {
-    let mut command = wearwell_cli::command_line();
+    let mut command = wearwell_cli::command_definition();
     let mut help = |name: &str| {
         let found = command.find_subcommand_mut(name).expect("a command");
         found.render_long_help().to_string().split_whitespace().collect::<Vec<_>>().join(" ")

@@ -343,7 +343,7 @@ fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
 fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;
     use wearwell_serve::image::ImageFile;
-    use wearwell_serve::image::layout::{Layout, RECORD_BYTES, Superblock};
+    use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, Layout, Superblock};
     let bench = ServedImage::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
@@ -357,7 +357,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let copy = layout.mirror_offset(ImageFile::Flash, first);
     for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {
         let mut bytes = std::fs::read(bench.file(name)).unwrap();
-        bytes[at..at + 20 * RECORD_BYTES].fill(7);
+        bytes[at..at + 20 * FIXED_RECORD_BYTES].fill(7);
         std::fs::write(bench.file(name), bytes).unwrap();
     }
     let files = || {

@@ -2,15 +2,15 @@
 //!
 //! The changes are found by trying: other values of map, page validity, reverse map and survival, fewer content
 //! mechanisms, and settings of the user left out; then two to four of these together. So the engine's table of rules is
-//! the only one, and no rule refuses the advice. (A device may still be refused for its layout.) The price is up to some
-//! ten thousand trials for a refused configuration, under a second.
+//! the only one, and no rule refuses the advice. (A device may still be refused for its layout.) The price is up to
+//! some ten thousand trials for a refused configuration, under a second.
 //!
 //! Invariant: with the advised change the engine can combine the parts, and no setting of the user loses its effect.
 
 use wearwell::Error;
 use wearwell::design::Parts;
 
-use super::parts::{name_of, names_of_parts};
+use super::parts::{names_of_parts, setting_text_of_name};
 use super::{
     Config, ConfigError, ContentList, ContentName, DeviceConfig, MapName, MappingConfig, MetadataName,
     PartsConfig, Policy, RecoveryConfig, ResolvedDevice, ReverseMapName, SurvivalName, ValidityName,
@@ -75,14 +75,15 @@ impl Config {
         &self,
         design: &str,
         resolved: &ResolvedDevice,
-        backup: PowerLossAssumption,
+        power_loss_assumption: PowerLossAssumption,
     ) -> Result<Parts, ConfigError> {
-        let parts = backup.parts_of(self, design, resolved)?;
+        let parts = power_loss_assumption.parts_of(self, design, resolved)?;
         match parts.require_compatible() {
             Ok(()) => Ok(parts),
             Err(Error::IncompatibleParts { reason }) => Err(ConfigError::IncompatibleParts {
                 reason,
-                advice: Search { design, resolved, backup, refused: self }.advice(&parts),
+                advice: ConfigChangeSearch { design, resolved, power_loss_assumption, refused: self }
+                    .advice(&parts),
             }),
             Err(other) => Err(ConfigError::InvalidValue(other.to_string())),
         }
@@ -90,14 +91,14 @@ impl Config {
 }
 
 /// Search for changes of a refused configuration with which the parts of its design can be combined.
-struct Search<'a> {
+struct ConfigChangeSearch<'a> {
     design: &'a str,
     resolved: &'a ResolvedDevice,
-    backup: PowerLossAssumption,
+    power_loss_assumption: PowerLossAssumption,
     refused: &'a Config,
 }
 
-impl Search<'_> {
+impl ConfigChangeSearch<'_> {
     /// Returns the changes with which the parts can be combined, as the predicate of a sentence: `choose
     /// parts.map=flat, or leave recovery.by out`. `parts` are the refused ones.
     fn advice(&self, parts: &Parts) -> String {
@@ -128,7 +129,7 @@ impl Search<'_> {
 
     /// Whether the parts of the design cannot be combined even if no setting changes them.
     fn is_design_itself_refused(&self) -> bool {
-        let parts = self.backup.parts_of(&Config::default(), self.design, self.resolved);
+        let parts = self.power_loss_assumption.parts_of(&Config::default(), self.design, self.resolved);
         parts.is_ok_and(|parts| parts.require_compatible().is_err())
     }
 
@@ -155,10 +156,12 @@ impl Search<'_> {
 
     fn is_accepted(&self, change: &KeyChange, ignored_before: &[String]) -> bool {
         let config = &change.config;
-        // Which parts can be combined does not depend on the device, and the changed configuration may not fit this one.
+        // Which parts can be combined does not depend on the device, and the changed configuration may not fit this
+        // one.
         let on_any_device = Config { device: DeviceConfig::default(), ..config.clone() };
         let resolved = on_any_device.resolve_device(ADVICE_FOOTPRINT_PAGES);
-        let parts = resolved.and_then(|resolved| self.backup.parts_of(config, self.design, &resolved));
+        let parts =
+            resolved.and_then(|resolved| self.power_loss_assumption.parts_of(config, self.design, &resolved));
         let Ok(parts) = parts else { return false };
         // Without a battery, some values of `parts.survives` stand for another one.
         let is_as_chosen = config.parts.survives.is_none_or(|name| {
@@ -224,8 +227,8 @@ const REMOVABLE_SETTINGS: [SettingToLeaveOut; 10] = [
     ("wear.dual_pool_gap", |config| config.wear.dual_pool_gap = WearConfig::default().dual_pool_gap),
 ];
 
-/// Returns `config` with each single change of a part or of an option that the engine's rules look at. `present` are the
-/// parts of the refused design.
+/// Returns `config` with each single change of a part or of an option that the engine's rules look at. `present` are
+/// the parts of the refused design.
 fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> {
     let mut changes = Vec::new();
     let mut add = |key, value: Option<String>, replaced_key, apply: &dyn Fn(&mut Config)| {
@@ -245,14 +248,14 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
     let replaced = |is_set: bool, key: &'static str| is_set.then_some(key);
     for name in MAPS.into_iter().filter(|&name| present.map != Some(name)) {
         let replaced = replaced(config.delta.cache_entries.is_some(), "delta.cache_entries");
-        add("parts.map", Some(name_of(name)), replaced, &|config| {
+        add("parts.map", Some(setting_text_of_name(name)), replaced, &|config| {
             config.parts.map = Some(name);
             config.delta.cache_entries = None;
         });
     }
     for name in VALIDITY_STORES.into_iter().filter(|&name| present.validity != Some(name)) {
         let replaced = replaced(config.validity.kind.is_some(), "validity.kind");
-        add("parts.validity", Some(name_of(name)), replaced, &|config| {
+        add("parts.validity", Some(setting_text_of_name(name)), replaced, &|config| {
             config.parts.validity = Some(name);
             config.validity.kind = None;
         });
@@ -260,14 +263,14 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
     for name in REVERSE_MAPS.into_iter().filter(|&name| present.reverse_map != Some(name)) {
         let is_set = config.remap.reverse_map != ReverseMapName::default();
         let replaced = replaced(is_set, "remap.reverse_map");
-        add("parts.reverse_map", Some(name_of(name)), replaced, &|config| {
+        add("parts.reverse_map", Some(setting_text_of_name(name)), replaced, &|config| {
             config.parts.reverse_map = Some(name);
             config.remap.reverse_map = ReverseMapName::default();
         });
     }
     for name in PERSISTENCES.into_iter().filter(|&name| present.survives != Some(name)) {
         let replaced = replaced(config.recovery.by.is_some(), "recovery.by");
-        add("parts.survives", Some(name_of(name)), replaced, &|config| {
+        add("parts.survives", Some(setting_text_of_name(name)), replaced, &|config| {
             config.parts.survives = Some(name);
             config.recovery.by = None;
         });

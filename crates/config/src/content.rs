@@ -10,7 +10,9 @@ use wearwell::gc::GcOptions;
 use wearwell::mapping::{DemandPagedMapOptions, JournalOptions};
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::sharing::counts::ReferenceCountForm;
-use wearwell::sharing::reverse_map::{DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, MAX_SEGMENTS, ReverseMapKind};
+use wearwell::sharing::reverse_map::{
+    DEFAULT_SEGMENT_BYTES, MAX_SEGMENTS, REVERSE_MAP_ENTRY_BYTES, ReverseMapKind,
+};
 
 use super::{Config, ResolvedDevice};
 
@@ -101,8 +103,8 @@ pub struct ContentTablesConfig {
     pub content_least_mib: Option<f64>,
 }
 
-/// Bytes of controller RAM per flash page for the tables of content mechanisms on the design wearwell: on a drive of 512
-/// GiB, 16 MiB.
+/// Bytes of controller RAM per flash page for the tables of content mechanisms on the design wearwell: on a drive of
+/// 512 GiB, 16 MiB.
 const WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE: f64 = 0.125;
 
 /// Least limit of the controller RAM for the tables of content mechanisms where none is configured, MiB.
@@ -115,7 +117,8 @@ impl Config {
         (design == "wearwell").then_some(WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE)
     }
 
-    /// Returns the limit of the controller RAM for the tables of content mechanisms, bytes; `None` if there is no limit.
+    /// Returns the limit of the controller RAM for the tables of content mechanisms, bytes; `None` if there is no
+    /// limit.
     pub(super) fn content_table_limit_bytes(&self, design: &str, resolved: &ResolvedDevice) -> Option<u64> {
         let own = Self::content_table_bytes_per_page(design);
         let bytes_per_page = self.tables.content_bytes_per_page.or(own)?;
@@ -135,12 +138,12 @@ impl RemapConfig {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let bytes =
             self.size_mib.map_or(flash_bytes * REVERSE_MAP_SHARE_OF_FLASH, |mib| mib * 1024.0 * 1024.0);
-        bytes as u64 / ENTRY_BYTES
+        bytes as u64 / REVERSE_MAP_ENTRY_BYTES
     }
 
     /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
     /// deduplication), for a device.
-    pub fn page_sharing_design(&self, geometry: &Geometry, logical_pages: u32) -> SharingOptions {
+    pub fn page_sharing_options(&self, geometry: &Geometry, logical_pages: u32) -> SharingOptions {
         SharingOptions {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),
             reference_count_form: if self.sparse_counts {

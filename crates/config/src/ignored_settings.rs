@@ -51,8 +51,8 @@ const fn rule_for_key(
 const WHEN_MAP_IS_ON_FLASH: &str = "the design has a map on flash, but not that of [delta]: on the designs dftl, \
                                     lazyftl, u-ftl, ib-ftl, geckoftl and wearwell unless parts.map is flat, and on \
                                     any design with parts.map=cached or parts.map=lazy";
-const WHEN_DESIGN_OWNS_FLASH_MAP: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on \
-                                     flash; other designs have parts.validity and parts.survives";
+const WHEN_VALIDITY_AND_RECOVERY_APPLY: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on flash; other designs have \
+     parts.validity and parts.survives";
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: on the designs remap, integrated and wearwell, or with remap \
                                      or dedup in parts.content";
 const WHEN_SHARING_IS_SET_BY_REMAP: &str = "pages are shared, and the design is not integrated: on the designs remap \
@@ -65,14 +65,15 @@ const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs h
 const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map (in the design remap: \
                                          remap.reverse_map) is segments, nvram-log or flash-log, or \
                                          precondition.bound_share is set";
-const WHEN_SHARING_HAS_OPTIONS: &str = "pages are shared and the design is not wearwell: remap, or parts.content with remap or dedup on another design";
+const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, or with remap or dedup in parts.content on \
+     another design";
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
 const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.mode is event";
 
-const WHEN_TRANSFERS_COUNT: &str =
+const WHEN_TRANSFER_RATE_IS_USED: &str =
     "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
@@ -100,7 +101,7 @@ fn uses_mapping_section(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
 
 /// Returns whether the design takes page validity and recovery of its map on flash from the sections `[validity]` and
 /// `[recovery]`. A mixture of parts on any other design takes them from `[parts]`.
-fn has_own_map_on_flash(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn uses_validity_and_recovery_sections(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let is_own = matches!(chosen.design, "dftl" | "lazyftl" | "u-ftl" | "ib-ftl" | "geckoftl" | "wearwell");
     is_own && uses_mapping_section(config, chosen)
 }
@@ -134,7 +135,7 @@ fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bo
 }
 
 /// Returns whether the section `[remap]` sets the options of sharing. The design wearwell has its own.
-fn has_own_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn uses_remap_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     uses_remap_section(config, chosen) && chosen.design != "wearwell"
 }
 
@@ -175,7 +176,7 @@ fn scans_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
 
 /// Returns whether stores to NVRAM take time in a run. The controller's work is timed only in designs with a content
 /// mechanism.
-fn times_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn charges_time_for_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let has_content_mechanism = chosen.parts.content != ContentParts::default();
     let stores_words = chosen.parts.persistence == Persistence::NvramMap || scans_nvram(config, chosen);
     has_content_mechanism && stores_words
@@ -227,8 +228,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         scans_nvram,
         "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
     ),
-    rule_for_key("remap.sparse_counts", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
-    rule_for_key("remap.atomic_commands", has_own_sharing_options, WHEN_SHARING_HAS_OPTIONS),
+    rule_for_key("remap.sparse_counts", uses_remap_sharing_options, WHEN_REMAP_SETS_SHARING_OPTIONS),
+    rule_for_key("remap.atomic_commands", uses_remap_sharing_options, WHEN_REMAP_SETS_SHARING_OPTIONS),
     rule_for_key(
         "parts.reverse_map",
         |_, chosen| chosen.parts.content.sharing.is_some(),
@@ -266,8 +267,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "page validity is in Logarithmic Gecko: on the designs geckoftl and wearwell unless validity.kind or \
          parts.validity names another store, or with validity.kind=gecko or parts.validity=gecko",
     ),
-    rule_for_key("validity.kind", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
-    rule_for_key("recovery.by", has_own_map_on_flash, WHEN_DESIGN_OWNS_FLASH_MAP),
+    rule_for_key("validity.kind", uses_validity_and_recovery_sections, WHEN_VALIDITY_AND_RECOVERY_APPLY),
+    rule_for_key("recovery.by", uses_validity_and_recovery_sections, WHEN_VALIDITY_AND_RECOVERY_APPLY),
     rule_for_key(
         "recovery.by",
         |config, _| !config.parts.changes_default_persistence(),
@@ -328,7 +329,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         effect_condition: WHEN_TIME_IS_MODELLED,
     },
     rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFERS_COUNT),
+    rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFER_RATE_IS_USED),
     rule_for_key(
         "timing.hash_us",
         hashes_contents,
@@ -351,7 +352,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     ),
     rule_for_key(
         "timing.nvram_write_ns",
-        times_nvram_stores,
+        charges_time_for_nvram_stores,
         "the design has a content mechanism, and its map (wearwell, or parts.survives=nvram-map) or its reverse map \
          (segments or nvram-log) is in NVRAM",
     ),
@@ -449,7 +450,7 @@ impl SettingEffectRule {
 
 /// A setting that some of the designs of a run ignore.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IgnoredSetting {
+pub struct SettingIgnoredByDesigns {
     /// Key of the ignored setting, as `section.key`.
     pub setting_key: String,
     /// Names of the designs that ignore the setting.
@@ -461,7 +462,7 @@ pub struct IgnoredSetting {
 }
 
 /// Writes the sentence that tells the user which setting is ignored and when it would have an effect.
-impl fmt::Display for IgnoredSetting {
+impl fmt::Display for SettingIgnoredByDesigns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
@@ -475,7 +476,7 @@ impl fmt::Display for IgnoredSetting {
 
 /// A setting of the user that has no effect on a kind of run, whatever the design.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct SettingWithoutEffect {
+pub struct SettingIgnoredByRunKind {
     /// Key of the setting, `section.key`.
     pub key: String,
     /// Why it has no effect, as the end of a sentence whose subject is the life, the drive or the live device: `has no
@@ -488,16 +489,16 @@ type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
 const NO_CLOCK_REASON: &str = "has no clock";
 const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
-const BEGINS_NEW_REASON: &str = "is new and empty at the start";
+const STARTS_WITH_NEW_DRIVE_REASON: &str = "is new and empty at the start";
 const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
 const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
-const RECOVERS_AT_START: &str = "recovers whenever it is started";
+const RECOVERS_AT_START_REASON: &str = "recovers whenever it is started";
 const STORES_CLIENT_BYTES_REASON: &str = "stores the bytes that its clients write";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
 const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
-    ("timing", |config| config.timing.describes_time_model(), CLOCK_OF_INPUT_REASON),
+    ("timing", |config| config.timing.has_time_model_settings(), CLOCK_OF_INPUT_REASON),
     ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
     ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "never loses power"),
@@ -528,7 +529,11 @@ const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
     ),
     ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NO_CLOCK_REASON),
     ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
-    ("precondition", |config| config.precondition != PreconditionConfig::default(), BEGINS_NEW_REASON),
+    (
+        "precondition",
+        |config| config.precondition != PreconditionConfig::default(),
+        STARTS_WITH_NEW_DRIVE_REASON,
+    ),
     ("content", |config| config.content != ContentConfig::default(), STORES_PROGRAM_BYTES_REASON),
     ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK_REASON),
     ("replay", |config| config.replay.differs_from_default_but_for_seed(), "gets its requests one by one"),
@@ -559,10 +564,10 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 14] = [
         |config| config.gc.background_share.is_some(),
         "collects only when it is written to",
     ),
-    ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START),
+    ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START_REASON),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START_REASON),
     ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "has no time model"),
-    ("timing", |config| config.timing.describes_time_model(), "models no time"),
+    ("timing", |config| config.timing.has_time_model_settings(), "models no time"),
     (
         "replay",
         |config| config.replay.differs_from_default_but_for_seed(),
@@ -588,7 +593,7 @@ pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
 impl TimingConfig {
     /// Returns whether a setting differs from its default that only a time model uses. The time to encode a delta is
     /// none of them: it also decides how large a delta may be.
-    fn describes_time_model(&self) -> bool {
+    fn has_time_model_settings(&self) -> bool {
         *self != Self { delta_encode_us: self.delta_encode_us, ..Self::default() }
     }
 }
@@ -602,19 +607,19 @@ impl ReplayConfig {
 impl Config {
     /// Returns a setting of this configuration that would be ignored on a drive that a program controls step by step,
     /// if there is one.
-    pub fn setting_ignored_by_stepped_drive(&self) -> Option<SettingWithoutEffect> {
-        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
+    pub fn setting_ignored_by_stepped_drive(&self) -> Option<SettingIgnoredByRunKind> {
+        self.first_setting_ignored_by_run_kind(&SETTINGS_IGNORED_BY_STEPPED_DRIVE)
     }
 
     /// Returns a setting of this configuration that a life (a trace repeated until the drive is worn out) would ignore,
     /// set by file or by setting.
-    pub fn setting_ignored_by_life_run(&self) -> Option<SettingWithoutEffect> {
-        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIFE_RUN)
+    pub fn setting_ignored_by_life_run(&self) -> Option<SettingIgnoredByRunKind> {
+        self.first_setting_ignored_by_run_kind(&SETTINGS_IGNORED_BY_LIFE_RUN)
     }
 
     /// Returns a setting of this configuration that a live device (`wearwell serve`) would ignore, if there is one.
-    pub fn setting_ignored_by_live_device(&self) -> Option<SettingWithoutEffect> {
-        self.first_setting_without_effect(&SETTINGS_IGNORED_BY_LIVE_DEVICE)
+    pub fn setting_ignored_by_live_device(&self) -> Option<SettingIgnoredByRunKind> {
+        self.first_setting_ignored_by_run_kind(&SETTINGS_IGNORED_BY_LIVE_DEVICE)
     }
 
     /// Resets every setting that a live device (`wearwell serve`) would ignore to its default. Images that were made
@@ -627,9 +632,9 @@ impl Config {
         self
     }
 
-    fn first_setting_without_effect(&self, checks: &[SettingCheck]) -> Option<SettingWithoutEffect> {
+    fn first_setting_ignored_by_run_kind(&self, checks: &[SettingCheck]) -> Option<SettingIgnoredByRunKind> {
         let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
-        Some(SettingWithoutEffect { key: self.changed_key_of_section(name), reason })
+        Some(SettingIgnoredByRunKind { key: self.changed_key_of_section(name), reason })
     }
 
     /// Returns the first key of a section whose value is not the default, as `section.key`, but not a key that every
@@ -646,7 +651,7 @@ impl Config {
     }
 
     /// Returns which of these settings (`section.key=value`) are ignored by runs of these designs.
-    pub fn ignored_settings(&self, settings: &[String], designs: &[String]) -> Vec<IgnoredSetting> {
+    pub fn ignored_settings(&self, settings: &[String], designs: &[String]) -> Vec<SettingIgnoredByDesigns> {
         let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().trim().to_owned();
         let mut keys: Vec<String> = settings.iter().map(key_of).collect();
         keys.sort_unstable();
@@ -661,7 +666,7 @@ impl Config {
         self.unchecked_design_parts(design, &resolved).ok()
     }
 
-    fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<IgnoredSetting> {
+    fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<SettingIgnoredByDesigns> {
         let broken = |design: &String| {
             let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };
             SETTING_EFFECT_RULES
@@ -672,7 +677,7 @@ impl Config {
             designs.iter().filter(|&design| broken(design).is_some()).cloned().collect();
         let effect_condition = ignoring.first().and_then(broken)?.effect_condition;
         let by_all = ignoring.len() == designs.len();
-        Some(IgnoredSetting {
+        Some(SettingIgnoredByDesigns {
             setting_key: key.to_owned(),
             ignoring_designs: ignoring,
             effect_condition,

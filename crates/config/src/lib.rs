@@ -31,7 +31,7 @@ pub use content::{
     ReverseMapName,
 };
 pub use error::ConfigError;
-pub use ignored_settings::{IgnoredSetting, SettingWithoutEffect, ignorable_setting_keys};
+pub use ignored_settings::{SettingIgnoredByDesigns, SettingIgnoredByRunKind, ignorable_setting_keys};
 pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,

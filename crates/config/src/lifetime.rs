@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use wearwell::content::dedup::DedupOptions;
 use wearwell::design::ContentParts;
 use wearwell::lifetime::{
-    EnergyModel, EpochLength, IlPaperConfiguration, LifetimeOptions, LifetimeScheme, MechanismKind,
+    EnergyModel, EpochLength, LifetimeOptions, LifetimePaperConfiguration, LifetimeScheme, MechanismKind,
     MechanismSet,
 };
 
@@ -71,14 +71,14 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
-    fn paper_configuration(&self) -> Option<IlPaperConfiguration> {
+    fn paper_configuration(&self) -> Option<LifetimePaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,
-            LifetimeSchemes::Baseline => Some(IlPaperConfiguration::Baseline),
-            LifetimeSchemes::Throttling => Some(IlPaperConfiguration::Throttling),
-            LifetimeSchemes::Compression => Some(IlPaperConfiguration::Compression),
-            LifetimeSchemes::Dedup => Some(IlPaperConfiguration::Dedup),
-            LifetimeSchemes::Integrated => Some(IlPaperConfiguration::Integrated),
+            LifetimeSchemes::Baseline => Some(LifetimePaperConfiguration::Baseline),
+            LifetimeSchemes::Throttling => Some(LifetimePaperConfiguration::Throttling),
+            LifetimeSchemes::Compression => Some(LifetimePaperConfiguration::Compression),
+            LifetimeSchemes::Dedup => Some(LifetimePaperConfiguration::Dedup),
+            LifetimeSchemes::Integrated => Some(LifetimePaperConfiguration::Integrated),
         }
     }
 

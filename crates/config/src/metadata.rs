@@ -133,8 +133,8 @@ pub struct RecoveryConfig {
     /// Number of measured requests after which the power is cut. Recovery is then run and reported, and the replay
     /// continues. No counter is reset, so that the cost of the recovery and of later corrections is part of the run.
     pub after_requests: Option<u64>,
-    /// Time that recovery takes to read a spare area alone, microseconds. Absent: tR and the transfer of the spare area,
-    /// as in the event engine. The paper on `GeckoFTL` (section 2) has 3 us where a page read takes 100 us.
+    /// Time that recovery takes to read a spare area alone, microseconds. Absent: tR and the transfer of the spare
+    /// area, as in the event engine. The paper on `GeckoFTL` (section 2) has 3 us where a page read takes 100 us.
     pub spare_read_us: Option<f64>,
 }
 
@@ -316,7 +316,7 @@ impl Config {
     /// Returns the parts (map, page validity, ...) of a design that differs from others in its metadata on flash
     /// (`dftl`, `geckoftl`, ...), with those parts replaced that the configuration replaces; `None` for any other
     /// design.
-    pub fn parts_of_metadata_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
+    pub fn parts_of_flash_map_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
         let cache_entries = self.cached_map_entries(Self::min_cache_entries(design), resolved);
         let gecko = self.gecko.gecko_options(&resolved.geometry);
@@ -361,7 +361,7 @@ impl Config {
         gecko: GeckoOptions,
         resolved: &ResolvedDevice,
     ) -> Parts {
-        let mut recycle = self.recycle_design(resolved);
+        let mut recycle = self.recycling_part(resolved);
         if self.recycle.history.is_none() {
             recycle.options.history_scope = HistoryScope::Store;
         }

@@ -253,7 +253,7 @@ pub enum SurvivalName {
 impl SurvivalName {
     /// Returns the name of the persistence in configuration files and settings.
     pub fn name(self) -> String {
-        name_of(self)
+        setting_text_of_name(self)
     }
 
     fn persistence(self) -> Persistence {
@@ -372,7 +372,7 @@ impl Config {
         ContentParts {
             recycle: list
                 .contains(ContentName::RECYCLE)
-                .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycle_design(resolved))),
+                .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycling_part(resolved))),
             sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
             delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(CompressionOptions::default),
@@ -389,7 +389,7 @@ impl Config {
         own: Option<SharingOptions>,
         resolved: &ResolvedDevice,
     ) -> SharingOptions {
-        let configured = self.remap.page_sharing_design(&resolved.geometry, resolved.logical_pages);
+        let configured = self.remap.page_sharing_options(&resolved.geometry, resolved.logical_pages);
         let base = own.unwrap_or(SharingOptions { reverse_map: ReverseMapKind::Ideal, ..configured });
         let dedup = base.dedup.unwrap_or_else(|| self.remap.dedup_options(resolved.logical_pages));
         SharingOptions { dedup: deduplicates.then_some(dedup), ..base }
@@ -490,13 +490,13 @@ impl Config {
 const LARGE_DRIVE_FOOTPRINT_PAGES: u64 = 1 << 24;
 
 /// Returns the name of a design's part as a TOML value of a configuration file.
-fn toml_name_of(name: impl Serialize) -> toml::Value {
+fn toml_value_of_name(name: impl Serialize) -> toml::Value {
     toml::Value::try_from(name).expect("a name is a string")
 }
 
 /// Returns the name of a design's part as it is written in a setting.
-pub(super) fn name_of(name: impl Serialize) -> String {
-    toml_name_of(name).as_str().expect("a name is a string").to_owned()
+pub(super) fn setting_text_of_name(name: impl Serialize) -> String {
+    toml_value_of_name(name).as_str().expect("a name is a string").to_owned()
 }
 
 fn content_list_of(content: &ContentParts) -> ContentList {
@@ -540,14 +540,14 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     let list = content_list_of(&parts.content);
     let list = list.0.iter().map(|name| toml::Value::String(name.name().into()));
     set("parts", "content", toml::Value::Array(list.collect()));
-    set("parts", "survives", toml_name_of(SurvivalName::of_persistence(parts.persistence)));
+    set("parts", "survives", toml_value_of_name(SurvivalName::of_persistence(parts.persistence)));
     if let Some(recycle) = &parts.content.recycle
         && recycle.options.history_scope == HistoryScope::Store
     {
-        set("recycle", "history", toml_name_of(HistoryName::Store));
+        set("recycle", "history", toml_value_of_name(HistoryName::Store));
     }
     if let Some(sharing) = parts.content.sharing {
-        set("parts", "reverse_map", toml_name_of(reverse_map_name(sharing.reverse_map)));
+        set("parts", "reverse_map", toml_value_of_name(reverse_map_name(sharing.reverse_map)));
         if sharing.reference_count_form == ReferenceCountForm::Sparse {
             set("remap", "sparse_counts", true.into());
         }
@@ -562,7 +562,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
         ValidityStoreKind::Log => ValidityName::Log,
         ValidityStoreKind::Gecko(_) => ValidityName::Gecko,
     };
-    set("parts", "validity", toml_name_of(validity));
+    set("parts", "validity", toml_value_of_name(validity));
     let map = match parts.mapping {
         MappingPart::Flat => MapName::Flat,
         MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => {
@@ -580,9 +580,9 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
             if is_lazy { MapName::Lazy } else { MapName::Cached }
         }
     };
-    set("parts", "map", toml_name_of(map));
+    set("parts", "map", toml_value_of_name(map));
     if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = parts.gc.metadata_gc {
-        set("gc", "metadata", toml_name_of(MetadataName::WhenEmpty));
+        set("gc", "metadata", toml_value_of_name(MetadataName::WhenEmpty));
         set("gc", "metadata_share", share.into());
     }
     file

@@ -72,15 +72,18 @@ fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), Config
         |error: toml::de::Error| toml_error(place_of(error.span().map_or(0, |span| span.start)), &error);
     let document = DeTable::parse(text).map_err(error_of)?;
     if let Some(at) = start_of_too_large_integer(document.get_ref()) {
-        return Err(ConfigError::Toml { location: place_of(at), message: TOO_LARGE_INTEGER.to_owned() });
+        return Err(ConfigError::Toml {
+            location: place_of(at),
+            message: TOO_LARGE_INTEGER_MESSAGE.to_owned(),
+        });
     }
     let origins = Origins::of_config_file(name, text, document.get_ref());
     let config = Config::deserialize(toml::Deserializer::from(document)).map_err(error_of)?;
     Ok((config, origins))
 }
 
-/// Returns where in the text of a configuration file the first value begins that is a whole number of more than 63 bits,
-/// as a byte offset.
+/// Returns where in the text of a configuration file the first value begins that is a whole number of more than 63
+/// bits, as a byte offset.
 fn start_of_too_large_integer(document: &DeTable<'_>) -> Option<usize> {
     let sections = document.values().filter_map(|section| section.get_ref().as_table());
     let mut values = sections.flat_map(|keys| keys.values());
@@ -105,7 +108,7 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
         .split_once('.')
         .ok_or_else(|| refuse("expected a key `section.key`, such as `gc.policy`"))?;
     if is_too_large_integer(value.trim()) {
-        return Err(refuse(TOO_LARGE_INTEGER));
+        return Err(refuse(TOO_LARGE_INTEGER_MESSAGE));
     }
     let value = parse_literal(value.trim());
     let single = toml::Table::from_iter([(key.to_owned(), value)]);
@@ -119,7 +122,8 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
 }
 
 /// Sentence on a number that is larger than the integers of TOML.
-const TOO_LARGE_INTEGER: &str = "whole numbers are at most 9223372036854775807 (2^63 - 1): set a smaller one";
+const TOO_LARGE_INTEGER_MESSAGE: &str =
+    "whole numbers are at most 9223372036854775807 (2^63 - 1): set a smaller one";
 
 fn is_too_large_integer(text: &str) -> bool {
     let digits = text.replace('_', "");
@@ -127,7 +131,7 @@ fn is_too_large_integer(text: &str) -> bool {
 }
 
 /// What the parser calls the types of values, and what they are.
-const NAMES_OF_TYPES: [(&str, &str); 6] = [
+const PLAIN_NAMES_OF_PARSER_TYPES: [(&str, &str); 6] = [
     ("expected u64", "expected a whole number, not negative"),
     ("expected u32", "expected a whole number from 0 to 4294967295"),
     ("expected u8", "expected a whole number from 0 to 255"),
@@ -137,9 +141,9 @@ const NAMES_OF_TYPES: [(&str, &str); 6] = [
 ];
 
 /// Returns a message of the TOML parser in words that a user knows.
-fn plain_message(message: &str) -> String {
+fn message_in_user_terms(message: &str) -> String {
     if message.ends_with("value was too large") {
-        return TOO_LARGE_INTEGER.to_owned();
+        return TOO_LARGE_INTEGER_MESSAGE.to_owned();
     }
     if matches!(message, "invalid mantissa, expected digits" | "invalid fraction, expected digits") {
         return "a number needs a digit before and after its decimal point: write 0.15, not .15".to_owned();
@@ -159,7 +163,7 @@ fn plain_message(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown variant") {
         return format!("unknown value{rest}");
     }
-    let named = NAMES_OF_TYPES.iter().find(|(named, _)| message.ends_with(named));
+    let named = PLAIN_NAMES_OF_PARSER_TYPES.iter().find(|(named, _)| message.ends_with(named));
     named.map_or_else(
         || message.to_owned(),
         |(named, plain)| format!("{}{plain}", message.strip_suffix(named).unwrap_or(message)),
@@ -176,14 +180,14 @@ fn parse_literal(text: &str) -> toml::Value {
         Ok(mut table) if !is_word => {
             table.remove("value").unwrap_or_else(|| toml::Value::String(text.to_owned()))
         }
-        _ => number_without_digit(text)
+        _ => parse_incomplete_decimal(text)
             .map_or_else(|| toml::Value::String(text.to_owned()), toml::Value::Float),
     }
 }
 
 /// Returns the value of a number with no digit before or after its decimal point (`.15`, `2.`), which TOML does not
 /// accept; `None` for any other text.
-fn number_without_digit(text: &str) -> Option<f64> {
+fn parse_incomplete_decimal(text: &str) -> Option<f64> {
     let is_decimal = text.chars().all(|c| c.is_ascii_digit() || "+-.".contains(c));
     text.parse().ok().filter(|_| is_decimal)
 }
@@ -191,7 +195,7 @@ fn number_without_digit(text: &str) -> Option<f64> {
 /// Converts an error of the TOML parser. A message about an "unknown field" or "unknown variant" gets the most similar
 /// valid name as a suggestion.
 fn toml_error(location: String, error: &toml::de::Error) -> ConfigError {
-    let message = plain_message(error.message());
+    let message = message_in_user_terms(error.message());
     let mut quoted = message.split('`').skip(1).step_by(2);
     let near = match quoted.next() {
         // The refusal of a content mechanism has its own question.

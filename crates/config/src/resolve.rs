@@ -389,16 +389,16 @@ impl Config {
         let gc = resolved.gc_options;
         let mut parts = match design {
             "page-map" => design::page_map(gc),
-            "recyclable" => design::recyclable(gc, self.recycle_design(resolved)),
+            "recyclable" => design::recyclable(gc, self.recycling_part(resolved)),
             "remap" => {
-                design::remap(gc, self.remap.page_sharing_design(&resolved.geometry, resolved.logical_pages))
+                design::remap(gc, self.remap.page_sharing_options(&resolved.geometry, resolved.logical_pages))
             }
             "delta" => self.delta.delta_parts(gc, self.delta_design(resolved)),
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.needed_dedup_and_compression();
                 design::integrated(gc, dedup, compresses)
             }
-            other => self.parts_of_metadata_design(other, resolved).ok_or_else(|| {
+            other => self.parts_of_flash_map_design(other, resolved).ok_or_else(|| {
                 ConfigError::unknown_name("design", other, design::ALL.iter().map(|design| design.name))
             })?,
         };
@@ -424,7 +424,7 @@ impl Config {
         self.delta.delta_design(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
     }
 
-    pub(super) fn recycle_design(&self, resolved: &ResolvedDevice) -> RecyclingPart {
+    pub(super) fn recycling_part(&self, resolved: &ResolvedDevice) -> RecyclingPart {
         let config = &self.recycle;
         let paper_ratio =
             (resolved.geometry.pages() / 80).min(DEFAULT_FINGERPRINT_STORE_ENTRIES as u64) as u32;

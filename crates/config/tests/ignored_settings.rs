@@ -1,6 +1,6 @@
 //! Which settings have no effect: on a design, on a life, on a drive operated step by step, on a live device.
 
-use wearwell_config::{Config, SettingWithoutEffect};
+use wearwell_config::{Config, SettingIgnoredByRunKind};
 
 fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
     let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
@@ -48,7 +48,7 @@ fn settings_without_effect_on_a_life_are_reported() {
 }
 
 /// Returns the key that `find` reports as without effect in a configuration with this setting alone.
-fn key_without_effect(setting: &str, find: fn(&Config) -> Option<SettingWithoutEffect>) -> Option<String> {
+fn key_without_effect(setting: &str, find: fn(&Config) -> Option<SettingIgnoredByRunKind>) -> Option<String> {
     let config = Config::from_text_and_settings(None, &[setting.to_owned()]).unwrap();
     find(&config).map(|setting| setting.key)
 }

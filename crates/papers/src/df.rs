@@ -81,15 +81,15 @@ fn content_model_setting(ratio: &str) -> String {
 const DELTA_LOAD_DRIVE_SPARE_SHARES: [(&str, &str); 2] = [("full", "0.3"), ("half", "0.5")];
 /// Levels of load: requests per second and chip (Poisson arrivals), or requests in flight per chip; a channel has one
 /// chip.
-const LOAD_LEVELS: [(&str, LoadLevel); 3] = [
-    ("light", LoadLevel::PerSecond(300)),
-    ("busy", LoadLevel::PerSecond(2000)),
-    ("saturated", LoadLevel::InFlight(32)),
+const LOAD_LEVELS: [(&str, LoadLevelPerChip); 3] = [
+    ("light", LoadLevelPerChip::RequestsPerSecond(300)),
+    ("busy", LoadLevelPerChip::RequestsPerSecond(2000)),
+    ("saturated", LoadLevelPerChip::InFlight(32)),
 ];
 /// Spare shares of the physical pages for which the number of garbage collections is measured.
 const SPARE_SHARES: [&str; 6] = ["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 /// Variations of one parameter of the generated load `delta-load`: name, and the key that replaces the default.
-const DELTA_LOAD_CHANGED_KEYS: [(&str, &str); 6] = [
+const DELTA_LOAD_VARIATIONS: [(&str, &str); 6] = [
     ("hot 1 %", "hot=0.01"),
     ("hot 6 %", "hot=0.06"),
     ("life 8", "life=8"),
@@ -102,28 +102,28 @@ const PAGES_PER_ACCESS_COUNT_ENTRY: [f64; 4] = [256.0, 64.0, 16.0, 4.0];
 /// Suspected causes of differences between Wearwell's results and the Delta-FTL paper's, each with the settings that
 /// remove the cause from a run.
 const CAUSE_REMOVING_SETTINGS: [(&str, &[&str]); 3] = [
-    ("codec", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]]),
-    ("scan", &[NO_SCAN_SETTING]),
-    ("both", &[CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1], NO_SCAN_SETTING]),
+    ("codec", &[ZERO_CODEC_TIME_SETTINGS[0], ZERO_CODEC_TIME_SETTINGS[1]]),
+    ("scan", &[NO_COLD_PAGE_SCAN_SETTING]),
+    ("both", &[ZERO_CODEC_TIME_SETTINGS[0], ZERO_CODEC_TIME_SETTINGS[1], NO_COLD_PAGE_SCAN_SETTING]),
 ];
 /// Variants of the runs with compression ratio Rc = 0.5: name of the run, name of its values in a reported result, and
 /// settings.
 const DELTA_DESIGN_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ("open4", "four open pages", &["delta.open_pages=4"]),
-    ("codec-free", "codec free", &CODEC_FREE_SETTINGS),
+    ("codec-free", "codec free", &ZERO_CODEC_TIME_SETTINGS),
     (
         "both",
         "four open pages and codec free",
-        &["delta.open_pages=4", CODEC_FREE_SETTINGS[0], CODEC_FREE_SETTINGS[1]],
+        &["delta.open_pages=4", ZERO_CODEC_TIME_SETTINGS[0], ZERO_CODEC_TIME_SETTINGS[1]],
     ),
-    ("unscanned", "no scan", &[NO_SCAN_SETTING]),
+    ("unscanned", "no scan", &[NO_COLD_PAGE_SCAN_SETTING]),
 ];
-const CODEC_FREE_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
-const NO_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
+const ZERO_CODEC_TIME_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
+const NO_COLD_PAGE_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 /// Size of the smaller table of access counts, in logical pages per table entry.
 const SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY: f64 = PAGES_PER_ACCESS_COUNT_ENTRY[1];
 /// Numbers of journal pages after which the journal of map changes is merged with the L2P table; `None`: no journal.
-const JOURNAL_MERGE_PAGES: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
+const JOURNAL_PAGES_UNTIL_MERGE: [Option<u32>; 4] = [None, Some(4), Some(16), Some(64)];
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
 /// [`LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY`] is the corresponding ratio for the table of access counts.
 const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
@@ -137,8 +137,8 @@ const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
 const CODEC_AND_SCAN_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
 #[derive(Clone, Copy)]
-enum LoadLevel {
-    PerSecond(u32),
+enum LoadLevelPerChip {
+    RequestsPerSecond(u32),
     InFlight(u32),
 }
 
@@ -172,7 +172,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         }
     }
     experiments.extend(synthetic_experiments(conditions));
-    experiments.extend(experiments_without_codec_or_scan(conditions, scale));
+    experiments.extend(experiments_without_codec_time_or_scan(conditions, scale));
     experiments.extend(access_count_table_experiments(conditions, scale));
     experiments.extend(delta_load_experiments(conditions));
     if conditions.size == ExperimentSize::Quick {
@@ -209,7 +209,7 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
         }
         if ["F1", "F2"].contains(&trace) {
             let name = format!("{trace}/fitted-0.50-without-scan");
-            add(name, "0.50", &fitted_drive_settings(conditions, size), NO_SCAN_SETTING.to_owned());
+            add(name, "0.50", &fitted_drive_settings(conditions, size), NO_COLD_PAGE_SCAN_SETTING.to_owned());
         }
     }
     experiments
@@ -265,7 +265,7 @@ fn journal_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
             settings,
         )
     };
-    JOURNAL_MERGE_PAGES.into_iter().map(one).collect()
+    JOURNAL_PAGES_UNTIL_MERGE.into_iter().map(one).collect()
 }
 
 fn journal_experiment_name(pages: Option<u32>) -> String {
@@ -274,7 +274,7 @@ fn journal_experiment_name(pages: Option<u32>) -> String {
 
 /// Returns experiments on traces F1 and C8 in which the delta codec takes no time, the scan for cold pages is off, or
 /// both.
-fn experiments_without_codec_or_scan(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
+fn experiments_without_codec_time_or_scan(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in CODEC_AND_SCAN_TRACES {
         let (counted, size) =
@@ -354,7 +354,7 @@ struct DeltaLoadExperiments<'a> {
     /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
     delta_settings: Vec<String>,
-    delta_ratios: &'a [&'a str],
+    delta_compression_ratios: &'a [&'a str],
 }
 
 fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
@@ -367,8 +367,10 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
     for (drive, spare) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for (level, how) in LOAD_LEVELS {
             let (keys, mut settings) = match how {
-                LoadLevel::PerSecond(rate) => (format!("rate={}", f64::from(rate) * channels), Vec::new()),
-                LoadLevel::InFlight(depth) => {
+                LoadLevelPerChip::RequestsPerSecond(rate) => {
+                    (format!("rate={}", f64::from(rate) * channels), Vec::new())
+                }
+                LoadLevelPerChip::InFlight(depth) => {
                     let depth = format!("replay.queue_depth={}", f64::from(depth) * channels);
                     (String::new(), vec!["replay.arrival=closed".to_owned(), depth])
                 }
@@ -381,7 +383,7 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
                 load_spec_keys: keys.clone(),
                 settings: settings.clone(),
                 delta_settings: of_delta,
-                delta_ratios: ratios,
+                delta_compression_ratios: ratios,
             };
             runs.push(of(name.clone(), Vec::new(), &COMPRESSION_RATIOS[..]));
             if level == "busy" {
@@ -402,19 +404,19 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
         load_spec_keys: keys.to_owned(),
         settings: vec!["timing.mode=none".to_owned()],
         delta_settings: Vec::new(),
-        delta_ratios: ratios,
+        delta_compression_ratios: ratios,
     };
     runs.extend(
         SPARE_SHARES.map(|spare| counted(format!("set/spare-{spare}"), spare, "", &COMPRESSION_RATIOS[..])),
     );
     runs.extend(
-        DELTA_LOAD_CHANGED_KEYS
+        DELTA_LOAD_VARIATIONS
             .map(|(name, keys)| counted(format!("set/{name}"), "0.3", keys, &EXTREME_COMPRESSION_RATIOS[..])),
     );
-    runs.iter().flat_map(|run| delta_load_run_experiments(conditions, scale, run)).collect()
+    runs.iter().flat_map(|run| experiments_on_one_delta_load(conditions, scale, run)).collect()
 }
 
-fn delta_load_run_experiments(
+fn experiments_on_one_delta_load(
     conditions: &ExperimentConditions,
     scale: f64,
     run: &DeltaLoadExperiments<'_>,
@@ -433,7 +435,7 @@ fn delta_load_run_experiments(
         let name = format!("{}/baseline", run.name);
         experiments.push(Experiment::new_replay(name, (source, scale), "page-map", settings.clone()));
     }
-    for ratio in run.delta_ratios {
+    for ratio in run.delta_compression_ratios {
         let source = RequestSource::Generated(format!("{load}+unique:delta={ratio}"));
         let of_delta = [run.delta_settings.clone(), vec![DEAD_BYTES_GC_SETTING.to_owned()]].concat();
         let settings = [settings.clone(), of_delta].concat();
@@ -491,7 +493,7 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Delta-FTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "DF-08" => trace_table_values(runs, "F1"),
         "DF-09" => trace_table_values(runs, "F2"),
@@ -506,8 +508,8 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
         "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
-        "DF-22" => freed_pages_of_two_runs(runs),
-        "DF-23" => f1_f2_free_most_pages(runs),
+        "DF-22" => freed_pages_of_c8_and_f2_runs(runs),
+        "DF-23" => whether_f1_f2_free_most_pages(runs),
         "DF-24" => ["F1", "F2"]
             .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_ratio))
             .into_iter()
@@ -516,7 +518,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
         "DF-25" => TRACES
             .iter()
             .map(|(trace, ..)| {
-                let run = runs.run_named(&format!("{trace}/0.20"))?;
+                let run = runs.finished_run_named(&format!("{trace}/0.20"))?;
                 let share = run.figure("parts.collections_of_deltas") / run.figure("parts.collections");
                 Ok(NamedValue::new(*trace, 100.0 * share))
             })
@@ -524,44 +526,47 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
         "DF-26" => COMPRESSION_RATIOS
             .iter()
             .map(|ratio| {
-                Ok(NamedValue::new(*ratio, mean_over_traces(runs, ratio, write_latency_saved_percent)?))
+                Ok(NamedValue::new(
+                    *ratio,
+                    mean_over_traces_on_paper_drive(runs, ratio, write_latency_saved_percent)?,
+                ))
             })
             .collect(),
-        "DF-27" => gc_times_per_victim(runs),
+        "DF-27" => gc_time_per_victim_ratios(runs),
         "DF-28" => {
             let mut values = Vec::new();
             for (name, value) in [
-                ("two pages ", two_page_read_percent as DeltaVsBaselineFunction),
+                ("two pages ", two_flash_read_percent as DeltaVsBaselineFunction),
                 ("latency ", read_latency_added_percent),
             ] {
                 for ratio in COMPRESSION_RATIOS {
-                    match mean_over_traces(runs, ratio, value) {
+                    match mean_over_traces_on_paper_drive(runs, ratio, value) {
                         Ok(mean) => values.push(NamedValue::new(format!("{name}{ratio}"), mean)),
                         Err(why) => return Some(Err(why)),
                     }
                 }
             }
-            values.extend(read_latencies_on_f1_by_channels(runs));
+            values.extend(f1_read_latency_added_by_channels(runs));
             Ok(values)
         }
-        "DF-29" => largest_two_page_read_share(runs),
-        "DF-34" => delta_load_gc_counts(runs),
+        "DF-29" => largest_two_flash_read_share(runs),
+        "DF-34" => delta_load_gc_count_percents(runs),
         "DF-35" => delta_load_write_latencies_saved(runs),
         "DF-36" => delta_load_read_latencies_added(runs),
-        "DF-37" => gc_counts_by_spare_share(runs),
-        "DF-38" => values_by_load_variation(runs),
-        "DF-39" => values_by_access_count_table_size(runs),
-        "DF-40" => latency_without_codec_or_scan(runs),
+        "DF-37" => gc_count_percents_by_spare_share(runs),
+        "DF-38" => delta_effects_by_load_variation(runs),
+        "DF-39" => delta_effects_by_access_count_table_size(runs),
+        "DF-40" => write_latency_without_codec_time_or_scan(runs),
         "DF-41" => formula_and_run_values(runs),
-        "DF-42" => journal_costs(runs),
+        "DF-42" => map_journal_costs(runs),
         _ => return None,
     })
 }
 
 /// Returns the largest share of reads that take two flash reads among the traces, percent, whether it is that of F2,
 /// and the shares of all traces.
-fn largest_two_page_read_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let share = |trace: &str| delta_vs_baseline_value(runs, trace, "", "0.50", two_page_read_percent);
+fn largest_two_flash_read_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let share = |trace: &str| delta_vs_baseline_value(runs, trace, "", "0.50", two_flash_read_percent);
     let shares: Vec<(&str, f64)> =
         TRACES.iter().map(|(trace, _)| Ok((*trace, share(trace)?))).collect::<Result<_>>()?;
     let largest = shares.iter().map(|&(_, share)| share).fold(0.0, f64::max);
@@ -578,7 +583,7 @@ fn largest_two_page_read_share(runs: &ExperimentRecords) -> Result<Vec<NamedValu
 
 /// Returns the increase of the mean read latency on trace F1, percent, on the drive and, if that was run, on one of the
 /// same size with more channels, which read the pages of a request at once.
-fn read_latencies_on_f1_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
+fn f1_read_latency_added_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
     [("", "latency F1 0.50"), (MANY_CHANNELS_PREFIX, "latency F1 0.50, 16 channels")]
         .into_iter()
         .filter_map(|(drive, name)| {
@@ -590,8 +595,8 @@ fn read_latencies_on_f1_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue>
 
 /// Returns the flash time per GC victim relative to the baseline: the median over the traces, and the values on the
 /// load whose share of delta writes is fitted.
-fn gc_times_per_victim(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let mut values = median_over_traces(runs, gc_time_per_victim_ratio)?;
+fn gc_time_per_victim_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let mut values = median_over_traces_on_paper_drive(runs, gc_time_per_victim_ratio)?;
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         for ratio in COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-light"), ratio)?;
@@ -608,8 +613,8 @@ fn delta_load_run_and_baseline<'a>(
     ratio: &str,
 ) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
     Ok((
-        runs.run_named(&format!("set/{load_name}/{ratio}"))?,
-        runs.run_named(&format!("set/{load_name}/baseline"))?,
+        runs.finished_run_named(&format!("set/{load_name}/{ratio}"))?,
+        runs.finished_run_named(&format!("set/{load_name}/baseline"))?,
     ))
 }
 
@@ -621,12 +626,12 @@ fn delta_load_variant_and_baseline<'a>(
     variant: &str,
 ) -> Result<(ExperimentRun<'a>, ExperimentRun<'a>)> {
     Ok((
-        runs.run_named(&format!("set/{load_name}-{variant}/0.50"))?,
-        runs.run_named(&format!("set/{load_name}/baseline"))?,
+        runs.finished_run_named(&format!("set/{load_name}-{variant}/0.50"))?,
+        runs.finished_run_named(&format!("set/{load_name}/baseline"))?,
     ))
 }
 
-fn delta_load_gc_counts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn delta_load_gc_count_percents(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
         let of = format!("{drive}-light");
@@ -694,7 +699,7 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
             ));
             values.push(NamedValue::new(
                 format!("two pages {drive} {ratio}"),
-                two_page_read_percent(run, baseline),
+                two_flash_read_percent(run, baseline),
             ));
             let (run, baseline) = delta_load_run_and_baseline(runs, &format!("{drive}-saturated"), ratio)?;
             values.push(NamedValue::new(
@@ -706,7 +711,7 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
-fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
         for spare in SPARE_SHARES {
@@ -720,9 +725,9 @@ fn gc_counts_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
     Ok(values)
 }
 
-fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
-    for (name, _) in DELTA_LOAD_CHANGED_KEYS {
+    for (name, _) in DELTA_LOAD_VARIATIONS {
         for ratio in EXTREME_COMPRESSION_RATIOS {
             let (run, baseline) = delta_load_run_and_baseline(runs, name, ratio)?;
             values.push(NamedValue::new(
@@ -732,16 +737,16 @@ fn values_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
         }
         let (run, baseline) = delta_load_run_and_baseline(runs, name, "0.20")?;
         values.push(NamedValue::new(format!("{name}, Pc %"), 100.0 * delta_write_share(run)));
-        values.push(NamedValue::new(format!("{name}, two pages %"), two_page_read_percent(run, baseline)));
+        values.push(NamedValue::new(format!("{name}, two pages %"), two_flash_read_percent(run, baseline)));
     }
     Ok(values)
 }
 
-fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
-        let run = runs.run_named(&format!("F1/heat-{pages}"))?;
-        let left = gc_count_percent_of_baseline(run, runs.run_named("F1/baseline")?);
+        let run = runs.finished_run_named(&format!("F1/heat-{pages}"))?;
+        let left = gc_count_percent_of_baseline(run, runs.finished_run_named("F1/baseline")?);
         values.push(NamedValue::new(format!("Pc %, 1 of {pages}"), 100.0 * delta_write_share(run)));
         values.push(NamedValue::new(format!("collections %, 1 of {pages}"), left));
     }
@@ -751,16 +756,16 @@ fn values_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<Nam
 /// Returns the change of the mean write latency relative to the baseline, percent, with the whole delta design and
 /// without the delta codec's times, the scan for cold pages, or both; and how many GCs the scan causes, in percent of
 /// the baseline's.
-fn latency_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn write_latency_without_codec_time_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (trace, _) in CODEC_AND_SCAN_TRACES {
         for ratio in EXTREME_COMPRESSION_RATIOS {
-            let baseline = runs.run_named(&format!("{trace}/baseline"))?;
-            let whole = runs.run_named(&format!("{trace}/{ratio}"))?;
+            let baseline = runs.finished_run_named(&format!("{trace}/baseline"))?;
+            let whole = runs.finished_run_named(&format!("{trace}/{ratio}"))?;
             let all = -write_latency_saved_percent(whole, baseline);
             values.push(NamedValue::new(format!("{trace} {ratio}: write latency"), all));
             for (what, _) in CAUSE_REMOVING_SETTINGS {
-                let run = runs.run_named(&format!("{trace}/{ratio}-without-{what}"))?;
+                let run = runs.finished_run_named(&format!("{trace}/{ratio}-without-{what}"))?;
                 let without = -write_latency_saved_percent(run, baseline);
                 values.push(NamedValue::new(format!("{trace} {ratio}: without {what}"), without));
                 if what == "scan" {
@@ -782,10 +787,10 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     let drives = DELTA_LOAD_DRIVE_SPARE_SHARES.map(|(drive, _)| format!("set/{drive}-light"));
     for of in drives.iter().map(String::as_str).chain(["F1", "C8"]) {
-        let baseline = runs.run_named(&format!("{of}/baseline"))?;
+        let baseline = runs.finished_run_named(&format!("{of}/baseline"))?;
         let name = of.trim_start_matches("set/").trim_end_matches("-light");
         for ratio in COMPRESSION_RATIOS {
-            let run = runs.run_named(&format!("{of}/{ratio}"))?;
+            let run = runs.finished_run_named(&format!("{of}/{ratio}"))?;
             // A run without writes has no delta share.
             let (share, rate) = (delta_write_share(run).max(0.0), ratio.parse().expect("a ratio"));
             let packed = run.figure("parts.delta_pages_committed") / run.figure("parts.deltas_committed");
@@ -808,9 +813,9 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Returns, for each merge interval of the journal of L2P updates: programs for the L2P table per thousand host writes,
 /// in total and by kind, and the number of pages that are programmed on capacitor power when power is lost.
-fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let of = |journal| Ok((journal, runs.run_named(&journal_experiment_name(journal))?));
-    let all = JOURNAL_MERGE_PAGES.into_iter().map(of).collect::<Result<Vec<_>>>()?;
+fn map_journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let of = |journal| Ok((journal, runs.finished_run_named(&journal_experiment_name(journal))?));
+    let all = JOURNAL_PAGES_UNTIL_MERGE.into_iter().map(of).collect::<Result<Vec<_>>>()?;
     let mut values = Vec::new();
     for (journal, run) in all {
         let name = journal.map_or_else(|| "no journal".to_owned(), |pages| format!("{pages} pages"));
@@ -830,13 +835,13 @@ fn journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 }
 
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named(&format!("{trace}/counts"))?;
-    let millions = |figure: &str| run.extrapolated_figure(figure) / 1e6;
+    let run = runs.finished_run_named(&format!("{trace}/counts"))?;
+    let millions = |figure: &str| run.figure_scaled_to_full_input(figure) / 1e6;
     Ok(vec![
         NamedValue::new("reads, M", millions("reads")),
         NamedValue::new("writes, M", millions("writes")),
         NamedValue::new("reads, %", 100.0 * run.figure("reads") / run.figure("requests")),
-        NamedValue::new("hours", run.extrapolated_figure("duration_s") / 3600.0),
+        NamedValue::new("hours", run.figure_scaled_to_full_input("duration_s") / 3600.0),
     ])
 }
 
@@ -850,7 +855,7 @@ fn delta_vs_baseline_value(
     ratio: &str,
     value: DeltaVsBaselineFunction,
 ) -> Result<f64> {
-    let of = |variant: &str| runs.run_named(&format!("{trace}/{drive_prefix}{variant}"));
+    let of = |variant: &str| runs.finished_run_named(&format!("{trace}/{drive_prefix}{variant}"));
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
@@ -880,7 +885,11 @@ fn mean_value_on_drive(
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
-fn mean_over_traces(runs: &ExperimentRecords, ratio: &str, value: DeltaVsBaselineFunction) -> Result<f64> {
+fn mean_over_traces_on_paper_drive(
+    runs: &ExperimentRecords,
+    ratio: &str,
+    value: DeltaVsBaselineFunction,
+) -> Result<f64> {
     mean_value_on_drive(runs, "", ratio, value)
 }
 
@@ -892,7 +901,7 @@ fn means_on_both_drives(
     value: DeltaVsBaselineFunction,
 ) -> Result<Vec<NamedValue>> {
     let mut values = vec![
-        NamedValue::new("mean", mean_over_traces(runs, ratio, value)?),
+        NamedValue::new("mean", mean_over_traces_on_paper_drive(runs, ratio, value)?),
         NamedValue::new("mean fitted", mean_value_on_drive(runs, "fitted-", ratio, value)?),
     ];
     for (trace, _) in TRACES {
@@ -901,7 +910,10 @@ fn means_on_both_drives(
     Ok(values)
 }
 
-fn median_over_traces(runs: &ExperimentRecords, value: DeltaVsBaselineFunction) -> Result<Vec<NamedValue>> {
+fn median_over_traces_on_paper_drive(
+    runs: &ExperimentRecords,
+    value: DeltaVsBaselineFunction,
+) -> Result<Vec<NamedValue>> {
     let values: Result<Vec<f64>> =
         TRACES.iter().map(|(trace, _)| delta_vs_baseline_value(runs, trace, "", "0.50", value)).collect();
     let mut values = values?;
@@ -937,7 +949,7 @@ fn read_latency_added_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
     100.0 * (mean(run) / mean(baseline) - 1.0)
 }
 
-fn two_page_read_percent(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
+fn two_flash_read_percent(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
     100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
 }
 
@@ -968,7 +980,7 @@ fn is_decreasing(values: &[f64]) -> bool {
 }
 
 fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let of = |skew: &str, ratio: &str| runs.run_named(&format!("synthetic/{skew}-{ratio}"));
+    let of = |skew: &str, ratio: &str| runs.finished_run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> =
         COMPRESSION_RATIOS.iter().map(|ratio| Ok(host_programs_per_write(of("0.9", ratio)?))).collect();
     let by_skew: Result<Vec<(f64, f64)>> = ZIPF_SKEWS
@@ -992,7 +1004,7 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     for (trace, _) in TRACES {
         let of: Result<Vec<f64>> = COMPRESSION_RATIOS
             .iter()
-            .map(|ratio| Ok(delta_write_share(runs.run_named(&format!("{trace}/{ratio}"))?)))
+            .map(|ratio| Ok(delta_write_share(runs.finished_run_named(&format!("{trace}/{ratio}"))?)))
             .collect();
         shares.push(of?);
     }
@@ -1009,17 +1021,17 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-fn freed_pages_of_two_runs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn freed_pages_of_c8_and_f2_runs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
-        NamedValue::new("C8 baseline", freed_pages_per_victim(runs.run_named("C8/baseline")?)),
-        NamedValue::new("F2 at 0.20", freed_pages_per_victim(runs.run_named("F2/0.20")?)),
+        NamedValue::new("C8 baseline", freed_pages_per_victim(runs.finished_run_named("C8/baseline")?)),
+        NamedValue::new("F2 at 0.20", freed_pages_per_victim(runs.finished_run_named("F2/0.20")?)),
     ])
 }
 
-fn f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn whether_f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()
-        .map(|(trace, _)| Ok(freed_pages_per_victim(runs.run_named(&format!("{trace}/baseline"))?)))
+        .map(|(trace, _)| Ok(freed_pages_per_victim(runs.finished_run_named(&format!("{trace}/baseline"))?)))
         .collect();
     let of = of?;
     let lowest = of[0].min(of[1]);

@@ -20,6 +20,8 @@ pub fn differing_row_ids<'a>(
 ) -> impl Iterator<Item = &'a str> {
     let differs = |target: &ReportedResult, row: &ReproducedResult| row.judge(target).outcome.differs();
     let rows = results.rows.iter();
-    rows.filter(move |row| targets.target_with_id(&row.id).is_some_and(|target| differs(target, row)))
-        .map(|row| row.id.as_str())
+    rows.filter(move |row| {
+        targets.reported_result_with_id(&row.id).is_some_and(|target| differs(target, row))
+    })
+    .map(|row| row.id.as_str())
 }

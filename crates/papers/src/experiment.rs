@@ -22,7 +22,7 @@ use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{OnProgress, Plan, ReplayError};
 
-use super::missing_record::{MissingRecord, unsupported};
+use super::missing_record::{MissingRecordReason, unsupported};
 use super::request_source::RequestSource;
 use super::traces::OriginalTraces;
 
@@ -154,7 +154,7 @@ impl Experiment {
     }
 
     /// Returns whether the experiment's input is the paper's original trace file.
-    pub fn is_original(&self) -> bool {
+    pub fn has_original_trace_input(&self) -> bool {
         matches!(self.source, RequestSource::Original(_))
     }
 
@@ -177,9 +177,9 @@ impl Experiment {
     /// Runs the experiment and returns its figures as a record.
     ///
     /// # Errors
-    /// [`MissingRecord::Interrupted`] if the observer ended the run, [`MissingRecord::NotRun`] with the reason in all
-    /// other cases.
-    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, MissingRecord> {
+    /// [`MissingRecordReason::Interrupted`] if the observer ended the run, [`MissingRecordReason::NotRun`] with the
+    /// reason in all other cases.
+    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, MissingRecordReason> {
         let mut record = Record {
             name: self.name.clone(),
             key: self.definition_digest(),
@@ -189,7 +189,7 @@ impl Experiment {
             scale: self.input_share,
             ..Record::default()
         };
-        let input = self.source.input().map_err(MissingRecord::NotRun)?;
+        let input = self.source.input().map_err(MissingRecordReason::NotRun)?;
         match &self.work {
             ExperimentWork::Count => {
                 record.figures = super::statistics::count_trace_figures(&input, on_progress)?;
@@ -219,9 +219,9 @@ fn replay(
     design: &str,
     settings: &[String],
     on_progress: OnProgress<'_>,
-) -> Result<RunRecord, MissingRecord> {
-    require_design(design).map_err(MissingRecord::NotRun)?;
-    let config = experiment_config(settings).map_err(MissingRecord::NotRun)?;
+) -> Result<RunRecord, MissingRecordReason> {
+    require_design(design).map_err(MissingRecordReason::NotRun)?;
+    let config = experiment_config(settings).map_err(MissingRecordReason::NotRun)?;
     let plan = Plan::new(&config, input).map_err(|error| not_run_because(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
@@ -230,9 +230,9 @@ fn replay(
         flow
     });
     match record.map_err(|error| not_run_because(&error))? {
-        _ if interrupted => Err(MissingRecord::Interrupted),
+        _ if interrupted => Err(MissingRecordReason::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
-            Err(MissingRecord::NotRun(format!("the run was stopped before its last request: {reason}")))
+            Err(MissingRecordReason::NotRun(format!("the run was stopped before its last request: {reason}")))
         }
         record => Ok(record),
     }
@@ -283,8 +283,8 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn not_run_because(error: &ReplayError) -> MissingRecord {
-    MissingRecord::NotRun(error.to_string())
+fn not_run_because(error: &ReplayError) -> MissingRecordReason {
+    MissingRecordReason::NotRun(error.to_string())
 }
 
 /// Result of an experiment: its figures, and all that is needed to judge and reproduce them.
@@ -476,7 +476,7 @@ impl ExperimentRecords {
     ///
     /// # Errors
     /// The reason why the experiment was not run.
-    pub fn run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {
+    pub fn finished_run_named(&self, name: &str) -> Result<ExperimentRun<'_>, String> {
         self.used_experiment_names.borrow_mut().insert(name.to_owned());
         match self.records.get(name) {
             Some(Ok(record)) => Ok(ExperimentRun(record)),
@@ -528,7 +528,7 @@ impl ExperimentRun<'_> {
 
     /// Returns a figure of the experiment extrapolated to the paper's whole input: divided by the scale of the
     /// experiment.
-    pub fn extrapolated_figure(self, name: &str) -> f64 {
+    pub fn figure_scaled_to_full_input(self, name: &str) -> f64 {
         self.figure(name) / self.0.scale
     }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use wearwell_replay::replay::Progress;
 
 use super::experiment::{self, Experiment, ExperimentConditions, ExperimentSize, Record};
-use super::missing_record::MissingRecord;
+use super::missing_record::MissingRecordReason;
 use super::results::Results;
 use super::target::Paper;
 use super::traces::OriginalTraces;
@@ -34,7 +34,7 @@ pub struct ExperimentRunOptions {
     /// Whether all experiments are run again, even those whose records are up to date.
     pub reruns_all: bool,
     /// Number of experiments that run at a time, at least one.
-    pub parallel_runs: usize,
+    pub max_parallel_experiments: usize,
 }
 
 /// Receives the progress of a run of experiments and can end it.
@@ -82,7 +82,8 @@ pub fn experiment_jobs(paper: Paper, conditions: &ExperimentConditions) -> Vec<E
         }
     };
     let job = |experiment: Experiment| {
-        let same = quick.iter().find(|quick| quick.name == experiment.name && !quick.is_original());
+        let same =
+            quick.iter().find(|quick| quick.name == experiment.name && !quick.has_original_trace_input());
         ExperimentJob { scaled_down_experiment: same.cloned(), experiment }
     };
     experiments(paper, conditions).into_iter().map(job).collect()
@@ -126,21 +127,23 @@ pub fn run_experiment_jobs(
         |record: &Record| wanted_jobs.iter().any(|job| job.experiment.definition_digest() == record.key);
     let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
-    let task = |job| ExperimentTask {
+    let task = |job| OutdatedExperimentJob {
         job,
         older_record: results.record_of_digest(&job.experiment.definition_digest()).cloned(),
     };
     let is_done =
-        |task: &ExperimentTask| task.older_record.as_ref().is_some_and(|record| record.code == code);
-    let to_do: Vec<ExperimentTask> = wanted_jobs.iter().map(task).filter(|task| !is_done(task)).collect();
-    let quick = quick_results_for(paper, options.size, &options.result_folder);
+        |task: &OutdatedExperimentJob| task.older_record.as_ref().is_some_and(|record| record.code == code);
+    let to_do: Vec<OutdatedExperimentJob> =
+        wanted_jobs.iter().map(task).filter(|task| !is_done(task)).collect();
+    let quick = quick_results_to_compare_with(paper, options.size, &options.result_folder);
     let mut write = |results: &mut Results| {
         let place = |name: &str| wanted_jobs.iter().position(|job| job.experiment.name == name);
         results.experiments.sort_by_key(|record| place(&record.name));
         results.evaluate_all_rows(paper, quick.as_ref());
         write_file_atomically(&options.result_folder.join("results.json"), &results.to_json())
     };
-    results.partial = !run_concurrently(&to_do, options.parallel_runs, &mut results, observer, &mut write)?;
+    results.partial =
+        !run_concurrently(&to_do, options.max_parallel_experiments, &mut results, observer, &mut write)?;
     write(&mut results)?;
     write_result_pages(&results, paper, &options.result_folder)?;
     Ok(results)
@@ -148,19 +151,22 @@ pub fn run_experiment_jobs(
 
 /// An experiment that is to be run because the current code has not run it, with its record by older code if there is
 /// one.
-struct ExperimentTask<'a> {
+struct OutdatedExperimentJob<'a> {
     job: &'a ExperimentJob,
     older_record: Option<Record>,
 }
 
-impl ExperimentTask<'_> {
+impl OutdatedExperimentJob<'_> {
     fn name(&self) -> &str {
         &self.job.experiment.name
     }
 
     /// Runs the scaled-down counterpart, if there is one, and then the experiment. The experiment's record by older
     /// code is kept instead if the counterpart has the figures that it had with the older code.
-    fn run(&self, on_progress: wearwell_replay::replay::OnProgress<'_>) -> Result<Record, MissingRecord> {
+    fn run(
+        &self,
+        on_progress: wearwell_replay::replay::OnProgress<'_>,
+    ) -> Result<Record, MissingRecordReason> {
         let quick =
             self.job.scaled_down_experiment.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
@@ -175,14 +181,14 @@ impl ExperimentTask<'_> {
 enum WorkerMessage {
     /// The thread wants to start an experiment and waits for the reply: true to start.
     Begins(usize, Sender<bool>),
-    GoesOn(usize, Progress),
-    Ends(usize, Result<Box<Record>, MissingRecord>),
+    Progressed(usize, Progress),
+    Ends(usize, Result<Box<Record>, MissingRecordReason>),
 }
 
 /// Runs the experiments of `tasks`, at most `max_parallel_tasks` of them at a time. Returns false if the observer ended
 /// the run; experiments that finish after that are still recorded.
 fn run_concurrently(
-    tasks: &[ExperimentTask],
+    tasks: &[OutdatedExperimentJob],
     max_parallel_tasks: usize,
     results: &mut Results,
     observer: &mut dyn ExperimentObserver,
@@ -214,7 +220,7 @@ const WORKER_STACK_BYTES: usize = 8 << 20;
 /// Runs in one of several worker threads: takes the next experiment that no thread has begun, and repeats this until
 /// none is left or the run is ended.
 fn run_tasks_of_thread(
-    tasks: &[ExperimentTask],
+    tasks: &[OutdatedExperimentJob],
     next_task_index: &AtomicUsize,
     is_run_ended: &AtomicBool,
     message_sender: &Sender<WorkerMessage>,
@@ -230,7 +236,7 @@ fn run_tasks_of_thread(
             return;
         }
         let outcome = task.run(&mut |progress| {
-            let is_heard = message_sender.send(WorkerMessage::GoesOn(k, progress)).is_ok();
+            let is_heard = message_sender.send(WorkerMessage::Progressed(k, progress)).is_ok();
             if is_heard && !is_run_ended.load(Ordering::Relaxed) {
                 ControlFlow::Continue(())
             } else {
@@ -246,7 +252,7 @@ fn run_tasks_of_thread(
 /// Handles messages of the threads that run experiments until all have ended; returns false if the observer ended the
 /// run. After an error the function returns, and the threads end because nobody receives their messages.
 fn handle_worker_messages(
-    tasks: &[ExperimentTask],
+    tasks: &[OutdatedExperimentJob],
     message_receiver: Receiver<WorkerMessage>,
     is_run_ended: &AtomicBool,
     results: &mut Results,
@@ -274,12 +280,12 @@ fn handle_worker_messages(
                 // If sending fails, the thread has ended.
                 let _ = answer.send(is_allowed);
             }
-            WorkerMessage::GoesOn(k, progress) => {
+            WorkerMessage::Progressed(k, progress) => {
                 if observer.experiment_progress(tasks[k].name(), progress).is_break() {
                     end(&mut is_whole);
                 }
             }
-            WorkerMessage::Ends(_, Err(MissingRecord::Interrupted)) => end(&mut is_whole),
+            WorkerMessage::Ends(_, Err(MissingRecordReason::Interrupted)) => end(&mut is_whole),
             WorkerMessage::Ends(k, outcome) => {
                 finished += 1;
                 store_experiment_outcome(tasks[k].name(), outcome, results, observer);
@@ -295,7 +301,7 @@ fn handle_worker_messages(
 /// Adds the record of a finished experiment to `results`, or the reason why the experiment could not be run.
 fn store_experiment_outcome(
     name: &str,
-    outcome: Result<Box<Record>, MissingRecord>,
+    outcome: Result<Box<Record>, MissingRecordReason>,
     results: &mut Results,
     observer: &mut dyn ExperimentObserver,
 ) {
@@ -304,11 +310,11 @@ fn store_experiment_outcome(
             results.experiments.retain(|before| before.key != record.key);
             results.experiments.push(*record);
         }
-        Err(MissingRecord::NotRun(why)) => {
+        Err(MissingRecordReason::NotRun(why)) => {
             observer.experiment_not_run(name, &why);
             results.not_run.insert(name.to_owned(), why);
         }
-        Err(MissingRecord::Interrupted) => {}
+        Err(MissingRecordReason::Interrupted) => {}
     }
 }
 
@@ -325,7 +331,7 @@ fn results_in_folder(folder: &Path) -> Option<Results> {
 
 /// Returns the scaled-down results that full-size results in this folder are compared with: those in `papers/lx` for
 /// `papers/full/lx`.
-pub fn quick_results_for(paper: Paper, size: ExperimentSize, folder: &Path) -> Option<Results> {
+pub fn quick_results_to_compare_with(paper: Paper, size: ExperimentSize, folder: &Path) -> Option<Results> {
     let papers = folder.parent()?.parent()?;
     let quick = results_in_folder(&papers.join(paper.name()))?;
     (size == ExperimentSize::Full && quick.size == ExperimentSize::Quick).then_some(quick)
@@ -353,7 +359,7 @@ pub fn write_result_pages(results: &Results, paper: Paper, folder: &Path) -> std
 pub fn reevaluate_stored_results(paper: Paper, folder: &Path) -> std::io::Result<Results> {
     let text = std::fs::read_to_string(folder.join("results.json"))?;
     let mut results = Results::from_json(&text)?;
-    results.evaluate_all_rows(paper, quick_results_for(paper, results.size, folder).as_ref());
+    results.evaluate_all_rows(paper, quick_results_to_compare_with(paper, results.size, folder).as_ref());
     write_file_atomically(&folder.join("results.json"), &results.to_json())?;
     write_result_pages(&results, paper, folder)?;
     Ok(results)

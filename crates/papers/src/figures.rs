@@ -42,7 +42,7 @@ struct ComparisonFigurePlan {
     labels_and_row_ids: &'static [(&'static str, &'static str)],
 }
 
-const COMPARISON_FIGURES: [ComparisonFigurePlan; 15] = [
+const COMPARISON_FIGURE_PLANS: [ComparisonFigurePlan; 15] = [
     ComparisonFigurePlan {
         name: "lx-fig10",
         title: "Recyclable SSD, Fig. 10: write reduction",
@@ -181,7 +181,7 @@ const FTL_LABELS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
 const SPARE_SHARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
-const OWN_VALUE_FIGURES: [OwnValueFigurePlan; 13] = [
+const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "df-spare",
         title: "Delta-FTL: garbage collections by spare share of the flash, Pc set to 0.84",
@@ -311,8 +311,8 @@ struct BarGroup {
 /// Draws all figures of a paper for which the results have values.
 pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFigure> {
     let prefix = format!("{}-", results.paper);
-    let of_il_paper = COMPARISON_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
-    let own = OWN_VALUE_FIGURES.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let of_il_paper = COMPARISON_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
+    let own = OWN_VALUE_FIGURE_PLANS.iter().filter(|plan| plan.name.starts_with(&prefix));
     let compared = of_il_paper.filter_map(|plan| {
         let bars: Vec<BarGroup> = plan
             .labels_and_row_ids
@@ -366,7 +366,7 @@ fn draw_own_values(plan: &OwnValueFigurePlan, results: &Results) -> Option<Strin
 /// Returns one group of bars for each reported value of row `id` for which Wearwell has a value.
 fn bar_groups_of_row(targets: &ReportedResults, results: &Results, label: &str, id: &str) -> Vec<BarGroup> {
     let (Some(target), Some(row)) =
-        (targets.target_with_id(id), results.rows.iter().find(|row| row.id == id))
+        (targets.reported_result_with_id(id), results.rows.iter().find(|row| row.id == id))
     else {
         return Vec::new();
     };

@@ -18,7 +18,7 @@
 //! updates can be counted.
 
 use super::closed_forms::metadata::{
-    ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values,
+    ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values_from_formula,
 };
 use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
 use super::request_source::RequestSource;
@@ -46,7 +46,7 @@ const BLOCK_SIZES_PAGES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
 /// balanced.
 const PAGES_PER_BITMAP_PART: u64 = 32;
 const UTILISATION_PERCENTS: [u32; 5] = [50, 70, 80, 85, 90];
-const FTLS: [(&str, &str); 5] = [
+const FTL_AND_DESIGN_NAMES: [(&str, &str); 5] = [
     ("DFTL", "dftl"),
     ("LazyFTL", "lazyftl"),
     ("u-FTL", "u-ftl"),
@@ -56,7 +56,7 @@ const FTLS: [(&str, &str); 5] = [
 
 /// A device of some size, and a number of random host writes on it.
 #[derive(Clone, Copy)]
-struct RandomWriteLoad {
+struct RandomWriteRun {
     blocks: u64,
     pages_per_block: u64,
     /// R: logical pages in percent of the physical pages of the device.
@@ -66,8 +66,8 @@ struct RandomWriteLoad {
     cache_factor: u64,
 }
 
-impl RandomWriteLoad {
-    fn for_setting(conditions: &ExperimentConditions) -> Self {
+impl RandomWriteRun {
+    fn of_conditions(conditions: &ExperimentConditions) -> Self {
         let (blocks, host_writes) = match conditions.size {
             ExperimentSize::Quick => (1 << 14, 1_000_000),
             ExperimentSize::Full => (PAPER_DEVICE_BLOCKS, 50_000_000),
@@ -129,11 +129,12 @@ const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
 const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
 /// Settings for the prices of the paper (section 2): 3 us for a spare area, and times of pages that include the
 /// transfer.
-const PAPER_RECOVERY_PRICES: [&str; 2] = ["recovery.spare_read_us=3", "device.channel_mb_per_s=1000000"];
+const PAPER_RECOVERY_TIME_SETTINGS: [&str; 2] =
+    ["recovery.spare_read_us=3", "device.channel_mb_per_s=1000000"];
 
 /// Returns all experiments for the GeckoFTL paper (GK).
 pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
-    let load = RandomWriteLoad::for_setting(conditions);
+    let load = RandomWriteRun::of_conditions(conditions);
     [
         design_experiments(conditions, load),
         validity_store_experiments(conditions, load),
@@ -147,13 +148,13 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 /// Returns experiments on small devices that remove suspected causes of differences from the GeckoFTL paper: DFTL that
 /// reports old pages as invalid only when it writes translation pages, and Logarithmic Gecko with pairwise instead of
 /// multi-way merges for other capacities and size ratios.
-fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
+fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
     if conditions.size == ExperimentSize::Full {
         return Vec::new();
     }
     let lazily = "mapping.identification=at-synchronisation";
     let mut experiments = vec![load.experiment(conditions, "DFTL/lazy".into(), "dftl", &[lazily])];
-    let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
+    let gecko = |load: RandomWriteRun, name: String, extra: &[&str]| {
         load.experiment(conditions, name, "geckoftl", extra)
     };
     let pairwise = "gecko.merge=pairwise";
@@ -163,10 +164,10 @@ fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWr
     }
     for blocks in FIGURE_11_BLOCKS {
         let writes = load.host_writes.max(HOST_WRITES_PER_BLOCK * blocks);
-        let load = RandomWriteLoad { blocks, host_writes: writes, ..load };
+        let load = RandomWriteRun { blocks, host_writes: writes, ..load };
         experiments.push(gecko(load, format!("K={blocks}/pairwise"), &[pairwise]));
     }
-    let between = RandomWriteLoad { blocks: HALF_FULL_GECKO_LEVEL_BLOCKS, ..load };
+    let between = RandomWriteRun { blocks: HALF_FULL_GECKO_LEVEL_BLOCKS, ..load };
     experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}"), &[]));
     experiments.push(gecko(between, format!("K={HALF_FULL_GECKO_LEVEL_BLOCKS}/pairwise"), &[pairwise]));
     experiments
@@ -174,8 +175,8 @@ fn suspected_cause_experiments(conditions: &ExperimentConditions, load: RandomWr
 
 /// Returns the experiments for the GeckoFTL paper's Figure 13 (all five designs), and one that shows what `GeckoFTL`
 /// saves by collecting metadata blocks only when they are empty.
-fn design_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
-    let mut experiments: Vec<Experiment> = FTLS
+fn design_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
+    let mut experiments: Vec<Experiment> = FTL_AND_DESIGN_NAMES
         .iter()
         .map(|&(name, design)| load.experiment(conditions, name.to_owned(), design, &[]))
         .collect();
@@ -186,8 +187,8 @@ fn design_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) 
 
 /// Returns the experiments for the GeckoFTL paper's Figures 9 to 12: page validity on flash in Logarithmic Gecko and in
 /// a bitmap.
-fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
-    let gecko = |load: RandomWriteLoad, name: String, extra: &[&str]| {
+fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
+    let gecko = |load: RandomWriteRun, name: String, extra: &[&str]| {
         load.experiment(conditions, name, "geckoftl", extra)
     };
     let at_once = "mapping.identification=on-update";
@@ -206,7 +207,7 @@ fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWri
         UTILISATION_PERCENTS.into_iter().filter(|&utilisation| utilisation != UTILISATION_PERCENT)
     {
         experiments.push(gecko(
-            RandomWriteLoad { utilisation_percent: utilisation, ..load },
+            RandomWriteRun { utilisation_percent: utilisation, ..load },
             format!("R={}", percent_to_fraction(utilisation)),
             &[],
         ));
@@ -214,31 +215,31 @@ fn validity_store_experiments(conditions: &ExperimentConditions, load: RandomWri
     for blocks in FIGURE_11_BLOCKS {
         let writes = load.host_writes.max(HOST_WRITES_PER_BLOCK * blocks);
         experiments.push(gecko(
-            RandomWriteLoad { blocks, host_writes: writes, ..load },
+            RandomWriteRun { blocks, host_writes: writes, ..load },
             format!("K={blocks}"),
             &[],
         ));
     }
-    let small = RandomWriteLoad { blocks: 1 << 12, ..load };
+    let small = RandomWriteRun { blocks: 1 << 12, ..load };
     experiments.push(small.experiment(conditions, "bitmap/K=4096".into(), "u-ftl", &[at_once]));
     experiments
 }
 
 /// Returns the number of blocks of the device in sweeps over block sizes; at full size fewer than the GeckoFTL paper's,
 /// so that 1024 pages per block are possible.
-fn sweep_device_blocks(load: RandomWriteLoad) -> u64 {
+fn block_size_sweep_device_blocks(load: RandomWriteRun) -> u64 {
     load.blocks.min(1 << 16)
 }
 
 /// Returns the experiments for the GeckoFTL paper's Figure 10: validity bitmaps of whole blocks, bitmaps in parts of 32
 /// pages, and such parts on a device whose capacity, and so its number of keys, does not grow with the block size.
-fn block_size_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
-    let blocks = sweep_device_blocks(load);
+fn block_size_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
+    let blocks = block_size_sweep_device_blocks(load);
     let mut experiments = Vec::new();
     for block_pages in BLOCK_SIZES_PAGES {
         let parts = format!("gecko.parts={}", block_pages / PAGES_PER_BITMAP_PART);
         let mut add = |name: &str, blocks: u64, parts: &str| {
-            let load = RandomWriteLoad { blocks, pages_per_block: block_pages, ..load };
+            let load = RandomWriteRun { blocks, pages_per_block: block_pages, ..load };
             let name = format!("{name}/B={block_pages}");
             experiments.push(load.experiment(conditions, name, "geckoftl", &[parts]));
         };
@@ -251,8 +252,8 @@ fn block_size_experiments(conditions: &ExperimentConditions, load: RandomWriteLo
 
 /// Returns the experiments for the GeckoFTL paper's Figure 14: designs without a validity bitmap in RAM have a cache
 /// that is larger by the bitmap's size. All use `GeckoFTL`'s rule for GC of metadata.
-fn figure_14_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
-    let large = RandomWriteLoad { cache_factor: LARGE_CACHE_FACTOR, ..load };
+fn figure_14_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
+    let large = RandomWriteRun { cache_factor: LARGE_CACHE_FACTOR, ..load };
     let spared = ["gc.metadata=when-empty"];
     vec![
         load.experiment(conditions, "Fig. 14/DFTL".into(), "dftl", &spared),
@@ -263,25 +264,25 @@ fn figure_14_experiments(conditions: &ExperimentConditions, load: RandomWriteLoa
 
 /// Returns the experiments with a recovery in the middle of a run, and one that runs IB-FTL until its log of invalid
 /// pages has been cleaned several times.
-fn recovery_experiments(conditions: &ExperimentConditions, load: RandomWriteLoad) -> Vec<Experiment> {
+fn recovery_experiments(conditions: &ExperimentConditions, load: RandomWriteRun) -> Vec<Experiment> {
     let cut = format!("recovery.after_requests={}", load.host_writes / 2);
-    let small = RandomWriteLoad { blocks: load.blocks / 4, ..load };
+    let small = RandomWriteRun { blocks: load.blocks / 4, ..load };
     let invalid = small.physical_pages() * u64::from(100 - UTILISATION_PERCENT) / 100;
-    let log = RandomWriteLoad { host_writes: 12 * invalid, ..small };
+    let log = RandomWriteRun { host_writes: 12 * invalid, ..small };
     let mut experiments = vec![
         load.experiment(
             conditions,
             "GeckoFTL/recovered".into(),
             "geckoftl",
-            &[&[&*cut], &PAPER_RECOVERY_PRICES[..]].concat(),
+            &[&[&*cut], &PAPER_RECOVERY_TIME_SETTINGS[..]].concat(),
         ),
         log.experiment(conditions, "IB-FTL/log".into(), "ib-ftl", &[]),
     ];
     let executed =
-        RandomWriteLoad { blocks: RECOVERY_DEVICE_BLOCKS, host_writes: RECOVERY_RUN_HOST_WRITES, ..load };
+        RandomWriteRun { blocks: RECOVERY_DEVICE_BLOCKS, host_writes: RECOVERY_RUN_HOST_WRITES, ..load };
     let cut = format!("recovery.after_requests={}", RECOVERY_RUN_HOST_WRITES / 2);
-    let settings = [&[&*cut], &PAPER_RECOVERY_PRICES[..]].concat();
-    for (name, design) in FTLS {
+    let settings = [&[&*cut], &PAPER_RECOVERY_TIME_SETTINGS[..]].concat();
+    for (name, design) in FTL_AND_DESIGN_NAMES {
         experiments.push(executed.experiment(conditions, format!("recovery/{name}"), design, &settings));
     }
     experiments
@@ -295,20 +296,20 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the GeckoFTL paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let values = match id {
         "GK-16" => bitmap_operation_costs(runs),
         "GK-18" => gecko_operation_costs(runs),
         "GK-19" => bitmap_operations_per_10000_writes(runs),
         "GK-21" => validity_costs_by_size_ratio(runs),
         "GK-22" => best_size_ratio(runs),
-        "GK-23" => validity_cost_left(runs),
-        "GK-24" => cost_growth_with_block_size(runs),
-        "GK-25" => cost_of_balanced_parts(runs),
-        "GK-26" => costs_by_part_count(runs),
-        "GK-27" => cost_growth_with_capacity(runs),
+        "GK-23" => validity_cost_percent_of_bitmap(runs),
+        "GK-24" => validity_cost_growth_with_block_size(runs),
+        "GK-25" => validity_cost_of_balanced_parts(runs),
+        "GK-26" => validity_costs_by_part_count(runs),
+        "GK-27" => validity_cost_growth_with_capacity(runs),
         "GK-29" => validity_costs_by_utilisation(runs),
-        "GK-35" => gecko_recovery_times(runs),
+        "GK-35" => geckoftl_recovery_times(runs),
         "GK-36" => recovery_times_of_all_designs(runs),
         "GK-37" => invalid_page_log_recovery_times(runs),
         "GK-38" => recovery_share_of_block_scan(runs),
@@ -322,9 +323,9 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
         "GK-48" => map_cost_small_and_large_cache(runs),
         "GK-49" => design_with_least_cost(runs),
         "GK-51" => multi_way_merge_costs(runs),
-        "GK-52" => gecko_space_ratios(runs),
+        "GK-52" => gecko_pages_over_largest_run(runs),
         "GK-55" => backward_scan_spare_reads(runs),
-        "GK-56" => recovery_correction_costs(runs),
+        "GK-56" => map_correction_costs_after_recovery(runs),
         "GK-59" => log_cleaning_costs(runs),
         _ => return None,
     };
@@ -347,7 +348,7 @@ fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
 
 /// Returns the cost of the flash operations with these causes: programs plus a tenth of the reads, per host write (the
 /// GeckoFTL paper's measure).
-fn write_amplification_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
+fn cost_of_causes_per_host_write(run: ExperimentRun<'_>, causes: &[&str]) -> f64 {
     let of = |what: &str| -> f64 {
         causes
             .iter()
@@ -357,17 +358,17 @@ fn write_amplification_of_causes(run: ExperimentRun<'_>, causes: &[&str]) -> f64
     of("programs") + of("reads") / PROGRAM_TO_READ_RATIO
 }
 
-fn validity_write_amplification(run: ExperimentRun<'_>) -> f64 {
-    write_amplification_of_causes(run, &["validity"])
+fn validity_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+    cost_of_causes_per_host_write(run, &["validity"])
 }
 
-fn map_write_amplification(run: ExperimentRun<'_>) -> f64 {
-    write_amplification_of_causes(run, &["translation", "checkpoint"])
+fn map_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
+    cost_of_causes_per_host_write(run, &["translation", "checkpoint"])
 }
 
 /// Returns the cost of updating translation pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn synchronisation_write_amplification(run: ExperimentRun<'_>) -> f64 {
+fn synchronisation_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     let writes = figure_per_host_write(run, "programs_by_cause.translation")
         + figure_per_host_write(run, "programs_by_cause.checkpoint");
     writes * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
@@ -375,7 +376,7 @@ fn synchronisation_write_amplification(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
 /// reads, per host write.
-fn metadata_copy_write_amplification(run: ExperimentRun<'_>) -> f64 {
+fn metadata_copy_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     let copies = figure_per_host_write(run, "parts.translation_copies")
         + figure_per_host_write(run, "parts.validity_copies");
     copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
@@ -395,7 +396,7 @@ fn validity_query_count(run: ExperimentRun<'_>) -> f64 {
 }
 
 fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("bitmap")?;
+    let run = runs.finished_run_named("bitmap")?;
     let (writes, reads) = (run.programs_by_cause("validity"), run.figure("reads_by_cause.validity"));
     let updates = run.figure("host_page_writes");
     Ok(vec![
@@ -408,7 +409,7 @@ fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 }
 
 fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("bitmap")?;
+    let run = runs.finished_run_named("bitmap")?;
     let of = |figure: &str| 10_000.0 * figure_per_host_write(run, figure);
     Ok(vec![
         NamedValue::new("reads", of("reads_by_cause.validity")),
@@ -425,13 +426,13 @@ fn gecko_merge_reads(run: ExperimentRun<'_>) -> f64 {
 
 /// Returns the cost of page validity without the reads of GC queries: programs plus a tenth of the reads, per host
 /// write.
-fn validity_update_write_amplification(run: ExperimentRun<'_>) -> f64 {
+fn validity_update_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs_by_cause.validity")
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
 }
 
 fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("GeckoFTL")?;
+    let run = runs.finished_run_named("GeckoFTL")?;
     let levels = run.required_figure("parts.gecko_levels")?;
     let updates = run.required_figure("parts.gecko_reports")? + run.figure("parts.gecko_markers");
     let bound = 2.0 * levels / run.required_figure("parts.gecko_buffer_entries")?;
@@ -453,19 +454,23 @@ fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 }
 
 fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentRun<'_>> {
-    if ratio == 2 { runs.run_named("GeckoFTL") } else { runs.run_named(&format!("T={ratio}")) }
+    if ratio == 2 {
+        runs.finished_run_named("GeckoFTL")
+    } else {
+        runs.finished_run_named(&format!("T={ratio}"))
+    }
 }
 
-fn size_ratio_write_amplifications(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
+fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     GECKO_SIZE_RATIOS
         .into_iter()
-        .map(|ratio| Ok((ratio, validity_write_amplification(run_of_size_ratio(runs, ratio)?))))
+        .map(|ratio| Ok((ratio, validity_cost_per_host_write(run_of_size_ratio(runs, ratio)?))))
         .collect()
 }
 
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let bitmap = runs.run_named("bitmap")?;
-    let (costs, bitmap_cost) = (size_ratio_write_amplifications(runs)?, validity_write_amplification(bitmap));
+    let bitmap = runs.finished_run_named("bitmap")?;
+    let (costs, bitmap_cost) = (validity_costs_of_size_ratios(runs)?, validity_cost_per_host_write(bitmap));
     let mut values =
         vec![named_truth_value("for every T", costs.iter().all(|&(_, cost)| cost < bitmap_cost))];
     values.extend(costs.iter().map(|(ratio, cost)| NamedValue::new(format!("T = {ratio}"), *cost)));
@@ -474,15 +479,15 @@ fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedVal
 }
 
 fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let costs = size_ratio_write_amplifications(runs)?;
+    let costs = validity_costs_of_size_ratios(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
     Ok(vec![NamedValue::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
 
 /// Returns how much of the cost of page validity of the bitmap on flash Logarithmic Gecko leaves, percent.
-fn validity_cost_left(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (gecko, bitmap) = (runs.run_named("GeckoFTL")?, runs.run_named("bitmap")?);
-    let (ours, theirs) = (validity_write_amplification(gecko), validity_write_amplification(bitmap));
+fn validity_cost_percent_of_bitmap(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let (gecko, bitmap) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("bitmap")?);
+    let (ours, theirs) = (validity_cost_per_host_write(gecko), validity_cost_per_host_write(bitmap));
     Ok(vec![
         NamedValue::new("left, %", 100.0 * ours / theirs),
         NamedValue::new("Logarithmic Gecko", ours),
@@ -493,20 +498,20 @@ fn validity_cost_left(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSizeSweep {
-    validity_write_amplifications: Vec<f64>,
+    validity_costs_per_host_write: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
-    write_amplifications_without_queries: Vec<f64>,
+    validity_costs_without_queries: Vec<f64>,
 }
 
 fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSweep> {
-    let of = |&pages: &u64| runs.run_named(&format!("{name}/B={pages}"));
+    let of = |&pages: &u64| runs.finished_run_named(&format!("{name}/B={pages}"));
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSizeSweep {
-        validity_write_amplifications: all.iter().map(|run| validity_write_amplification(*run)).collect(),
-        write_amplifications_without_queries: all
+        validity_costs_per_host_write: all.iter().map(|run| validity_cost_per_host_write(*run)).collect(),
+        validity_costs_without_queries: all
             .iter()
-            .map(|run| validity_update_write_amplification(*run))
+            .map(|run| validity_update_cost_per_host_write(*run))
             .collect(),
     })
 }
@@ -519,7 +524,7 @@ fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<It
 }
 
 /// Returns, from the costs for all block sizes, those for the GeckoFTL paper's block size and all larger ones.
-fn costs_from_paper_block_size(costs: &[f64]) -> &[f64] {
+fn costs_at_paper_or_larger_block_size(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES_PAGES.iter().position(|&pages| pages == PAPER_PAGES_PER_BLOCK).unwrap_or(0)..]
 }
 
@@ -530,8 +535,8 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
-fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let BlockSizeSweep { validity_write_amplifications: all, write_amplifications_without_queries: updates } =
+fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let BlockSizeSweep { validity_costs_per_host_write: all, validity_costs_without_queries: updates } =
         block_size_sweep(runs, "whole")?;
     let mut values: Vec<NamedValue> = BLOCK_SIZES_PAGES
         .windows(2)
@@ -540,56 +545,56 @@ fn cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValu
             NamedValue::new(format!("B = {} over B = {}", pages[1], pages[0]), cost[1] / cost[0])
         })
         .collect();
-    let large = costs_from_paper_block_size(&all);
+    let large = costs_at_paper_or_larger_block_size(&all);
     values.push(NamedValue::new("B = 1024 over B = 128", large[large.len() - 1] / large[0]));
     values.extend(values_by_block_size("", &all));
     values.extend(values_by_block_size("without queries, ", &updates));
     values.push(NamedValue::new(
         "blocks",
-        runs.run_named("whole/B=128")?.figure("device.physical_pages") / 128.0,
+        runs.finished_run_named("whole/B=128")?.figure("device.physical_pages") / 128.0,
     ));
     Ok(values)
 }
 
-fn cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (growing, same) =
         (block_size_sweep(runs, "parts of 32")?, block_size_sweep(runs, "parts of 32, same capacity")?);
     let spread = |of: &str, costs: &[f64]| {
-        NamedValue::new(of, largest_over_smallest(costs_from_paper_block_size(costs)))
+        NamedValue::new(of, largest_over_smallest(costs_at_paper_or_larger_block_size(costs)))
     };
     let mut values = vec![
-        spread("largest over smallest", &growing.validity_write_amplifications),
-        spread("without queries", &growing.write_amplifications_without_queries),
-        spread("without queries, same capacity", &same.write_amplifications_without_queries),
+        spread("largest over smallest", &growing.validity_costs_per_host_write),
+        spread("without queries", &growing.validity_costs_without_queries),
+        spread("without queries, same capacity", &same.validity_costs_without_queries),
     ];
-    values.extend(values_by_block_size("", &growing.validity_write_amplifications));
-    values.extend(values_by_block_size("without queries, ", &growing.write_amplifications_without_queries));
+    values.extend(values_by_block_size("", &growing.validity_costs_per_host_write));
+    values.extend(values_by_block_size("without queries, ", &growing.validity_costs_without_queries));
     values.extend(values_by_block_size(
         "without queries, same capacity, ",
-        &same.write_amplifications_without_queries,
+        &same.validity_costs_without_queries,
     ));
     values.push(NamedValue::new(
         "blocks",
-        runs.run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
+        runs.finished_run_named("parts of 32/B=128")?.figure("device.physical_pages") / 128.0,
     ));
     Ok(values)
 }
 
-fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |parts: u32| {
         if parts == PAPER_PARTS_PER_BITMAP {
-            runs.run_named("GeckoFTL")
+            runs.finished_run_named("GeckoFTL")
         } else {
-            runs.run_named(&format!("S={parts}"))
+            runs.finished_run_named(&format!("S={parts}"))
         }
     };
     let costs: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_write_amplification(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_cost_per_host_write(run_of(parts)?))))
         .collect::<Result<_>>()?;
     let best = costs.iter().map(|&(_, cost)| cost).fold(f64::MAX, f64::min);
     let last = costs.last().map_or(f64::NAN, |&(_, cost)| cost);
-    let of_paper = validity_write_amplification(run_of(PAPER_PARTS_PER_BITMAP)?);
+    let of_paper = validity_cost_per_host_write(run_of(PAPER_PARTS_PER_BITMAP)?);
     let mut values = vec![
         NamedValue::new("ratio", last / of_paper),
         NamedValue::new("S = 128 over the best", last / best),
@@ -598,9 +603,9 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     values.extend(costs.iter().map(|(parts, cost)| NamedValue::new(format!("S = {parts}"), *cost)));
     let updates: Vec<(u32, f64)> = PARTS_PER_BITMAP
         .into_iter()
-        .map(|parts| Ok((parts, validity_update_write_amplification(run_of(parts)?))))
+        .map(|parts| Ok((parts, validity_update_cost_per_host_write(run_of(parts)?))))
         .collect::<Result<_>>()?;
-    let of_paper = validity_update_write_amplification(run_of(PAPER_PARTS_PER_BITMAP)?);
+    let of_paper = validity_update_cost_per_host_write(run_of(PAPER_PARTS_PER_BITMAP)?);
     let last = updates.last().map_or(f64::NAN, |&(_, cost)| cost);
     values.push(NamedValue::new("without queries, ratio", last / of_paper));
     let of = |(parts, cost): &(u32, f64)| NamedValue::new(format!("without queries, S = {parts}"), *cost);
@@ -609,18 +614,19 @@ fn costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (base, small_bitmap) = (runs.run_named("bitmap")?, runs.run_named("bitmap/K=4096")?);
-    let gecko = runs.run_named("GeckoFTL")?;
+fn validity_cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let (base, small_bitmap) =
+        (runs.finished_run_named("bitmap")?, runs.finished_run_named("bitmap/K=4096")?);
+    let gecko = runs.finished_run_named("GeckoFTL")?;
     let base_gib = device_capacity_value(gecko).value;
-    let mut points = vec![(base_gib, validity_write_amplification(gecko))];
+    let mut points = vec![(base_gib, validity_cost_per_host_write(gecko))];
     for blocks in FIGURE_11_BLOCKS {
-        let run = runs.run_named(&format!("K={blocks}"))?;
-        points.push((device_capacity_value(run).value, validity_write_amplification(run)));
+        let run = runs.finished_run_named(&format!("K={blocks}"))?;
+        points.push((device_capacity_value(run).value, validity_cost_per_host_write(run)));
     }
     points.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (points[0], points[points.len() - 1]);
-    let bitmaps = (validity_write_amplification(small_bitmap), validity_write_amplification(base));
+    let bitmaps = (validity_cost_per_host_write(small_bitmap), validity_cost_per_host_write(base));
     let mut values = vec![
         named_truth_value("grows", points.windows(2).all(|pair| pair[1].1 > pair[0].1)),
         named_truth_value("by less than a tenth of capacity", last.1 / first.1 < 0.1 * last.0 / first.0),
@@ -634,8 +640,8 @@ fn cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
 
 fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |utilisation: u32| match utilisation {
-        UTILISATION_PERCENT => runs.run_named("GeckoFTL"),
-        _ => runs.run_named(&format!("R={}", percent_to_fraction(utilisation))),
+        UTILISATION_PERCENT => runs.finished_run_named("GeckoFTL"),
+        _ => runs.finished_run_named(&format!("R={}", percent_to_fraction(utilisation))),
     };
     let all: Vec<(f64, ExperimentRun<'_>)> = UTILISATION_PERCENTS
         .into_iter()
@@ -643,9 +649,9 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedVa
         .collect::<Result<_>>()?;
     let reads: Vec<f64> =
         all.iter().map(|(_, run)| figure_per_host_write(*run, "parts.gecko_query_reads")).collect();
-    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_write_amplification(*run)).collect();
+    let costs: Vec<f64> = all.iter().map(|(_, run)| validity_cost_per_host_write(*run)).collect();
     let rise = costs[costs.len() - 1] - costs[0];
-    let bitmap = validity_write_amplification(runs.run_named("bitmap")?);
+    let bitmap = validity_cost_per_host_write(runs.finished_run_named("bitmap")?);
     let mut values = vec![
         named_truth_value("query reads rise", reads.windows(2).all(|pair| pair[1] > pair[0])),
         named_truth_value("total rises by less than 1 % of the bitmap's", rise < 0.01 * bitmap),
@@ -658,7 +664,7 @@ fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     };
     values.extend(points("", &costs));
     values.extend(points("query reads, ", &reads));
-    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_write_amplification(*run)).collect();
+    let updates: Vec<f64> = all.iter().map(|(_, run)| validity_update_cost_per_host_write(*run)).collect();
     values.extend(points("without queries, ", &updates));
     let rise = updates[updates.len() - 1] - updates[0];
     values.push(NamedValue::new("rise without queries, % of the bitmap's", 100.0 * rise / bitmap));
@@ -671,7 +677,10 @@ fn value_per_design(
     runs: &ExperimentRecords,
     figure: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<NamedValue>> {
-    FTLS.iter().map(|(name, _)| Ok(NamedValue::new(*name, figure(runs.run_named(name)?)))).collect()
+    FTL_AND_DESIGN_NAMES
+        .iter()
+        .map(|(name, _)| Ok(NamedValue::new(*name, figure(runs.finished_run_named(name)?))))
+        .collect()
 }
 
 fn largest_over_smallest_value(values: &[NamedValue]) -> f64 {
@@ -680,7 +689,7 @@ fn largest_over_smallest_value(values: &[NamedValue]) -> f64 {
 }
 
 fn recovery_run_of(runs: &ExperimentRecords, design: ComparedFtl) -> Result<ExperimentRun<'_>> {
-    runs.run_named(&format!("recovery/{}", design.name()))
+    runs.finished_run_named(&format!("recovery/{}", design.name()))
 }
 
 /// Returns the duration of a design's executed recovery, seconds, with flash operations one after the other. What a
@@ -713,7 +722,7 @@ fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Named
 /// Returns what the formulas for recovery time give for a row (reported result) on a device of 2 TiB, to be shown next
 /// to executed recoveries.
 fn formula_values(id: &str) -> Vec<NamedValue> {
-    let values = recovery_row_values(id).unwrap_or_default();
+    let values = recovery_row_values_from_formula(id).unwrap_or_default();
     values.into_iter().map(|value| NamedValue::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
 
@@ -728,7 +737,7 @@ fn recovery_device_size() -> ModelledDeviceSize {
     }
 }
 
-fn gecko_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn geckoftl_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let mut values = formula_values("GK-35");
@@ -746,7 +755,7 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedVa
         .map(|design| Ok((design, executed_recovery_s(runs, design)?)))
         .collect::<Result<_>>()?;
     let lazy_over_dftl = executed[0].1 / executed[1].1;
-    let paper = recovery_row_values("GK-36").unwrap_or_default();
+    let paper = recovery_row_values_from_formula("GK-36").unwrap_or_default();
     let mut values = vec![
         named_truth_value("formula", paper[0].value > paper[1].value),
         named_truth_value("executed", lazy_over_dftl > 1.0),
@@ -797,7 +806,7 @@ fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     let all = executed_recovery_s(runs, ComparedFtl::LazyFtl)?;
     let others = all - recovery_step_s(lazy, "synchronisation") - recovery_step_s(lazy, "changed entries");
     let saved = |of: f64| 100.0 * (1.0 - gecko / of);
-    let mut values = recovery_row_values("GK-39").unwrap_or_default();
+    let mut values = recovery_row_values_from_formula("GK-39").unwrap_or_default();
     values.push(NamedValue::new("executed", saved(all)));
     values.push(NamedValue::new("executed, without its synchronisation", saved(others)));
     // The step reads and programs one page per translation page. Pages beyond the bound on dirty entries are left out.
@@ -812,7 +821,7 @@ fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<NamedVal
 fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, data_programs_per_host_write)?;
     values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
-    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.finished_run_named("GeckoFTL")?));
     Ok(values)
 }
 
@@ -820,36 +829,36 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValu
     let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
     };
-    let mut values = value_per_design(runs, map_write_amplification)?;
+    let mut values = value_per_design(runs, map_cost_per_host_write)?;
     alike(&mut values);
     values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
-    let mut updates = value_per_design(runs, synchronisation_write_amplification)?;
+    let mut updates = value_per_design(runs, synchronisation_cost_per_host_write)?;
     alike(&mut updates);
     values.insert(1, NamedValue::new("updates alone", largest_over_smallest_value(&updates)));
-    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.finished_run_named("GeckoFTL")?));
     Ok(values)
 }
 
 fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let mut values = value_per_design(runs, map_write_amplification)?;
+    let mut values = value_per_design(runs, map_cost_per_host_write)?;
     let is_bound = |value: &&NamedValue| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
     let least_bound = values.iter().filter(is_bound).map(|value| value.value).fold(f64::MAX, f64::min);
     let most_other =
         values.iter().filter(|value| !is_bound(value)).map(|value| value.value).fold(f64::MIN, f64::max);
     values.insert(0, named_truth_value("LazyFTL and IB-FTL highest", least_bound > most_other));
-    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.finished_run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Compares the cost of updating translation pages with checkpoints (`GeckoFTL`) and without (u-FTL), with caches of
 /// the same size.
 fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (gecko, without) = (runs.run_named("GeckoFTL")?, runs.run_named("u-FTL")?);
+    let (gecko, without) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("u-FTL")?);
     let by = |cause: &str| gecko.programs_by_cause(cause);
     Ok(vec![
         NamedValue::new(
             "GeckoFTL over u-FTL",
-            synchronisation_write_amplification(gecko) / synchronisation_write_amplification(without),
+            synchronisation_cost_per_host_write(gecko) / synchronisation_cost_per_host_write(without),
         ),
         NamedValue::new("share of checkpoints", by("checkpoint") / (by("checkpoint") + by("translation"))),
         device_capacity_value(gecko),
@@ -857,12 +866,12 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 }
 
 fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let mut values = value_per_design(runs, validity_write_amplification)?;
+    let mut values = value_per_design(runs, validity_cost_per_host_write)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
         named_truth_value(
             "u-FTL highest",
-            FTLS.iter().all(|(name, _)| *name == "u-FTL" || of(name) < of("u-FTL")),
+            FTL_AND_DESIGN_NAMES.iter().all(|(name, _)| *name == "u-FTL" || of(name) < of("u-FTL")),
         ),
         named_truth_value(
             "IB-FTL and GeckoFTL below a tenth of it",
@@ -871,37 +880,39 @@ fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
         named_truth_value("bitmap in RAM none", of("DFTL").max(of("LazyFTL")) <= 0.0),
     ];
     values.splice(0..0, claims);
-    values.push(device_capacity_value(runs.run_named("GeckoFTL")?));
+    values.push(device_capacity_value(runs.finished_run_named("GeckoFTL")?));
     Ok(values)
 }
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
-fn total_write_amplification(run: ExperimentRun<'_>) -> f64 {
+fn total_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_RATIO
 }
 
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (spared, greedy) = (runs.run_named("GeckoFTL")?, runs.run_named("GeckoFTL/metadata collected")?);
+    let (spared, greedy) =
+        (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("GeckoFTL/metadata collected")?);
     let mut values = vec![
         named_truth_value(
             "costs more",
-            total_write_amplification(greedy) > total_write_amplification(spared),
+            total_cost_per_host_write(greedy) > total_cost_per_host_write(spared),
         ),
-        named_truth_value("none collected", metadata_copy_write_amplification(spared) <= 0.0),
-        NamedValue::new("all, spared", total_write_amplification(spared)),
-        NamedValue::new("all, collected", total_write_amplification(greedy)),
-        NamedValue::new("copies of metadata, collected", metadata_copy_write_amplification(greedy)),
+        named_truth_value("none collected", metadata_copy_cost_per_host_write(spared) <= 0.0),
+        NamedValue::new("all, spared", total_cost_per_host_write(spared)),
+        NamedValue::new("all, collected", total_cost_per_host_write(greedy)),
+        NamedValue::new("copies of metadata, collected", metadata_copy_cost_per_host_write(greedy)),
     ];
-    values.extend(value_per_design(runs, metadata_copy_write_amplification)?);
+    values.extend(value_per_design(runs, metadata_copy_cost_per_host_write)?);
     values.push(device_capacity_value(spared));
     Ok(values)
 }
 
 fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (small, large) = (runs.run_named("Fig. 14/DFTL")?, runs.run_named("Fig. 14/GeckoFTL")?);
+    let (small, large) =
+        (runs.finished_run_named("Fig. 14/DFTL")?, runs.finished_run_named("Fig. 14/GeckoFTL")?);
     Ok(vec![
-        NamedValue::new("4 MB", map_write_amplification(small)),
-        NamedValue::new("68 MB", map_write_amplification(large)),
+        NamedValue::new("4 MB", map_cost_per_host_write(small)),
+        NamedValue::new("68 MB", map_cost_per_host_write(large)),
         device_capacity_value(large),
     ])
 }
@@ -910,23 +921,23 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let names = ["DFTL", "u-FTL", "GeckoFTL"];
     let all: Vec<(&str, ExperimentRun<'_>)> = names
         .into_iter()
-        .map(|name| Ok((name, runs.run_named(&format!("Fig. 14/{name}"))?)))
+        .map(|name| Ok((name, runs.finished_run_named(&format!("Fig. 14/{name}"))?)))
         .collect::<Result<_>>()?;
-    let cost = |run: ExperimentRun<'_>| map_write_amplification(run) + validity_write_amplification(run);
+    let cost = |run: ExperimentRun<'_>| map_cost_per_host_write(run) + validity_cost_per_host_write(run);
     let gecko = cost(all[2].1);
     let mut values =
         vec![named_truth_value("GeckoFTL lowest", all[..2].iter().all(|(_, run)| cost(*run) > gecko))];
     values.extend(all.iter().map(|(name, run)| NamedValue::new(*name, cost(*run))));
     for (name, run) in &all {
-        values.push(NamedValue::new(format!("{name}, map"), map_write_amplification(*run)));
-        values.push(NamedValue::new(format!("{name}, validity"), validity_write_amplification(*run)));
+        values.push(NamedValue::new(format!("{name}, map"), map_cost_per_host_write(*run)));
+        values.push(NamedValue::new(format!("{name}, validity"), validity_cost_per_host_write(*run)));
     }
     values.push(device_capacity_value(all[0].1));
     Ok(values)
 }
 
 fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (multi, pair) = (runs.run_named("GeckoFTL")?, runs.run_named("pairwise")?);
+    let (multi, pair) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("pairwise")?);
     let writes = |run: ExperimentRun<'_>| figure_per_host_write(run, "programs_by_cause.validity");
     Ok(vec![
         NamedValue::new("ratio", writes(multi) / writes(pair)),
@@ -936,7 +947,7 @@ fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
-fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
             / run.required_figure("parts.gecko_largest_run_pages")?)
@@ -953,7 +964,7 @@ fn gecko_space_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 }
 
 fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("GeckoFTL/recovered")?;
+    let run = runs.finished_run_named("GeckoFTL/recovered")?;
     let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
     Ok(vec![
         NamedValue::new("reads over C", reads / run.required_figure("parts.cache_entries")?),
@@ -962,8 +973,8 @@ fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     ])
 }
 
-fn recovery_correction_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("GeckoFTL/recovered")?;
+fn map_correction_costs_after_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let run = runs.finished_run_named("GeckoFTL/recovered")?;
     let pages = run.required_figure("parts.translation_pages")?;
     let entries = run.required_figure("parts.cache_entries")?;
     Ok(vec![
@@ -977,7 +988,7 @@ fn recovery_correction_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
 }
 
 fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let run = runs.run_named("IB-FTL/log")?;
+    let run = runs.finished_run_named("IB-FTL/log")?;
     let reports = run.required_figure("parts.log_reports")?;
     let per_page = run.required_figure("parts.log_page_entries")?;
     Ok(vec![

@@ -85,18 +85,18 @@ const REPEATED_WRITE_SHARES: [&str; 2] = ["0.018", "0.025"];
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum AcknowledgeMoment {
     /// The write is acknowledged when it is in the write buffer, of eight pages in every configuration.
-    EqualBuffers,
+    WhenBuffered,
     /// The write is acknowledged when its page has been programmed.
-    UntilProgrammed,
+    WhenProgrammed,
 }
 
 impl AcknowledgeMoment {
     /// Returns the response time of a write on an idle drive without deduplication, compression and throttling,
     /// seconds.
-    fn write_response_s(self) -> f64 {
+    fn idle_write_response_s(self) -> f64 {
         match self {
-            Self::EqualBuffers => 0.0,
-            Self::UntilProgrammed => 610e-6,
+            Self::WhenBuffered => 0.0,
+            Self::WhenProgrammed => 610e-6,
         }
     }
 
@@ -104,14 +104,14 @@ impl AcknowledgeMoment {
     /// completes a chunk of four pages compressed together, in addition to the four in the chunk buffer.
     fn max_buffered_writes(self, scheme: &str) -> u32 {
         match (self, scheme) {
-            (Self::UntilProgrammed, _) => 0,
-            (Self::EqualBuffers, "compression" | "integrated") => 1,
-            (Self::EqualBuffers, _) => 8,
+            (Self::WhenProgrammed, _) => 0,
+            (Self::WhenBuffered, "compression" | "integrated") => 1,
+            (Self::WhenBuffered, _) => 8,
         }
     }
 
     fn experiment_name(self, trace: &str, variant: &str) -> String {
-        let suffix = if self == Self::UntilProgrammed { ", until programmed" } else { "" };
+        let suffix = if self == Self::WhenProgrammed { ", until programmed" } else { "" };
         format!("{trace}/{variant}{suffix}")
     }
 }
@@ -129,7 +129,7 @@ fn writes_per_s_for_lifetime(years: f64) -> f64 {
 }
 
 /// Returns the scale of the drive and of the day of requests that the paper (IL) replays: 1 at full size.
-fn input_scale_of(size: ExperimentSize) -> f64 {
+fn drive_and_input_scale_of(size: ExperimentSize) -> f64 {
     match size {
         ExperimentSize::Quick => 1.0 / 16.0,
         ExperimentSize::Full => 1.0,
@@ -142,7 +142,7 @@ fn experiment_settings(
     acknowledge_moment: AcknowledgeMoment,
     request_gap_factor: f64,
 ) -> Vec<String> {
-    let scale = input_scale_of(conditions.size);
+    let scale = drive_and_input_scale_of(conditions.size);
     vec![
         "device.preset=il-64g".to_owned(),
         format!("device.blocks_per_plane={}", 8192.0 * scale),
@@ -177,15 +177,15 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
             conditions,
             "synthetic",
             scheme,
-            AcknowledgeMoment::EqualBuffers,
+            AcknowledgeMoment::WhenBuffered,
             (load, gap_scale, 40e6),
         ));
     }
-    for answer in [AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed] {
+    for answer in [AcknowledgeMoment::WhenBuffered, AcknowledgeMoment::WhenProgrammed] {
         for scheme in LIFETIME_SCHEMES {
             let load = format!("rate={CONTROL_LOAD_WRITES_PER_S}+unique");
             let gap_scale =
-                request_gap_scale(CONTROL_LOAD_WRITES_PER_S, 1.0, (answer.write_response_s(), 0.0));
+                request_gap_scale(CONTROL_LOAD_WRITES_PER_S, 1.0, (answer.idle_write_response_s(), 0.0));
             experiments.push(synthetic_experiment(
                 conditions,
                 "control",
@@ -199,7 +199,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 }
 
 fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Experiment> {
-    let scale = input_scale_of(conditions.size);
+    let scale = drive_and_input_scale_of(conditions.size);
     let programs_per_write =
         trace.programs_per_write_quick_and_full[usize::from(conditions.size == ExperimentSize::Full)];
     let mut experiments = Vec::new();
@@ -210,7 +210,7 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
             conditions.seed,
             repeated_content_model(variant)
         );
-        let times = (answer.write_response_s(), READS_PER_WRITE);
+        let times = (answer.idle_write_response_s(), READS_PER_WRITE);
         let gap_scale = request_gap_scale(
             writes_per_s_for_lifetime(trace.paper_baseline_lifetime_years),
             programs_per_write,
@@ -228,11 +228,11 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
         ));
     };
     for scheme in LIFETIME_SCHEMES {
-        add(scheme, scheme, AcknowledgeMoment::EqualBuffers, &[]);
+        add(scheme, scheme, AcknowledgeMoment::WhenBuffered, &[]);
         // Row IL-08 compares these two schemes on DVMT.
         let is_compared = ["throttling", "integrated"].contains(&scheme);
         if trace.name == "WKSN" || trace.name == "DVMT" && is_compared {
-            add(scheme, scheme, AcknowledgeMoment::UntilProgrammed, &[]);
+            add(scheme, scheme, AcknowledgeMoment::WhenProgrammed, &[]);
         }
     }
     if trace.name != "WKSN" {
@@ -243,14 +243,14 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
         add(
             COMPRESSION_WITHOUT_GC_RUN_NAME,
             "compression",
-            AcknowledgeMoment::EqualBuffers,
+            AcknowledgeMoment::WhenBuffered,
             &[&blocks, &cycles],
         );
         // These two schemes on DVMT test the reason for the difference in row IL-08.
         if trace.name == "DVMT" && conditions.size == ExperimentSize::Quick {
             for scheme in ["throttling", "integrated"] {
                 let variant = format!("{scheme}, never collected");
-                add(&variant, scheme, AcknowledgeMoment::EqualBuffers, &[&blocks, &cycles]);
+                add(&variant, scheme, AcknowledgeMoment::WhenBuffered, &[&blocks, &cycles]);
             }
         }
     }
@@ -258,12 +258,12 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Exp
         for share in REPEATED_WRITE_SHARES {
             for scheme in ["dedup", "integrated"] {
                 let variant = format!("{scheme}, {share} repeated");
-                add(&variant, scheme, AcknowledgeMoment::EqualBuffers, &[]);
+                add(&variant, scheme, AcknowledgeMoment::WhenBuffered, &[]);
             }
         }
     }
     if trace.name != "Media" {
-        add("integrated-2x", "integrated", AcknowledgeMoment::EqualBuffers, &["lifetime.fitted_energy=true"]);
+        add("integrated-2x", "integrated", AcknowledgeMoment::WhenBuffered, &["lifetime.fitted_energy=true"]);
     }
     experiments
 }
@@ -287,7 +287,7 @@ fn synthetic_experiment(
     acknowledge_moment: AcknowledgeMoment,
     (load, gap_scale, full_requests): (String, f64, f64),
 ) -> Experiment {
-    let scale = input_scale_of(conditions.size);
+    let scale = drive_and_input_scale_of(conditions.size);
     let (rate, content) = load.split_once('+').unwrap_or((&load, "unique"));
     let load = format!(
         "uniform:write=1.0,pages={},requests={},{rate},seed={}+{content}",
@@ -308,17 +308,17 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the integrated lifetime management paper from the finished
 /// experiments; `None` if no experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "IL-01" => lifetime_values(runs, "WKSN"),
         "IL-02" => lifetime_values(runs, "Media"),
         "IL-03" => lifetime_values(runs, "DVMT"),
-        "IL-04" => values_of_response_times(runs),
+        "IL-04" => wksn_response_time_values(runs),
         "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
         "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
         "IL-07" => lifetime_management_decisions(runs),
-        "IL-08" => throttled_response_times(runs),
-        "IL-16" => target_lifetime_values(runs),
+        "IL-08" => dvmt_response_times(runs),
+        "IL-16" => throttled_lifetime_values(runs),
         "IL-18" => greatest_response_and_energy_gains(runs),
         _ => return None,
     })
@@ -336,7 +336,7 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
 }
 
 fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
-    let run = |scheme: &str| runs.run_named(&format!("{trace}/{scheme}"));
+    let run = |scheme: &str| runs.finished_run_named(&format!("{trace}/{scheme}"));
     let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<NamedValue>> {
         LIFETIME_SCHEMES
             .iter()
@@ -368,7 +368,7 @@ fn mean_acknowledge_us(run: ExperimentRun<'_>) -> Result<f64> {
 
 /// Returns the mean time until a write is programmed, microseconds, in a run that acknowledges no write early except
 /// pages in the buffer of compressed pages.
-fn mean_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
+fn mean_write_until_programmed_us(run: ExperimentRun<'_>) -> Result<f64> {
     let charged = run.figure("lifetime.write_until_programmed_us");
     if charged > 0.0 { Ok(charged) } else { mean_acknowledge_us(run) }
 }
@@ -385,14 +385,14 @@ fn saved_percent(
     (trace, variant, answer): (&str, &str, AcknowledgeMoment),
     value: impl Fn(ExperimentRun<'_>) -> Result<f64>,
 ) -> Result<f64> {
-    let of = |variant: &str| value(runs.run_named(&answer.experiment_name(trace, variant))?);
+    let of = |variant: &str| value(runs.finished_run_named(&answer.experiment_name(trace, variant))?);
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
-fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let through = ("WKSN", "integrated", AcknowledgeMoment::UntilProgrammed);
+fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let through = ("WKSN", "integrated", AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
-        NamedValue::new("until programmed", saved_percent(runs, through, mean_until_programmed_us)?),
+        NamedValue::new("until programmed", saved_percent(runs, through, mean_write_until_programmed_us)?),
         // With the chunk buffer counted as acknowledgement: three of four writes have a response time of zero.
         NamedValue::new(
             "acknowledged by the chunk buffer alone",
@@ -401,40 +401,45 @@ fn values_of_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
         NamedValue::new("programs", saved_percent(runs, through, |run| Ok(programs_per_write(run)))?),
     ];
     for scheme in LIFETIME_SCHEMES {
-        let run = |answer: AcknowledgeMoment| runs.run_named(&answer.experiment_name("WKSN", scheme));
+        let run =
+            |answer: AcknowledgeMoment| runs.finished_run_named(&answer.experiment_name("WKSN", scheme));
         values.push(NamedValue::new(
             format!("equal buffers, {scheme}, us"),
-            mean_acknowledge_us(run(AcknowledgeMoment::EqualBuffers)?)?,
+            mean_acknowledge_us(run(AcknowledgeMoment::WhenBuffered)?)?,
         ));
         values.push(NamedValue::new(
             format!("until programmed, {scheme}, us"),
-            mean_until_programmed_us(run(AcknowledgeMoment::UntilProgrammed)?)?,
+            mean_write_until_programmed_us(run(AcknowledgeMoment::WhenProgrammed)?)?,
         ));
     }
     Ok(values)
 }
 
-fn throttled_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn dvmt_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         values.push(NamedValue::new(
             scheme,
             mean_acknowledge_us(
-                runs.run_named(&AcknowledgeMoment::EqualBuffers.experiment_name("DVMT", scheme))?,
+                runs.finished_run_named(&AcknowledgeMoment::WhenBuffered.experiment_name("DVMT", scheme))?,
             )?,
         ));
     }
     for scheme in ["throttling", "integrated"] {
-        let run = runs.run_named(&AcknowledgeMoment::UntilProgrammed.experiment_name("DVMT", scheme))?;
-        values.push(NamedValue::new(format!("until programmed, {scheme}"), mean_until_programmed_us(run)?));
+        let run =
+            runs.finished_run_named(&AcknowledgeMoment::WhenProgrammed.experiment_name("DVMT", scheme))?;
+        values.push(NamedValue::new(
+            format!("until programmed, {scheme}"),
+            mean_write_until_programmed_us(run)?,
+        ));
     }
     Ok(values)
 }
 
-fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn throttled_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
-        let run = runs.run_named(&format!("synthetic/{scheme}"))?;
+        let run = runs.finished_run_named(&format!("synthetic/{scheme}"))?;
         values.push(NamedValue::new(scheme, lifetime_years(run)));
         values.push(NamedValue::new(format!("programs per host write, {scheme}"), programs_per_write(run)));
     }
@@ -445,7 +450,7 @@ fn target_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 /// paper prints, and with twice the energy of compression. With `sign` -1, returns the increase.
 fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Result<Vec<NamedValue>> {
     let of = |variant: &str| {
-        saved_percent(runs, (trace, variant, AcknowledgeMoment::EqualBuffers), energy_uj_per_page_write)
+        saved_percent(runs, (trace, variant, AcknowledgeMoment::WhenBuffered), energy_uj_per_page_write)
     };
     Ok(vec![
         NamedValue::new("", sign * of("integrated")?),
@@ -457,7 +462,8 @@ fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Resu
 /// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
 /// half of the duplicates that it finds alone.
 fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (run, dedup) = (runs.run_named("Media/integrated")?, runs.run_named("Media/dedup")?);
+    let (run, dedup) =
+        (runs.finished_run_named("Media/integrated")?, runs.finished_run_named("Media/dedup")?);
     let compressed = run.figure("parts.chunk_members") + run.figure("parts.chunk_incompressible_pages");
     let shared = |run: ExperimentRun<'_>| run.figure("writes_by_form.deduplicated");
     let throttled = run.figure("lifetime.throttled_epochs") / run.figure("lifetime.epochs");
@@ -475,15 +481,16 @@ fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<Na
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)
     };
-    let (buffers, programs) = (AcknowledgeMoment::EqualBuffers, AcknowledgeMoment::UntilProgrammed);
+    let (buffers, programs) = (AcknowledgeMoment::WhenBuffered, AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
-        NamedValue::new("response time", of("WKSN", "integrated", programs, mean_until_programmed_us)?),
+        NamedValue::new("response time", of("WKSN", "integrated", programs, mean_write_until_programmed_us)?),
         NamedValue::new("energy", of("WKSN", "integrated", buffers, energy_uj_per_page_write)?),
         NamedValue::new("energy 2x", of("WKSN", "integrated-2x", buffers, energy_uj_per_page_write)?),
     ];
     for scheme in &LIFETIME_SCHEMES[1..] {
         let control = |what: &str, gain: f64| NamedValue::new(format!("control, {scheme}, {what}"), gain);
-        values.push(control("response time", of("control", scheme, programs, mean_until_programmed_us)?));
+        values
+            .push(control("response time", of("control", scheme, programs, mean_write_until_programmed_us)?));
         values.push(control(
             "acknowledged by the chunk buffer alone",
             of("control", scheme, programs, mean_acknowledge_us)?,

@@ -52,16 +52,16 @@ pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Exper
 
 /// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns an error
 /// with the reason if one of them was not run, and `None` if the row depends on no experiment.
-pub fn measure_row(
+pub fn row_values_from_experiments(
     paper: Paper,
     id: &str,
     runs: &ExperimentRecords,
 ) -> Option<Result<Vec<NamedValue>, String>> {
     match paper {
-        Paper::Lx => lx::measure_row(id, runs),
-        Paper::Df => df::measure_row(id, runs),
-        Paper::Rm => rm::measure_row(id, runs),
-        Paper::Il => il::measure_row(id, runs),
-        Paper::Gk => gk::measure_row(id, runs),
+        Paper::Lx => lx::row_values_from_experiments(id, runs),
+        Paper::Df => df::row_values_from_experiments(id, runs),
+        Paper::Rm => rm::row_values_from_experiments(id, runs),
+        Paper::Il => il::row_values_from_experiments(id, runs),
+        Paper::Gk => gk::row_values_from_experiments(id, runs),
     }
 }

@@ -28,7 +28,7 @@ struct Trace {
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
     /// by addresses.
-    erase_free_device_footprints: u32,
+    erase_free_device_size_footprints: u32,
 }
 
 const TRACES: [Trace; 3] = [
@@ -37,21 +37,21 @@ const TRACES: [Trace; 3] = [
         name: "fiu-homes",
         requests_million: 9.3,
         write_share: 0.938,
-        erase_free_device_footprints: 6,
+        erase_free_device_size_footprints: 6,
     },
     Trace {
         short_name: "mail",
         name: "fiu-mail",
         requests_million: 16.3,
         write_share: 0.753,
-        erase_free_device_footprints: 15,
+        erase_free_device_size_footprints: 15,
     },
     Trace {
         short_name: "web",
         name: "fiu-web",
         requests_million: 5.9,
         write_share: 0.825,
-        erase_free_device_footprints: 9,
+        erase_free_device_size_footprints: 9,
     },
 ];
 
@@ -69,7 +69,7 @@ const MAIL_TRACE_INDEX: usize = 1;
 const FINGERPRINT_STORE_ENTRIES: [(&str, f64); 3] =
     [("64k", 65_536.0), ("128k", 131_072.0), ("256k", 262_144.0)];
 /// Number of entries of the fingerprint store that the Recyclable SSD paper uses by default.
-const DEFAULT_STORE_ENTRIES: f64 = FINGERPRINT_STORE_ENTRIES[1].1;
+const PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES: f64 = FINGERPRINT_STORE_ENTRIES[1].1;
 
 /// Age at which an entry is removed from the fingerprint store in the runs `128k-leaving`, in flash programs per entry
 /// of the store.
@@ -94,13 +94,13 @@ fn baseline_variant(name: &str, settings: &[&str]) -> Variant {
     Variant { design: "page-map", ..recyclable_variant(name, settings) }
 }
 
-fn store_entries_setting(count: f64, scale: f64) -> String {
+fn fingerprint_store_entries_setting(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
 
 /// Returns the variants (designs with settings) that are run on every drive.
 fn common_variants(scale: f64) -> Vec<Variant> {
-    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
+    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
     vec![
         baseline_variant("baseline", &[]),
         recyclable_variant("infinite", &["recycle.policy=inf"]),
@@ -111,9 +111,9 @@ fn common_variants(scale: f64) -> Vec<Variant> {
 
 /// Returns the variants with the smaller and the larger fingerprint store, each with the Recyclable SSD paper's
 /// eviction policy (PROB) and with LRU.
-fn other_store_variants(scale: f64) -> Vec<Variant> {
+fn other_store_size_variants(scale: f64) -> Vec<Variant> {
     let both = |(name, count): (&str, f64)| {
-        let entries = store_entries_setting(count, scale);
+        let entries = fingerprint_store_entries_setting(count, scale);
         [
             recyclable_variant(name, &[&entries, "recycle.policy=prob"]),
             recyclable_variant(format!("{name}-lru"), &[&entries, "recycle.policy=lru"]),
@@ -127,18 +127,22 @@ fn other_store_variants(scale: f64) -> Vec<Variant> {
 fn aged_entry_removal_variant(scale: f64) -> Variant {
     let life = format!(
         "recycle.refresh_age_programs={}",
-        (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * DEFAULT_STORE_ENTRIES * scale).round()
+        (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES * scale).round()
     );
     recyclable_variant(
         "128k-leaving",
-        &[&store_entries_setting(DEFAULT_STORE_ENTRIES, scale), "recycle.policy=prob", &life],
+        &[
+            &fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale),
+            "recycle.policy=prob",
+            &life,
+        ],
     )
 }
 
 /// Returns the variants that are run only on the Recyclable SSD paper's drive: with fast loading of fingerprints, with
 /// the write buffer, and with response times.
 fn paper_drive_variants(scale: f64) -> Vec<Variant> {
-    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
+    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
     let prob = [standard.as_str(), "recycle.policy=prob"];
     let lru = [standard.as_str(), "recycle.policy=lru"];
     let buffer = format!("buffer.pages={}", (WRITE_BUFFER_PAGES * scale).ceil());
@@ -208,7 +212,10 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         ExperimentSize::Full => 1.0,
     };
     let of_trace = TRACES.iter().flat_map(|trace| trace_experiments(conditions, trace, scale));
-    of_trace.chain(synthetic_experiments(conditions)).chain(policy_load_experiments(conditions)).collect()
+    of_trace
+        .chain(synthetic_experiments(conditions))
+        .chain(eviction_policy_load_experiments(conditions))
+        .collect()
 }
 
 fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
@@ -241,11 +248,11 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
         add(kind, &input, drive_settings(conditions, blocks), vec![aged_entry_removal_variant(scale)]);
         // For homes, Figure 11 has the default store only.
         if kind.is_empty() || trace.short_name != "homes" {
-            add(kind, &input, drive_settings(conditions, blocks), other_store_variants(scale));
+            add(kind, &input, drive_settings(conditions, blocks), other_store_size_variants(scale));
         }
     }
     add("", &input, drive_settings(conditions, blocks), paper_drive_variants(scale));
-    let standard = store_entries_setting(DEFAULT_STORE_ENTRIES, scale);
+    let standard = fingerprint_store_entries_setting(PAPER_DEFAULT_FINGERPRINT_STORE_ENTRIES, scale);
     let rc_gc = recyclable_variant("128k-rc-gc", &[&standard, "recycle.policy=prob", "gc.policy=rc-gc"]);
     let spared = || vec![recyclable_variant("infinite-rc-gc", &["recycle.policy=inf", "gc.policy=rc-gc"])];
     add(
@@ -265,7 +272,7 @@ fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f6
         }
     }
     // Enough spare space, as a share of the flash, that nothing is ever erased.
-    let spare = f64::from(trace.erase_free_device_footprints);
+    let spare = f64::from(trace.erase_free_device_size_footprints);
     let roomy = format!("device.over_provisioning={:.6}", spare / (1.0 + spare));
     let of_flash = "device.over_provisioning_of=physical";
     add(
@@ -316,7 +323,7 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         pages * 2.0
     );
     let store = |(name, count): (&str, f64)| {
-        recyclable_variant(name, &[&store_entries_setting(count, scale), "recycle.policy=prob"])
+        recyclable_variant(name, &[&fingerprint_store_entries_setting(count, scale), "recycle.policy=prob"])
     };
     // A load with few contents of equal probability: each is written again after some thousand writes on average, and
     // none much later.
@@ -340,14 +347,14 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 /// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
 /// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
 /// Each load has one form that suits the mechanism and one that does not.
-fn policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
+fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = synthetic_scale(conditions);
     let pages = 800_000.0 * scale;
     // A fingerprint store with entries for a tenth of the addresses.
-    let standard = store_entries_setting(pages / 10.0, 1.0);
+    let standard = fingerprint_store_entries_setting(pages / 10.0, 1.0);
     // On a filled drive there are fewer dead pages than that store has entries; this store has fewer entries than there
     // are dead pages.
-    let small = store_entries_setting(pages / 20.0, 1.0);
+    let small = fingerprint_store_entries_setting(pages / 20.0, 1.0);
     let life =
         format!("recycle.refresh_age_programs={}", (MAX_AGE_PROGRAMS_PER_STORE_ENTRY * pages / 20.0).round());
     let small_prob = [small.as_str(), "recycle.policy=prob"];
@@ -424,22 +431,22 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
 /// if no experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    measure_trace_row(id, runs)
-        .or_else(|| measure_store_row(id, runs))
-        .or_else(|| measure_policy_row(id, runs))
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+    trace_row_values(id, runs)
+        .or_else(|| fingerprint_store_row_values(id, runs))
+        .or_else(|| eviction_policy_row_values(id, runs))
 }
 
 /// Computes our values for rows (reported results) about the traces themselves, without a design.
-fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+fn trace_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-02" => trace_table_values(runs, "homes"),
         "LX-03" => trace_table_values(runs, "mail"),
         "LX-04" => trace_table_values(runs, "web"),
-        "LX-07" => {
-            value_per_trace(runs, &traces, "counts", |run| pages_to_gib(run.extrapolated_figure("recycled")))
-        }
+        "LX-07" => value_per_trace(runs, &traces, "counts", |run| {
+            pages_to_gib(run.figure_scaled_to_full_input("recycled"))
+        }),
         "LX-09" => {
             value_per_trace(runs, &traces, "counts", |run| most_frequent_class(run, "invalid_by_popularity"))
         }
@@ -465,16 +472,16 @@ fn measure_trace_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Na
 
 /// Computes our values for rows (reported results) about fingerprint stores of several sizes and eviction policies.
 #[expect(clippy::too_many_lines, reason = "one arm per row of the table")]
-fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     let reduction = |run: ExperimentRun<'_>| 100.0 * run.figure("write_reduction");
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction)
-            .map(with_other_drive_states(runs, &["mail"])),
+            .map(append_write_reductions_of_other_drives(runs, &["mail"])),
         "LX-18" => value_per_trace(runs, &["homes"], "infinite", reduction)
-            .map(with_other_drive_states(runs, &["homes"])),
+            .map(append_write_reductions_of_other_drives(runs, &["homes"])),
         "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
-            .map(with_other_drive_states(runs, &["web"])),
+            .map(append_write_reductions_of_other_drives(runs, &["web"])),
         "LX-20" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "64k", reduction),
@@ -502,16 +509,19 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Na
         ),
         "LX-24" => {
             value_per_trace_against_baseline(runs, "sized-baseline", "sized-infinite", erases_saved_percent)
-                .map(|values| [values, erases_saved_on_drive(runs, "filled-", "infinite", "filled")].concat())
+                .map(|values| {
+                    [values, erases_saved_percent_on_drive(runs, "filled-", "infinite", "filled")].concat()
+                })
         }
-        "LX-25" => erases_by_store_size(runs, "web", &["64k", "128k", "256k", "infinite"]),
-        "LX-26" => erases_by_store_size(runs, "mail", &["256k", "64k"]),
+        "LX-25" => erases_percent_by_store_size(runs, "web", &["64k", "128k", "256k", "infinite"]),
+        "LX-26" => erases_percent_by_store_size(runs, "mail", &["256k", "64k"]),
         "LX-27" => {
             value_per_trace_against_baseline(runs, "sized-baseline", "sized-128k", erases_saved_percent).map(
                 |values| {
-                    let lru = erases_saved_on_drive(runs, "sized-", "128k-lru", "LRU");
-                    let leaving = erases_saved_on_drive(runs, "sized-", "128k-leaving", "leaving");
-                    [values, lru, leaving, erases_saved_on_drive(runs, "filled-", "128k", "filled")].concat()
+                    let lru = erases_saved_percent_on_drive(runs, "sized-", "128k-lru", "LRU");
+                    let leaving = erases_saved_percent_on_drive(runs, "sized-", "128k-leaving", "leaving");
+                    [values, lru, leaving, erases_saved_percent_on_drive(runs, "filled-", "128k", "filled")]
+                        .concat()
                 },
             )
         }
@@ -535,7 +545,7 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Na
             .map(|values| {
                 [
                     values,
-                    named_value_against_baseline(
+                    named_trace_values_against_baseline(
                         runs,
                         "runs-128k",
                         "runs-128k-fl",
@@ -546,20 +556,20 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Na
                 .concat()
             }),
         "LX-33" => value_per_trace(runs, &["web"], "128k-fl", mean_comparisons_per_store_hit),
-        "LX-34" => mean_comparisons_by_policy(runs),
+        "LX-34" => mean_comparisons_by_eviction_policy(runs),
         "LX-36" => recycled_percent_per_trace(runs, "sized-128k"),
         "LX-37" => recycled_percent_per_trace(runs, "sized-128k-rc-gc"),
         "LX-38" => {
             value_per_trace_against_baseline(runs, "sized-128k", "sized-128k-rc-gc", recycling_gain_percent)
                 .map(|values| {
-                    let infinite = named_value_against_baseline(
+                    let infinite = named_trace_values_against_baseline(
                         runs,
                         "sized-infinite",
                         "sized-infinite-rc-gc",
                         "infinite",
                         recycling_gain_percent,
                     );
-                    let filled = named_value_against_baseline(
+                    let filled = named_trace_values_against_baseline(
                         runs,
                         "filled-infinite",
                         "filled-infinite-rc-gc",
@@ -569,20 +579,20 @@ fn measure_store_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Na
                     [values, infinite, filled].concat()
                 })
         }
-        "LX-39" => erases_saved_per_doubling(runs),
+        "LX-39" => erases_saved_percent_per_store_doubling(runs),
         _ => return None,
     })
 }
 
 /// Computes our values for rows (reported results) that compare two eviction policies, each on a load for which the
 /// Recyclable SSD paper claims a gain and on one for which it does not.
-fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "LX-40" => {
             value_per_trace_against_baseline(runs, "128k-lru", "128k", recycling_gain_percent).map(|values| {
                 [
                     values,
-                    named_value_against_baseline(
+                    named_trace_values_against_baseline(
                         runs,
                         "filled-128k-lru",
                         "filled-128k",
@@ -620,7 +630,7 @@ fn measure_policy_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<N
         ),
         "LX-44" => reduction_if_popular_pages_never_return(runs),
         "LX-45" => Ok(write_buffer_effect(runs)),
-        "LX-46" => erases_saved_by_drive_size(runs),
+        "LX-46" => erases_saved_percent_by_drive_size(runs),
         _ => return None,
     })
 }
@@ -632,8 +642,9 @@ fn value_per_trace(
     variant: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<NamedValue>> {
-    let of =
-        |trace: &&str| Ok(NamedValue::new(*trace, value(runs.run_named(&format!("{trace}/{variant}"))?)));
+    let of = |trace: &&str| {
+        Ok(NamedValue::new(*trace, value(runs.finished_run_named(&format!("{trace}/{variant}"))?)))
+    };
     traces.iter().map(of).collect()
 }
 
@@ -645,15 +656,15 @@ fn value_per_trace_against_baseline(
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<NamedValue>> {
     let of = |Trace { short_name: short, .. }: &Trace| {
-        let baseline = runs.run_named(&format!("{short}/{baseline}"))?;
-        Ok(NamedValue::new(*short, value(baseline, runs.run_named(&format!("{short}/{variant}"))?)))
+        let baseline = runs.finished_run_named(&format!("{short}/{baseline}"))?;
+        Ok(NamedValue::new(*short, value(baseline, runs.finished_run_named(&format!("{short}/{variant}"))?)))
     };
     TRACES.iter().map(of).collect()
 }
 
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
-    let counts = runs.run_named(&format!("{trace}/table-counts"))?;
-    let millions = |figure: &str| counts.extrapolated_figure(figure) / 1e6;
+    let counts = runs.finished_run_named(&format!("{trace}/table-counts"))?;
+    let millions = |figure: &str| counts.figure_scaled_to_full_input(figure) / 1e6;
     Ok(vec![
         NamedValue::new("requests, M", millions("requests")),
         NamedValue::new("writes, %", to_percent(counts.figure("writes") / counts.figure("requests"))),
@@ -728,7 +739,7 @@ fn with_unjudged_variants(
     let mut values = values?;
     for (variant, name) in variants_and_names {
         for Trace { short_name: short, .. } in &TRACES {
-            if let Ok(run) = runs.run_named(&format!("{short}/{variant}")) {
+            if let Ok(run) = runs.finished_run_named(&format!("{short}/{variant}")) {
                 values.push(NamedValue::new(format!("{short} {name}"), value(run)));
             }
         }
@@ -743,7 +754,7 @@ fn with_name_appended(values: Vec<NamedValue>, name: &str) -> Vec<NamedValue> {
 
 /// Returns one value per trace as [`value_per_trace_against_baseline`] does, with the text `name` appended to the names
 /// of the traces; no value if a run is missing.
-fn named_value_against_baseline(
+fn named_trace_values_against_baseline(
     runs: &ExperimentRecords,
     baseline: &str,
     variant: &str,
@@ -759,7 +770,7 @@ fn named_value_against_baseline(
 /// Returns a function that adds two write reductions (percent) per trace to a list of values. Both use an unbounded
 /// fingerprint store: one on a drive filled before the trace, the other on a load in which contents return in both
 /// weeks.
-fn with_other_drive_states<'a>(
+fn append_write_reductions_of_other_drives<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
 ) -> impl Fn(Vec<NamedValue>) -> Vec<NamedValue> + 'a {
@@ -768,7 +779,7 @@ fn with_other_drive_states<'a>(
             [("filled-infinite", "filled"), ("both-weeks-infinite", "returns in both weeks")]
         {
             for trace in traces {
-                if let Ok(run) = runs.run_named(&format!("{trace}/{variant}")) {
+                if let Ok(run) = runs.finished_run_named(&format!("{trace}/{variant}")) {
                     values.push(NamedValue::new(
                         format!("{trace} {name}"),
                         100.0 * run.figure("write_reduction"),
@@ -785,8 +796,8 @@ fn with_other_drive_states<'a>(
 fn reads_needed_for_popularity(runs: &ExperimentRecords) -> Vec<NamedValue> {
     let of = |trace: &Trace| {
         let reads = |counts: &str| {
-            let run = runs.run_named(&format!("{}/{counts}", trace.short_name)).ok()?;
-            Some(run.extrapolated_figure("reads") / 1e6)
+            let run = runs.finished_run_named(&format!("{}/{counts}", trace.short_name)).ok()?;
+            Some(run.figure_scaled_to_full_input("reads") / 1e6)
         };
         Some([
             NamedValue::new(format!("{} reads, M", trace.short_name), reads("counts")?),
@@ -813,7 +824,7 @@ fn values_of_compared_runs(
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<NamedValue>> {
     let of = |(name, baseline, run): &(&str, &str, &str)| {
-        Ok(NamedValue::new(*name, value(runs.run_named(baseline)?, runs.run_named(run)?)))
+        Ok(NamedValue::new(*name, value(runs.finished_run_named(baseline)?, runs.finished_run_named(run)?)))
     };
     names_baselines_and_runs.iter().map(of).collect()
 }
@@ -839,7 +850,10 @@ fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<V
         ("filled infinite", "filled-infinite"),
     ];
     let of = |(name, run): (&str, &str)| {
-        Ok(NamedValue::new(name, 100.0 * runs.run_named(&format!("skewed/{run}"))?.figure("write_reduction")))
+        Ok(NamedValue::new(
+            name,
+            100.0 * runs.finished_run_named(&format!("skewed/{run}"))?.figure("write_reduction"),
+        ))
     };
     named_runs.into_iter().map(of).collect()
 }
@@ -854,9 +868,9 @@ fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<NamedValue> {
         to_percent(recycled_pages(buffered) / recycled_pages(all))
     };
     [
-        named_value_against_baseline(runs, "baseline", "buffered-baseline", "writes", writes),
-        named_value_against_baseline(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
-        named_value_against_baseline(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
+        named_trace_values_against_baseline(runs, "baseline", "buffered-baseline", "writes", writes),
+        named_trace_values_against_baseline(runs, "128k", "buffered-128k", "recycled, PROB", recycled),
+        named_trace_values_against_baseline(runs, "128k-lru", "buffered-128k-lru", "recycled, LRU", recycled),
     ]
     .concat()
 }
@@ -867,13 +881,13 @@ fn erases_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> 
 
 /// Returns the erases that a variant (design with settings) saves relative to the baseline on one of the drives,
 /// percent, with the text `name` appended to the names of the traces.
-fn erases_saved_on_drive(
+fn erases_saved_percent_on_drive(
     runs: &ExperimentRecords,
     drive: &str,
     variant: &str,
     name: &str,
 ) -> Vec<NamedValue> {
-    named_value_against_baseline(
+    named_trace_values_against_baseline(
         runs,
         &format!("{drive}baseline"),
         &format!("{drive}{variant}"),
@@ -884,11 +898,15 @@ fn erases_saved_on_drive(
 
 /// Returns the erases with fingerprint stores of several sizes in percent of the baseline's: first with the Recyclable
 /// SSD paper's eviction policy (PROB), then with LRU.
-fn erases_by_store_size(runs: &ExperimentRecords, trace: &str, stores: &[&str]) -> Result<Vec<NamedValue>> {
-    let baseline = runs.run_named(&format!("{trace}/sized-baseline"))?;
+fn erases_percent_by_store_size(
+    runs: &ExperimentRecords,
+    trace: &str,
+    stores: &[&str],
+) -> Result<Vec<NamedValue>> {
+    let baseline = runs.finished_run_named(&format!("{trace}/sized-baseline"))?;
     let of = |store: &str| {
         Ok::<_, String>(erases_percent_of_baseline(
-            runs.run_named(&format!("{trace}/sized-{store}"))?,
+            runs.finished_run_named(&format!("{trace}/sized-{store}"))?,
             baseline,
         ))
     };
@@ -934,10 +952,10 @@ fn response_times_of_variants(
 
 /// Returns the erases that a fingerprint store saves, percent, on drives of several sizes, given as host writes per
 /// page of the drive.
-fn erases_saved_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn erases_saved_percent_by_drive_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for overrun in WRITES_PER_PHYSICAL_PAGE {
-        let run = |variant: &str| runs.run_named(&format!("web/overrun-{overrun}-{variant}"));
+        let run = |variant: &str| runs.finished_run_named(&format!("web/overrun-{overrun}-{variant}"));
         for (variant, name) in [("128k-lru", "LRU"), ("infinite", "infinite")] {
             values.push(NamedValue::new(
                 format!("{overrun}: {name}"),
@@ -969,7 +987,7 @@ fn response_time_changes_against(
     let of = |Trace { short_name: short, write_share, .. }: &Trace| {
         let mean = |variant: &str| {
             Ok::<_, String>(weighted_response_us(
-                runs.run_named(&format!("{short}/{variant}"))?,
+                runs.finished_run_named(&format!("{short}/{variant}"))?,
                 *write_share,
             ))
         };
@@ -978,23 +996,26 @@ fn response_time_changes_against(
     TRACES.iter().map(of).collect()
 }
 
-fn mean_comparisons_by_policy(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn mean_comparisons_by_eviction_policy(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()
         .map(|(name, variant)| {
             Ok(NamedValue::new(
                 name,
-                mean_comparisons_per_store_hit(runs.run_named(&format!("runs/{variant}"))?),
+                mean_comparisons_per_store_hit(runs.finished_run_named(&format!("runs/{variant}"))?),
             ))
         })
         .collect()
 }
 
 /// Returns the erases that each doubling of the fingerprint store saves, percent of the baseline's erases.
-fn erases_saved_per_doubling(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let baseline = runs.run_named("synthetic/baseline")?;
+fn erases_saved_percent_per_store_doubling(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+    let baseline = runs.finished_run_named("synthetic/baseline")?;
     let left = |store: &str| {
-        Ok::<_, String>(erases_percent_of_baseline(runs.run_named(&format!("synthetic/{store}"))?, baseline))
+        Ok::<_, String>(erases_percent_of_baseline(
+            runs.finished_run_named(&format!("synthetic/{store}"))?,
+            baseline,
+        ))
     };
     Ok(vec![
         NamedValue::new("64K to 128K", left("64k")? - left("128k")?),

@@ -2,7 +2,7 @@
 
 /// Reason why an experiment has no record (result).
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum MissingRecord {
+pub enum MissingRecordReason {
     /// The user ended the run.
     Interrupted,
     /// The experiment cannot be run; the text is the reason.

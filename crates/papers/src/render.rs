@@ -98,7 +98,7 @@ pub fn results_html(targets: &ReportedResults, results: &Results, figures: &[Dra
         parts.push("<h2>All rows</h2>\n".to_owned());
     }
     let class = |row: &ReproducedResult| {
-        targets.target_with_id(&row.id).map_or("", |target| css_class_of(target, row))
+        targets.reported_result_with_id(&row.id).map_or("", |target| css_class_of(target, row))
     };
     let classes: Vec<&str> = results.rows.iter().map(class).collect();
     parts.push(html_table(&RESULT_COLUMNS, &page.result_rows, &classes));
@@ -164,11 +164,12 @@ fn css_class_of(target: &ReportedResult, row: &ReproducedResult) -> &'static str
 }
 
 fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
-    let rows = || results.rows.iter().filter_map(|row| Some((targets.target_with_id(&row.id)?, row)));
+    let rows =
+        || results.rows.iter().filter_map(|row| Some((targets.reported_result_with_id(&row.id)?, row)));
     ResultsPage {
         title: format!("{}: reported and ours", targets.paper.title),
         paragraphs: introduction_paragraphs(targets, results),
-        headline_rows: summary::headline_lines(targets, results)
+        headline_rows: summary::abstract_claim_lines(targets, results)
             .into_iter()
             .map(|line| [line.claim, line.reported_figure, line.wearwell_values, line.verdict, line.reason])
             .collect(),

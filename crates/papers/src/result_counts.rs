@@ -12,7 +12,7 @@ use super::verdict::{Outcome, Verdict};
 /// Numbers of those results of Wearwell with one kind of evidence (measured, formula, ...) that were compared with a
 /// paper's, by outcome of the comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub struct ComparedCounts {
+pub struct OutcomeCounts {
     /// Number of Wearwell's results that agree with the reported ones.
     pub agreeing_results: usize,
     /// Number of Wearwell's results that only have the reported direction.
@@ -21,7 +21,7 @@ pub struct ComparedCounts {
     pub missed_results: usize,
 }
 
-impl ComparedCounts {
+impl OutcomeCounts {
     /// Returns the number of compared results, whatever the outcome (agreeing, only the direction, missed).
     pub fn total_compared(self) -> usize {
         self.agreeing_results + self.direction_only_results + self.missed_results
@@ -52,31 +52,31 @@ pub struct ResultCounts {
     /// Number of all rows (reported results) of the paper.
     pub total_rows: usize,
     /// Comparisons of results that are based on executed runs with the load or trace that the paper used.
-    pub measured: ComparedCounts,
+    pub measured: OutcomeCounts,
     /// Comparisons of results that are based on executed runs with generated loads that replace a trace or an
     /// application.
-    pub measured_on_substitute: ComparedCounts,
+    pub measured_on_substitute: OutcomeCounts,
     /// Comparisons of results that are based on executed runs with generated loads that were made for this project: the
     /// paper has no such load.
-    pub measured_on_made_load: ComparedCounts,
+    pub measured_on_project_load: OutcomeCounts,
     /// Comparisons of results that come from executing the code of one mechanism alone, without replaying an input
     /// through a design.
-    pub executed_mechanisms: ComparedCounts,
+    pub executed_mechanisms: OutcomeCounts,
     /// Comparisons of results that are based on executed runs on a load with a parameter fitted to these results.
-    pub fitted: ComparedCounts,
+    pub fitted: OutcomeCounts,
     /// Comparisons of results that are based on formulas, without an executed design.
-    pub formula: ComparedCounts,
+    pub formula: OutcomeCounts,
     /// Comparisons of results that are based on arithmetic on the paper's constants.
-    pub arithmetic: ComparedCounts,
+    pub arithmetic: OutcomeCounts,
     /// Comparisons of results with a reported range so wide that no plausible run could miss it.
-    pub cannot_fail_results: ComparedCounts,
+    pub cannot_fail_results: OutcomeCounts,
     /// Number of rows (reported results) for which the kind of evidence is not stated.
     pub rows_without_evidence: usize,
     /// Number of rows (reported results) that were measured by older code.
     pub older_code_rows: usize,
     /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that they are no
     /// evidence of their own.
-    pub repeating_rows: usize,
+    pub rows_repeating_others: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
     pub generator_input_rows: usize,
     /// Number of rows (reported results) without a comparison, because they are background or an input.
@@ -92,7 +92,7 @@ impl ResultCounts {
     pub fn of_results(targets: &ReportedResults, results: &Results) -> Self {
         let mut tally = Self::default();
         for row in &results.rows {
-            if let Some(target) = targets.target_with_id(&row.id) {
+            if let Some(target) = targets.reported_result_with_id(&row.id) {
                 tally.count_verdict(&row.judge(target));
             }
         }
@@ -107,7 +107,7 @@ impl ResultCounts {
             Outcome::NotReproducible(_) => &mut self.not_reproducible_rows,
             Outcome::NotRun(_) => &mut self.not_run_rows,
             _ if verdict.is_of_older_code => &mut self.older_code_rows,
-            _ if !verdict.repeated_rows.is_empty() => &mut self.repeating_rows,
+            _ if !verdict.repeated_rows.is_empty() => &mut self.rows_repeating_others,
             outcome => return self.count_compared_verdict(verdict, outcome),
         };
         *counted += 1;
@@ -118,7 +118,7 @@ impl ResultCounts {
             Some(Evidence::Measured) => match verdict.input {
                 InputKind::OfPaper => &mut self.measured,
                 InputKind::Substitute => &mut self.measured_on_substitute,
-                InputKind::MadeLoad => &mut self.measured_on_made_load,
+                InputKind::MadeLoad => &mut self.measured_on_project_load,
             },
             Some(Evidence::Fitted) => &mut self.fitted,
             Some(Evidence::Executed) => &mut self.executed_mechanisms,
@@ -151,7 +151,7 @@ impl ResultCounts {
             ),
             (
                 "Executed runs on loads made for this project, which the paper does not have",
-                self.measured_on_made_load,
+                self.measured_on_project_load,
                 "agree",
             ),
             ("Mechanisms executed without a run", self.executed_mechanisms, "reproduced"),
@@ -188,7 +188,7 @@ impl ResultCounts {
         let others = [
             (self.rows_without_evidence, "without a class of evidence"),
             (self.older_code_rows, "measured by older code"),
-            (self.repeating_rows, "repeating other rows"),
+            (self.rows_repeating_others, "repeating other rows"),
             (self.generator_input_rows, "given to the substitute"),
             (self.context_only_rows, "with nothing to compare"),
             (self.not_reproducible_rows, "not reproducible"),

@@ -17,7 +17,7 @@ use super::experiment::{self, ExperimentConditions, ExperimentRecords, Experimen
 use super::target::{Paper, ReportedResult};
 use super::traces::OriginalTraces;
 use super::verdict::{self, NamedValue, Verdict};
-use super::{closed_forms, experiments, measure_row};
+use super::{closed_forms, experiments, row_values_from_experiments};
 
 /// Wearwell's results for one paper: all its rows (reported results) with Wearwell's values and verdicts, and the
 /// experiments.
@@ -187,7 +187,10 @@ fn evaluate_row(
         not_run: String::new(),
         verdict: String::new(),
     };
-    match closed_forms::row_values(&target.id).map(Ok).or_else(|| measure_row(paper, &target.id, runs)) {
+    match closed_forms::row_values_from_formula(&target.id)
+        .map(Ok)
+        .or_else(|| row_values_from_experiments(paper, &target.id, runs))
+    {
         // A quotient by a count of zero is no result, and JSON cannot represent it.
         Some(Ok(ours)) => row.ours = ours.into_iter().filter(|value| value.value.is_finite()).collect(),
         Some(Err(why)) => row.not_run = why,

@@ -18,7 +18,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::{OnProgress, Progress, RunPhase};
 use wearwell_trace::{Op, Request};
 
-use super::missing_record::MissingRecord;
+use super::missing_record::MissingRecordReason;
 
 /// Number of classes of page popularity (reads of a page while it was valid, 0 to 15) and of page version (15 for the
 /// newest dead page of an address, 14 for the one before), which have four bits each.
@@ -71,8 +71,8 @@ struct TraceCounter {
 pub fn count_trace_figures(
     input: &Input,
     on_progress: OnProgress<'_>,
-) -> Result<BTreeMap<String, f64>, MissingRecord> {
-    let not_run = |error: wearwell_trace::TraceError| MissingRecord::NotRun(error.to_string());
+) -> Result<BTreeMap<String, f64>, MissingRecordReason> {
+    let not_run = |error: wearwell_trace::TraceError| MissingRecordReason::NotRun(error.to_string());
     let mut requests = input.open().map_err(not_run)?;
     let mut request = Request::default();
     let mut count = TraceCounter::default();
@@ -83,7 +83,7 @@ pub fn count_trace_figures(
         if done % REQUESTS_PER_PROGRESS_REPORT == 0 {
             let progress = Progress { phase: RunPhase::Replay, done_units: done, total_units: done };
             if on_progress(progress).is_break() {
-                return Err(MissingRecord::Interrupted);
+                return Err(MissingRecordReason::Interrupted);
             }
         }
     }

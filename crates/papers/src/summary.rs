@@ -9,7 +9,7 @@ use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
 use super::results::{ReproducedResult, Results};
 use super::target::{
-    Difference, Headline, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
+    AbstractClaim, Difference, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
     matches_pattern,
 };
 use super::verdict::NamedValue;
@@ -30,9 +30,9 @@ pub struct SummaryLine {
 }
 
 /// Returns the claims of the paper's abstract, each with Wearwell's result.
-pub fn headline_lines(targets: &ReportedResults, results: &Results) -> Vec<SummaryLine> {
-    let line = |headline: &Headline| {
-        let target = targets.target_with_id(&headline.row)?;
+pub fn abstract_claim_lines(targets: &ReportedResults, results: &Results) -> Vec<SummaryLine> {
+    let line = |headline: &AbstractClaim| {
+        let target = targets.reported_result_with_id(&headline.row)?;
         let row = results.rows.iter().find(|row| row.id == headline.row)?;
         Some(summary_line(targets, results, headline, target, row))
     };
@@ -42,13 +42,13 @@ pub fn headline_lines(targets: &ReportedResults, results: &Results) -> Vec<Summa
 fn summary_line(
     targets: &ReportedResults,
     results: &Results,
-    headline: &Headline,
+    headline: &AbstractClaim,
     target: &ReportedResult,
     row: &ReproducedResult,
 ) -> SummaryLine {
     let (target, row) = (
-        target_of_headline(target, headline),
-        ReproducedResult { ours: headline_values(target, headline, row), ..row.clone() },
+        reported_result_of_claim(target, headline),
+        ReproducedResult { ours: abstract_claim_values(target, headline, row), ..row.clone() },
     );
     let verdict = row.judge(&target);
     let why =
@@ -64,7 +64,7 @@ fn summary_line(
 }
 
 /// Returns the target (reported result) reduced to the values that a claim of the abstract is about.
-fn target_of_headline(target: &ReportedResult, headline: &Headline) -> ReportedResult {
+fn reported_result_of_claim(target: &ReportedResult, headline: &AbstractClaim) -> ReportedResult {
     let mut target = target.clone();
     target.values.retain(|reported| headline.of.is_empty() || headline.of.contains(&reported.of));
     target
@@ -72,7 +72,11 @@ fn target_of_headline(target: &ReportedResult, headline: &Headline) -> ReportedR
 
 /// Returns those values of Wearwell that a claim of the abstract is about: those that the claim names, or else those
 /// that its row (reported result) judges. Those that are shown beside the claim are added.
-fn headline_values(target: &ReportedResult, headline: &Headline, row: &ReproducedResult) -> Vec<NamedValue> {
+fn abstract_claim_values(
+    target: &ReportedResult,
+    headline: &AbstractClaim,
+    row: &ReproducedResult,
+) -> Vec<NamedValue> {
     let is_wanted = |value: &&NamedValue| {
         let is_judged = target.values.iter().any(|reported| reported.of == value.of);
         let is_of_claim = if headline.of.is_empty() { is_judged } else { headline.of.contains(&value.of) };
@@ -82,7 +86,7 @@ fn headline_values(target: &ReportedResult, headline: &Headline, row: &Reproduce
 }
 
 /// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and what tested the reason.
-fn difference_reason(targets: &ReportedResults, results: &Results, headline: &Headline) -> String {
+fn difference_reason(targets: &ReportedResults, results: &Results, headline: &AbstractClaim) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {
         ("", None) => return "No reason is known.".to_owned(),
@@ -237,8 +241,8 @@ fn result_counts_line(size: &str, page: &str, targets: &ReportedResults, results
 /// Returns the table of the abstract's claims with Wearwell's results. The reason of a difference is taken from the
 /// full-size results if they exist.
 fn claims_table(targets: &ReportedResults, quick: &Results, full: Option<&Results>) -> String {
-    let of_quick = headline_lines(targets, quick);
-    let of_full = full.map(|full| headline_lines(targets, full)).unwrap_or_default();
+    let of_quick = abstract_claim_lines(targets, quick);
+    let of_full = full.map(|full| abstract_claim_lines(targets, full)).unwrap_or_default();
     let row = |(k, quick): (usize, &SummaryLine)| {
         let full = of_full.get(k);
         let of = |line: Option<&SummaryLine>| {

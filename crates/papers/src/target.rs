@@ -95,7 +95,7 @@ pub struct ReportedResults {
     pub contradictions: BTreeMap<String, String>,
     /// Claims of the paper's abstract, for the summary of results.
     #[serde(default, rename = "headline")]
-    pub headlines: Vec<Headline>,
+    pub headlines: Vec<AbstractClaim>,
     /// Values measured by Wearwell that are shown but not judged, in all rows (reported results) of the paper.
     #[serde(default)]
     pub beside: Vec<UnjudgedValues>,
@@ -189,7 +189,7 @@ impl Difference {
 /// A claim of the paper's abstract, linked to the row (reported result) that measures it.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Headline {
+pub struct AbstractClaim {
     /// Text of the claim of the abstract, without its figure.
     pub claim: String,
     /// Id of the row (reported result) that measures the claim.
@@ -464,7 +464,7 @@ impl ReportedResults {
     }
 
     /// Returns the target (reported result) with this id.
-    pub fn target_with_id(&self, id: &str) -> Option<&ReportedResult> {
+    pub fn reported_result_with_id(&self, id: &str) -> Option<&ReportedResult> {
         self.rows.iter().find(|row| row.id == id)
     }
 }

@@ -1,8 +1,10 @@
 //! Closed-form rows of the papers against figures that were worked out independently, to their printed digits.
 
 use wearwell_papers::Paper;
-use wearwell_papers::closed_forms::metadata::recovery_row_values;
-use wearwell_papers::closed_forms::{compressed_chunk_write_share, packed_pages_per_delta, row_values};
+use wearwell_papers::closed_forms::metadata::recovery_row_values_from_formula;
+use wearwell_papers::closed_forms::{
+    flash_pages_per_packed_delta, row_values_from_formula, write_share_left_by_chunk_compression,
+};
 use wearwell_papers::target::NeededInput;
 use wearwell_papers::verdict::NamedValue;
 
@@ -10,7 +12,7 @@ use wearwell_papers::verdict::NamedValue;
 /// those of the recovery formula that are shown beside measured values. Checks that all are finite numbers with
 /// different names.
 fn formula_values(id: &str) -> Option<Vec<NamedValue>> {
-    let (of_row, of_recovery) = (row_values(id), recovery_row_values(id));
+    let (of_row, of_recovery) = (row_values_from_formula(id), recovery_row_values_from_formula(id));
     assert!(of_row.is_none() || of_recovery.is_none(), "{id} has two formulas");
     let values = of_row.or(of_recovery)?;
     assert!(!values.is_empty(), "{id} has no value");
@@ -63,19 +65,19 @@ fn closed_forms_of_the_delta_ftl_paper_give_its_printed_figures() {
 fn delta_packing_loss_equals_a_direct_count() {
     // From a separate simulation with another generator.
     for (ratio, expected) in [(0.50, 0.708), (0.35, 0.434), (0.20, 0.226)] {
-        let packed = packed_pages_per_delta(ratio);
+        let packed = flash_pages_per_packed_delta(ratio);
         assert!((packed - expected).abs() < 0.002, "at {ratio}: {packed}, not {expected}");
     }
     // At Rc = 0.50 the packed share is above what 304 MHz allows, though the ideal one is not.
     let bound: f64 = printed_value("DF-04", "304 MHz", 3).parse().unwrap();
-    assert!(packed_pages_per_delta(0.50) > bound && bound > 0.50);
+    assert!(flash_pages_per_packed_delta(0.50) > bound && bound > 0.50);
     assert_eq!(printed_values("DF-31", 0)[..3], ["1", "1", "1"]);
 }
 
 #[test]
 fn gc_frequency_with_deltas_follows_the_identity_of_the_delta_ftl_paper() {
     // 1 - Pc + Pc Rc over 1 - Pc is 1 + Pc Rc / (1 - Pc).
-    for (values, share) in row_values("DF-32").unwrap().chunks(3).zip([0.50, 0.35, 0.20]) {
+    for (values, share) in row_values_from_formula("DF-32").unwrap().chunks(3).zip([0.50, 0.35, 0.20]) {
         for (value, delta_share) in values.iter().zip([0.2, 0.5, 0.8]) {
             let identity = 1.0 + delta_share * share / (1.0 - delta_share);
             assert!((value.value - identity).abs() < 1e-12, "{}: {} and {identity}", value.of, value.value);
@@ -129,7 +131,7 @@ fn closed_forms_of_the_integrated_lifetime_paper_give_its_printed_figures() {
 #[test]
 fn closed_forms_of_the_geckoftl_paper_give_its_printed_figures() {
     let curve = |id: &str, what: &str, digits: usize| -> Vec<String> {
-        let values = row_values(id).unwrap_or_else(|| panic!("{id} is a closed form"));
+        let values = row_values_from_formula(id).unwrap_or_else(|| panic!("{id} is a closed form"));
         let of_curve = values.iter().filter(|value| value.of.ends_with(what));
         of_curve.map(|value| format!("{:.digits$}", value.value)).collect()
     };
@@ -159,8 +161,8 @@ fn closed_forms_of_the_geckoftl_paper_give_its_printed_figures() {
     assert_eq!(printed_values("GK-20", 4), ["1.1000", "1.1015"]);
     assert_eq!(printed_values("GK-28", 0), ["88", "190", "241"]);
     assert_eq!(printed_values("GK-30", 1), ["69.4", "44.0", "13.8", "12.1"]);
-    assert_eq!(row_values("GK-30"), row_values("GK-31"));
-    assert_eq!(row_values("GK-30"), row_values("GK-33"));
+    assert_eq!(row_values_from_formula("GK-30"), row_values_from_formula("GK-31"));
+    assert_eq!(row_values_from_formula("GK-30"), row_values_from_formula("GK-33"));
     assert_eq!(printed_value("GK-32", "ratio", 2), "1.14");
     assert_eq!(printed_value("GK-32", "GeckoFTL, MiB", 1), "13.8");
     assert_eq!(printed_values("GK-34", 0), ["1", "1"]);
@@ -182,10 +184,10 @@ fn closed_forms_of_the_geckoftl_paper_give_its_printed_figures() {
 
 #[test]
 fn read_slowdown_follows_the_geckoftl_papers_expression() {
-    use wearwell_papers::closed_forms::metadata::relative_read_rate;
+    use wearwell_papers::closed_forms::metadata::host_read_rate_relative_to_flash;
     // Half of the time for the map: one read of it per host read, as many host reads as writes, a tenth internally.
-    assert!((relative_read_rate(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
-    assert!((relative_read_rate(0.5, 2.0, 0.9) - 0.1).abs() < 1e-12);
+    assert!((host_read_rate_relative_to_flash(1.0, 1.0, 0.1) - 0.5).abs() < 1e-12);
+    assert!((host_read_rate_relative_to_flash(0.5, 2.0, 0.9) - 0.1).abs() < 1e-12);
     let (in_ram, on_flash) =
         (printed_value("GK-61", "validity in RAM", 4), printed_value("GK-61", "bitmap on flash", 4));
     assert!(in_ram > on_flash, "{in_ram} with validity in RAM, {on_flash} on flash");
@@ -239,20 +241,20 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
 
 #[test]
 fn compressed_chunks_take_whole_flash_pages() {
-    let pages = |ratio: f64| (4.0 * compressed_chunk_write_share(ratio)).round() as u32;
+    let pages = |ratio: f64| (4.0 * write_share_left_by_chunk_compression(ratio)).round() as u32;
     assert_eq!([0.0, 0.2499, 0.25, 0.4999, 0.5, 0.7499, 0.75, 1.0].map(pages), [4, 4, 3, 3, 2, 2, 1, 0]);
 }
 
 #[test]
 fn lifetime_scheme_decisions_equal_algorithm_1_of_the_integrated_lifetime_paper() {
-    use wearwell_papers::closed_forms::schemes_enabled_by_algorithm_1;
+    use wearwell_papers::closed_forms::schemes_enabled_by_paper_algorithm;
     // Free schemes run whatever the demand.
-    assert_eq!(schemes_enabled_by_algorithm_1((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
+    assert_eq!(schemes_enabled_by_paper_algorithm((0.8, 0.81), (0.5, 0.63), 1.0, 10.0), [true, true, false]);
     // One that costs energy joins only when the epoch does not suffice, ...
-    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
-    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
+    assert_eq!(schemes_enabled_by_paper_algorithm((1.0, 1.01), (0.9, 1.03), 0.9, 1.0), [false, false, false]);
+    assert_eq!(schemes_enabled_by_paper_algorithm((1.0, 1.01), (0.9, 1.03), 1.05, 1.0), [false, true, false]);
     // ... and never if it costs more than it saves; then only throttling is left.
-    assert_eq!(schemes_enabled_by_algorithm_1((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
+    assert_eq!(schemes_enabled_by_paper_algorithm((1.0, 1.01), (0.9, 1.2), 1.05, 1.0), [false, false, true]);
     assert_eq!(printed_values("IL-17", 1), ["100.0"]);
 }
 

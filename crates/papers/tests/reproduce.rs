@@ -9,7 +9,7 @@ use std::time::Duration;
 use wearwell_papers::differing_rows::differing_row_ids;
 use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, InputKind, Record};
 use wearwell_papers::request_source::RequestSource;
-use wearwell_papers::result_counts::{ComparedCounts, ResultCounts};
+use wearwell_papers::result_counts::{OutcomeCounts, ResultCounts};
 use wearwell_papers::results::ReproducedResult;
 use wearwell_papers::target::{
     ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedResult, ReportedResults,
@@ -18,8 +18,8 @@ use wearwell_papers::target::{
 use wearwell_papers::verdict::{self, NamedValue, Outcome};
 use wearwell_papers::{
     ExperimentConditions, ExperimentJob, ExperimentObserver, ExperimentRunOptions, ExperimentSize,
-    OriginalTraces, Paper, Results, closed_forms, experiment_runner, experiments, figures, measure_row,
-    render, summary,
+    OriginalTraces, Paper, Results, closed_forms, experiment_runner, experiments, figures, render,
+    row_values_from_experiments, summary,
 };
 use wearwell_replay::replay::Progress;
 
@@ -95,8 +95,8 @@ fn the_declared_evidence_of_a_row_matches_how_its_values_are_computed() {
     for paper in Paper::ALL {
         let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
-            let is_computed = closed_forms::row_values(&target.id).is_some();
-            let is_measured = measure_row(paper, &target.id, &runs).is_some();
+            let is_computed = closed_forms::row_values_from_formula(&target.id).is_some();
+            let is_measured = row_values_from_experiments(paper, &target.id, &runs).is_some();
             let has_asked = !runs.take_used_experiments_and_input_kind(true).0.is_empty();
             let (id, evidence) = (&target.id, target.evidence.expect("another test insists"));
             assert_eq!(has_asked, is_measured, "{id} measures without an experiment");
@@ -136,8 +136,9 @@ fn reported_results_that_repeat_others_name_existing_ones() {
         let targets = paper.targets();
         for target in targets.rows.iter().filter(|row| !row.repeats.is_empty()) {
             for other in &target.repeats {
-                let other =
-                    targets.target_with_id(other).unwrap_or_else(|| panic!("{} repeats nothing", target.id));
+                let other = targets
+                    .reported_result_with_id(other)
+                    .unwrap_or_else(|| panic!("{} repeats nothing", target.id));
                 assert!(other.repeats.is_empty(), "{} is counted nowhere", other.id);
             }
         }
@@ -150,7 +151,7 @@ fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         let judged = |row: &ReproducedResult| -> Vec<u64> {
-            let target = targets.target_with_id(&row.id).unwrap();
+            let target = targets.reported_result_with_id(&row.id).unwrap();
             let is_judged =
                 |value: &&NamedValue| target.values.iter().any(|reported| reported.of == value.of);
             // Statements that hold are 1 and say nothing about which figures they are about.
@@ -164,7 +165,7 @@ fn reported_results_that_judge_values_of_others_are_declared_as_repeats() {
         for (k, row) in results.rows.iter().enumerate() {
             for other in results.rows[..k].iter().filter(|other| !judged(other).is_empty()) {
                 let is_marked = |a: &ReproducedResult, b: &ReproducedResult| {
-                    targets.target_with_id(&a.id).unwrap().repeats.contains(&b.id)
+                    targets.reported_result_with_id(&a.id).unwrap().repeats.contains(&b.id)
                 };
                 assert!(
                     judged(row) != judged(other) || is_marked(row, other) || is_marked(other, row),
@@ -225,8 +226,8 @@ fn every_row_has_measured_values_or_a_reason_for_none() {
     for paper in Paper::ALL {
         let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
-            let is_computed = closed_forms::row_values(&target.id).is_some();
-            let is_measured = measure_row(paper, &target.id, &runs).is_some();
+            let is_computed = closed_forms::row_values_from_formula(&target.id).is_some();
+            let is_measured = row_values_from_experiments(paper, &target.id, &runs).is_some();
             let has_reason = target.compare.kind == ComparisonKind::Context
                 || target.class == NeededInput::Priv
                 || UNMEASURED_ROWS.contains(&target.id.as_str());
@@ -244,7 +245,7 @@ fn every_experiment_is_used_by_a_row_and_every_row_finds_its_experiments() {
         assert_eq!(names.len(), experiments.len(), "{paper} names an experiment twice");
         let runs = minimal_records(&experiments);
         for target in paper.targets().rows {
-            measure_row(paper, &target.id, &runs);
+            row_values_from_experiments(paper, &target.id, &runs);
         }
         let mut asked: BTreeSet<String> =
             runs.take_used_experiments_and_input_kind(true).0.into_iter().collect();
@@ -262,8 +263,11 @@ fn measured_values_have_the_names_that_their_targets_expect() {
     for paper in Paper::ALL {
         let runs = minimal_records(&experiments(paper, &setting_of_size(ExperimentSize::Quick)));
         for target in paper.targets().rows {
-            let computed = closed_forms::row_values(&target.id).map(Ok);
-            let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
+            let computed = closed_forms::row_values_from_formula(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| row_values_from_experiments(paper, &target.id, &runs))
+            else {
+                continue;
+            };
             for reported in &target.values {
                 assert!(
                     ours.iter().any(|value| value.of == reported.of),
@@ -284,8 +288,11 @@ fn every_measured_value_is_compared_with_a_reported_one_or_only_shown() {
         let targets = paper.targets();
         let mut unused: Vec<&str> = targets.beside.iter().flat_map(|beside| as_strs(&beside.of)).collect();
         for target in &targets.rows {
-            let computed = closed_forms::row_values(&target.id).map(Ok);
-            let Some(Ok(ours)) = computed.or_else(|| measure_row(paper, &target.id, &runs)) else { continue };
+            let computed = closed_forms::row_values_from_formula(&target.id).map(Ok);
+            let Some(Ok(ours)) = computed.or_else(|| row_values_from_experiments(paper, &target.id, &runs))
+            else {
+                continue;
+            };
             let names = || ours.iter().map(|value| value.of.as_str());
             if let Some(of) = target.first_unmentioned_value(names()) {
                 panic!("{} measures `{of}` and neither judges it nor sets it beside", target.id);
@@ -471,7 +478,7 @@ fn a_generated_load_counts_as_the_papers_only_if_the_paper_generates_loads() {
         runs.add_record(record);
     }
     let kind_of = |names: &[&str], generates_loads: bool| {
-        assert!(names.iter().all(|name| runs.run_named(name).is_ok()));
+        assert!(names.iter().all(|name| runs.finished_run_named(name).is_ok()));
         runs.take_used_experiments_and_input_kind(generates_loads).1
     };
     assert_eq!(kind_of(&["generated"], true), InputKind::OfPaper);
@@ -612,8 +619,8 @@ fn the_summary_counts_reported_results_by_kind_of_evidence() {
         "{tally:?}"
     );
     let counted =
-        [tally.formula, tally.arithmetic, tally.cannot_fail_results].map(ComparedCounts::total_compared);
-    let others = tally.repeating_rows + tally.context_only_rows + tally.not_run_rows;
+        [tally.formula, tally.arithmetic, tally.cannot_fail_results].map(OutcomeCounts::total_compared);
+    let others = tally.rows_repeating_others + tally.context_only_rows + tally.not_run_rows;
     assert_eq!(counted.iter().sum::<usize>() + others, tally.total_rows, "every row is counted once");
     assert_eq!(tally.result_count_sentences()[0], "Nothing was executed.");
 }
@@ -645,7 +652,7 @@ struct RecordingObserver {
     started_experiments: Vec<String>,
     not_run: Vec<String>,
     stop_before: usize,
-    parallel_runs: usize,
+    max_parallel_experiments: usize,
 }
 
 impl ExperimentObserver for RecordingObserver {
@@ -657,7 +664,10 @@ impl ExperimentObserver for RecordingObserver {
         left: Option<Duration>,
     ) -> ControlFlow<()> {
         assert!(number > 1 || left.is_none(), "nothing has finished yet");
-        assert!(number <= self.parallel_runs.max(1) || left.is_some(), "an estimate has something to go by");
+        assert!(
+            number <= self.max_parallel_experiments.max(1) || left.is_some(),
+            "an estimate has something to go by"
+        );
         if number == self.stop_before {
             return ControlFlow::Break(());
         }
@@ -691,7 +701,7 @@ fn session_options(folder: &Path) -> ExperimentRunOptions {
         result_folder: folder.into(),
         traces: OriginalTraces::default(),
         reruns_all: false,
-        parallel_runs: 1,
+        max_parallel_experiments: 1,
     }
 }
 
@@ -702,7 +712,7 @@ fn run_session(
 ) -> (Results, RecordingObserver) {
     let mut watch = RecordingObserver {
         stop_before,
-        parallel_runs: options.parallel_runs,
+        max_parallel_experiments: options.max_parallel_experiments,
         ..RecordingObserver::default()
     };
     let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
@@ -909,7 +919,10 @@ fn every_checked_in_row_that_misses_its_target_has_a_reason() {
         let explained: Vec<&str> =
             targets.differences.iter().flat_map(|of| of.rows.iter().map(String::as_str)).collect();
         for row in &explained {
-            assert!(targets.target_with_id(row).is_some(), "{paper} explains {row}, which does not exist");
+            assert!(
+                targets.reported_result_with_id(row).is_some(),
+                "{paper} explains {row}, which does not exist"
+            );
         }
         let open: Vec<&str> =
             differing_row_ids(&targets, &results).filter(|row| !explained.contains(row)).collect();
@@ -987,7 +1000,7 @@ fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
     }
     assert!(remains.is_empty() || !tested_by.is_empty(), "{of}: what remains after no test?");
     for row in rows.iter().filter(|_| *has_no_figure) {
-        let kind = targets.target_with_id(row).map(|target| target.compare.kind);
+        let kind = targets.reported_result_with_id(row).map(|target| target.compare.kind);
         assert_eq!(kind, Some(ComparisonKind::Direction), "{row} compares more than a direction");
     }
 }
@@ -1037,9 +1050,13 @@ fn headline_claims_name_existing_rows_and_values() {
     for paper in Paper::ALL {
         let (targets, results) = (paper.targets(), results_in(&papers_folder().join(paper.name())));
         assert!(!targets.headlines.is_empty(), "{paper} claims nothing");
-        assert_eq!(summary::headline_lines(&targets, &results).len(), targets.headlines.len(), "{paper}");
+        assert_eq!(
+            summary::abstract_claim_lines(&targets, &results).len(),
+            targets.headlines.len(),
+            "{paper}"
+        );
         for headline in &targets.headlines {
-            let target = targets.target_with_id(&headline.row).unwrap();
+            let target = targets.reported_result_with_id(&headline.row).unwrap();
             for of in &headline.of {
                 assert!(target.values.iter().any(|value| value.of == *of), "{} names no {of}", headline.row);
             }
@@ -1085,7 +1102,7 @@ fn checked_in_result_pages_are_generated_from_their_records() {
         let mut evaluated = results.clone();
         evaluated.evaluate_all_rows(
             paper,
-            experiment_runner::quick_results_for(paper, results.size, &folder).as_ref(),
+            experiment_runner::quick_results_to_compare_with(paper, results.size, &folder).as_ref(),
         );
         for (ours, written) in evaluated.rows.iter().zip(&results.rows) {
             assert_eq!(ours, written, "rows of {paper}{again}");
@@ -1139,7 +1156,7 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
         let folder = tempfile::tempdir().unwrap();
         let (results, watch) = run_session(
             &wanted,
-            &ExperimentRunOptions { parallel_runs: jobs, ..session_options(folder.path()) },
+            &ExperimentRunOptions { max_parallel_experiments: jobs, ..session_options(folder.path()) },
             0,
         );
         assert_eq!((results.partial, watch.started_experiments.len()), (false, 5));
@@ -1154,7 +1171,7 @@ fn parallel_experiments_give_the_results_of_sequential_ones() {
 #[test]
 fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     let folder = tempfile::tempdir().unwrap();
-    let options = ExperimentRunOptions { parallel_runs: 3, ..session_options(folder.path()) };
+    let options = ExperimentRunOptions { max_parallel_experiments: 3, ..session_options(folder.path()) };
     let wanted: Vec<Experiment> =
         (1..=6).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed)).collect();
     let (partial, watch) = run_session(&wanted, &options, 5);
@@ -1188,7 +1205,8 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     }
 
     let folder = tempfile::tempdir().unwrap();
-    let options = ExperimentRunOptions { parallel_runs: 2, ..session_options(&folder.path().join("lx")) };
+    let options =
+        ExperimentRunOptions { max_parallel_experiments: 2, ..session_options(&folder.path().join("lx")) };
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome = experiment_runner::run_experiment_jobs(

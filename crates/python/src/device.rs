@@ -3,8 +3,8 @@
 //! A request takes microseconds, so the interpreter's lock is not released during it. The state of the flash is
 //! returned as one `bytes` object per column, which `NumPy` and Arrow use without a copy.
 //!
-//! A victim policy in Python may let other threads run in the middle of a request. So threads take turns: one that finds
-//! the drive in a request of another waits. The policy itself cannot use the drive that asks it, and is told so.
+//! A victim policy in Python may let other threads run in the middle of a request. So threads take turns: one that
+//! finds the drive in a request of another waits. The policy itself cannot use the drive that asks it, and is told so.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -30,7 +30,7 @@ use wearwell_replay::step::SteppedDrive;
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;
 use crate::integer::{integer_in, repr_of};
-use crate::policy::{OnInterrupt, PolicyOutcome, python_victim_policy};
+use crate::policy::{OnInterrupt, SharedPolicyEnd, python_victim_policy};
 use crate::refusal_error;
 
 pyo3::create_exception!(
@@ -86,16 +86,16 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Decides which thread uses the drive.
 #[derive(Default)]
-struct Turns {
+struct DriveTurns {
     /// Thread whose request the drive serves.
     user: Mutex<Option<ThreadId>>,
     ended: Condvar,
 }
 
 /// The turn of this thread, which ends when it is dropped.
-struct Turn<'a>(&'a Turns);
+struct Turn<'a>(&'a DriveTurns);
 
-impl Turns {
+impl DriveTurns {
     fn lock_user(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.user.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -140,7 +140,7 @@ impl Drop for Turn<'_> {
 /// A simulated drive that serves requests from Python.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Device {
-    turns: Turns,
+    turns: DriveTurns,
     /// The drive, which only the thread whose turn it is locks.
     drive: Mutex<SteppedDrive>,
     geometry: Geometry,
@@ -148,7 +148,7 @@ pub(crate) struct Device {
     /// Whether the drive had lost power after the last request.
     is_powerless: AtomicBool,
     /// Whether a victim policy written in Python has raised an exception.
-    policy_outcome: PolicyOutcome,
+    policy_end: SharedPolicyEnd,
 }
 
 impl Device {
@@ -164,7 +164,11 @@ impl Device {
 
     /// Converts a number of logical pages into bytes; an error if the drive does not have so many from each of the
     /// bytes `offsets` on.
-    fn length_of_pages<const N: usize>(&self, pages: &Bound<'_, PyAny>, offsets: [u64; N]) -> PyResult<u64> {
+    fn length_bytes_within_drive<const N: usize>(
+        &self,
+        pages: &Bound<'_, PyAny>,
+        offsets: [u64; N],
+    ) -> PyResult<u64> {
         let page_bytes = u64::from(self.geometry.page_bytes);
         let lpn = offsets.into_iter().max().unwrap_or_default() / page_bytes;
         let most = u64::from(self.logical_pages) - lpn;
@@ -195,19 +199,19 @@ impl Device {
     ) -> PyResult<T> {
         self.with_drive(py, |drive| {
             require_power(drive)?;
-            self.call_drive(drive, call)
+            self.call_with_new_operation_log(drive, call)
         })
     }
 
     /// Empties the drive's list of flash operations and then calls the drive by `call`, so that the list has only the
     /// operations of this call.
-    fn call_drive<T>(
+    fn call_with_new_operation_log<T>(
         &self,
         drive: &mut SteppedDrive,
         call: impl FnOnce(&mut SteppedDrive) -> wearwell::Result<T>,
     ) -> PyResult<T> {
         drive.clear_flash_ops();
-        call(drive).map_err(|error| self.policy_outcome.or_engine_error(engine_exception(&error)))
+        call(drive).map_err(|error| self.policy_end.policy_exception_or(engine_exception(&error)))
     }
 }
 
@@ -222,12 +226,12 @@ fn require_power(drive: &SteppedDrive) -> PyResult<()> {
 }
 
 /// Converts the argument `name`, a number of flash operations before a power cut.
-fn count_of_operations(name: &str, count: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
+fn parse_operation_count(name: &str, count: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
     count.map(|count| integer_in(count, 0..=u64::MAX, || format!("{name} is {}", repr_of(count)))).transpose()
 }
 
 /// Returns the counters of a drive as JSON.
-fn counters_of(stats: &Stats) -> String {
+fn counters_json(stats: &Stats) -> String {
     let by_cause = |counts: &[u64; Cause::COUNT]| -> serde_json::Map<String, serde_json::Value> {
         Cause::ALL.iter().map(|&cause| (cause.name().to_owned(), counts[cause as usize].into())).collect()
     };
@@ -276,19 +280,19 @@ impl Device {
     ) -> PyResult<Self> {
         let mut drive =
             SteppedDrive::new(&configuration.config, design, footprint_pages).map_err(refusal_error)?;
-        let mut policy_outcome = PolicyOutcome::default();
+        let mut policy_end = SharedPolicyEnd::default();
         if let Some((name, choose)) = victim_policy {
             let (policy, its_outcome) = python_victim_policy(name, choose, OnInterrupt::Raise);
             drive.set_user_victim_policy(policy);
-            policy_outcome = its_outcome;
+            policy_end = its_outcome;
         }
         Ok(Self {
-            turns: Turns::default(),
+            turns: DriveTurns::default(),
             geometry: drive.geometry().clone(),
             logical_pages: drive.logical_pages(),
             is_powerless: AtomicBool::new(false),
             drive: Mutex::new(drive),
-            policy_outcome,
+            policy_end,
         })
     }
 
@@ -336,14 +340,14 @@ impl Device {
     ) -> PyResult<Bound<'py, PyBytes>> {
         let offset = self.offset_of_page("lpn", lpn)?;
         // Not more than the drive has: the bytes are allocated before the drive sees the request.
-        let length = self.length_of_pages(pages, [offset])?;
+        let length = self.length_bytes_within_drive(pages, [offset])?;
         let length = usize::try_from(length).expect("a simulated drive keeps its bytes in memory");
         PyBytes::new_with(py, length, |bytes| self.execute_request(py, |drive| drive.read(offset, bytes)))
     }
 
     fn trim(&self, py: Python<'_>, lpn: &Bound<'_, PyAny>, pages: &Bound<'_, PyAny>) -> PyResult<()> {
         let offset = self.offset_of_page("lpn", lpn)?;
-        let length = self.length_of_pages(pages, [offset])?;
+        let length = self.length_bytes_within_drive(pages, [offset])?;
         self.execute_request(py, |drive| drive.trim(offset, length))
     }
 
@@ -358,7 +362,7 @@ impl Device {
         let mode = if relocate { RemapMode::Relocate } else { RemapMode::Copy };
         let target = self.offset_of_page("target", target)?;
         let source = self.offset_of_page("source", source)?;
-        let length = self.length_of_pages(pages, [target, source])?;
+        let length = self.length_bytes_within_drive(pages, [target, source])?;
         self.execute_request(py, |drive| drive.remap(target, source, length, mode))
     }
 
@@ -371,7 +375,7 @@ impl Device {
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&self, py: Python<'_>, after: Option<&Bound<'_, PyAny>>, outcome: &str) -> PyResult<()> {
         let outcome = cut_outcome_named(outcome)?;
-        let after = count_of_operations("after", after)?;
+        let after = parse_operation_count("after", after)?;
         self.with_drive(py, |drive| {
             match after {
                 Some(operations) => drive.cut_power_after(operations, outcome),
@@ -390,9 +394,11 @@ impl Device {
         outcome: &str,
     ) -> PyResult<String> {
         let outcome = cut_outcome_named(outcome)?;
-        let cut_after = count_of_operations("cut_after", cut_after)?;
+        let cut_after = parse_operation_count("cut_after", cut_after)?;
         let next_cut = cut_after.map(|operations| (operations, outcome));
-        let report = self.with_drive(py, |drive| self.call_drive(drive, |drive| drive.recover(next_cut)))?;
+        let report = self.with_drive(py, |drive| {
+            self.call_with_new_operation_log(drive, |drive| drive.recover(next_cut))
+        })?;
         let cost = |cost: RecoveryStepCost| json!({ "spare_reads": cost.spare_reads, "page_reads": cost.page_reads, "programs": cost.programs });
         let steps = report.steps.named_step_costs().map(|(name, step)| (name.replace(' ', "_"), cost(step)));
         Ok(json!({
@@ -416,7 +422,7 @@ impl Device {
 
     /// Returns the counters of the drive since it was new, as JSON.
     fn counters(&self, py: Python<'_>) -> PyResult<String> {
-        self.with_drive(py, |drive| Ok(counters_of(drive.stats())))
+        self.with_drive(py, |drive| Ok(counters_json(drive.stats())))
     }
 
     /// Returns how many bytes of RAM a controller needs for the drive, by data structure.

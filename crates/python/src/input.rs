@@ -15,13 +15,13 @@ use wearwell_config::{Config, ConfigError};
 use wearwell_replay::input::{Input as ReplayInput, trace_format_named};
 use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
-use wearwell_replay::replay::{Plan, SurveyResults};
+use wearwell_replay::replay::{InputSurveyResults, Plan};
 use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Format, OpenOptions, TimeUnit};
 
 use crate::configuration::Configuration;
 use crate::policy::{OnInterrupt, python_victim_policy};
 use crate::watch::ProgressWatch;
-use crate::{refusal_error, with_argument_names};
+use crate::{refusal_error, with_python_argument_names};
 
 /// The source of a run's requests: a trace file or a generated workload.
 #[pyclass(frozen, module = "wearwell._native")]
@@ -29,7 +29,7 @@ pub(crate) struct Input {
     source: InputSource,
     /// Extent and checksum of the trace, with the length and modification time that its file had when they were
     /// determined.
-    cached_survey: Mutex<Option<(FileLengthAndMtime, SurveyResults)>>,
+    cached_survey: Mutex<Option<(FileLengthAndMtime, InputSurveyResults)>>,
 }
 
 enum InputSource {
@@ -134,12 +134,12 @@ impl Input {
                 };
                 plan.run(design, on_progress).map_err(refusal_error)
             });
-            let record = record.map_err(|error| outcome.or_engine_error(error));
+            let record = record.map_err(|error| outcome.policy_exception_or(error));
             watch.into_exception()?;
             let record = record?;
             let mut record = RunRecord {
                 variant: config.run_label(""),
-                partial_reason: record.partial_reason.map(with_argument_names),
+                partial_reason: record.partial_reason.map(with_python_argument_names),
                 ..record
             };
             if let Some(victims) = outcome.victims_since_interruption() {
@@ -182,16 +182,16 @@ impl Input {
             }
             InputSource::Trace { .. } => self.without_run_seed()?,
         };
-        let plan = self.run_plan(config, &input)?;
+        let plan = self.plan_of_run(config, &input)?;
         let plan = match policy {
             Some(policy) => plan.with_user_policy(policy),
             None => plan,
         };
-        plan.check_designs(&[design.to_owned()]).map_err(refusal_error)?;
+        plan.require_known_designs(&[design.to_owned()]).map_err(refusal_error)?;
         then(&plan)
     }
 
-    fn run_plan<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
+    fn plan_of_run<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
         let InputSource::Trace { path, .. } = &self.source else {
             return Plan::new(config, input).map_err(refusal_error);
         };
@@ -199,12 +199,12 @@ impl Input {
         let mut known = self.cached_survey.lock().unwrap_or_else(PoisonError::into_inner);
         let plan = match &*known {
             Some((then, surveyed)) if *then == stamp => {
-                Plan::from_survey_results(config, input, surveyed.clone())
+                Plan::from_input_survey_results(config, input, surveyed.clone())
             }
             _ => Plan::new(config, input),
         };
         let plan = plan.map_err(refusal_error)?;
-        *known = Some((stamp, plan.survey_results()));
+        *known = Some((stamp, plan.input_survey_results()));
         Ok(plan)
     }
 }

@@ -40,11 +40,11 @@ pyo3::create_exception!(
 
 /// Returns a `WearwellError` exception with the message of an error, which names arguments of Python.
 fn refusal_error(error: impl Display) -> PyErr {
-    WearwellError::new_err(with_argument_names(error.to_string()))
+    WearwellError::new_err(with_python_argument_names(error.to_string()))
 }
 
 /// Options of the command line for reading a trace, and the arguments of `wearwell.Trace` that do the same.
-const OPTIONS_AND_ARGUMENTS: [(&str, &str); 14] = [
+const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 14] = [
     ("--format", "`format`"),
     ("--action", "`action`"),
     ("--time-unit", "`time_unit`"),
@@ -62,8 +62,8 @@ const OPTIONS_AND_ARGUMENTS: [(&str, &str); 14] = [
 ];
 
 /// Returns a message with the arguments of Python in the place of the options for reading a trace.
-fn with_argument_names(message: String) -> String {
-    OPTIONS_AND_ARGUMENTS
+fn with_python_argument_names(message: String) -> String {
+    CLI_OPTIONS_AND_PYTHON_ARGUMENTS
         .into_iter()
         .fold(message, |message, (option, argument)| message.replace(option, argument))
 }

@@ -32,16 +32,16 @@ enum PolicyEnd {
 /// What the caller of the engine has to know of a GC victim policy in Python: whether it raised an exception, or was
 /// interrupted by ctrl-C.
 #[derive(Clone, Default)]
-pub(crate) struct PolicyOutcome(Arc<Mutex<PolicyEnd>>);
+pub(crate) struct SharedPolicyEnd(Arc<Mutex<PolicyEnd>>);
 
-impl PolicyOutcome {
+impl SharedPolicyEnd {
     fn lock(&self) -> MutexGuard<'_, PolicyEnd> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the exception that the GC victim policy raised, if there is one; otherwise the engine's error
     /// `otherwise`.
-    pub(crate) fn or_engine_error(&self, otherwise: PyErr) -> PyErr {
+    pub(crate) fn policy_exception_or(&self, otherwise: PyErr) -> PyErr {
         match std::mem::take(&mut *self.lock()) {
             PolicyEnd::Exception(raised) => raised,
             PolicyEnd::None | PolicyEnd::Interruption(_) => otherwise,
@@ -74,7 +74,7 @@ struct PythonPolicy {
     name: String,
     python_function: Py<PyAny>,
     on_interrupt: OnInterrupt,
-    outcome: PolicyOutcome,
+    outcome: SharedPolicyEnd,
 }
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores how its part
@@ -83,8 +83,8 @@ pub(crate) fn python_victim_policy(
     name: String,
     choose: Py<PyAny>,
     on_interrupt: OnInterrupt,
-) -> (UserVictimPolicy, PolicyOutcome) {
-    let outcome = PolicyOutcome::default();
+) -> (UserVictimPolicy, SharedPolicyEnd) {
+    let outcome = SharedPolicyEnd::default();
     let policy = PythonPolicy { name, python_function: choose, on_interrupt, outcome: outcome.clone() };
     (UserVictimPolicy::new(policy), outcome)
 }
@@ -100,7 +100,7 @@ impl ChooseVictim for PythonPolicy {
             return Ok(None);
         }
         let rows: Vec<VictimCandidate> = candidates.iter().collect();
-        let asked = (candidates.pool(), candidates.block_pages(), candidates.programs_so_far());
+        let asked = (candidates.pool(), candidates.block_pages(), candidates.last_sequence_number());
         Python::attach(|py| {
             let answer = self
                 .python_function

@@ -25,7 +25,7 @@ const OPS_BY_NAME: [(&str, Op); 10] = [
 ];
 
 /// Latest time of a request after the first one, nanoseconds: 292 years.
-const LAST_TIME_NS: f64 = i64::MAX as f64;
+const MAX_REQUEST_TIME_NS: f64 = i64::MAX as f64;
 
 /// Writes a table of requests to a trace file in the native format and returns the number of requests.
 #[pyfunction]
@@ -62,7 +62,7 @@ pub(crate) fn write_trace(
             }
             before_us = time_us;
             let time_ns = ((time_us - first_us) * 1000.0).round();
-            if time_ns > LAST_TIME_NS {
+            if time_ns > MAX_REQUEST_TIME_NS {
                 return Err(at(&format!(
                     "time_us is {time_us}, more than 292 years after that of the first row, {first_us}: give \
                      microseconds"

@@ -116,11 +116,11 @@ pub struct ContentModelSpec {
     /// How the content of each write is chosen: unique, duplicates, zipf draws, or earlier versions.
     pub source: ContentSource,
     /// Compressed size divided by page size; `None` leaves the compressed size unknown.
-    pub compress_ratio: Option<SizeRatioDistribution>,
+    pub compressed_size_ratio: Option<SizeRatioDistribution>,
     /// Number of neighbouring pages (equal `lpn / chunk`) whose unique contents have equal compressed sizes.
     pub chunk_pages: u32,
     /// Size of a compressed difference (delta) divided by page size; `None` leaves the size unknown.
-    pub delta_ratio: Option<SizeRatioDistribution>,
+    pub delta_size_ratio: Option<SizeRatioDistribution>,
     /// Share of overwrites that write the content that the page already holds.
     pub silent_write_share: f64,
 }
@@ -178,7 +178,13 @@ impl SizeRatioDistribution {
 impl ContentModelSpec {
     /// Creates a content model of `source` alone: compressed and delta sizes unknown, no silent writes.
     pub fn new(source: ContentSource) -> Self {
-        Self { source, compress_ratio: None, chunk_pages: 1, delta_ratio: None, silent_write_share: 0.0 }
+        Self {
+            source,
+            compressed_size_ratio: None,
+            chunk_pages: 1,
+            delta_size_ratio: None,
+            silent_write_share: 0.0,
+        }
     }
 
     /// Creates a content model in which a share of the writes are duplicates, with the default popularity and pool.
@@ -194,9 +200,9 @@ impl FromStr for ContentModelSpec {
         let options = SpecOptions::parse(text, &CONTENT_MODEL_GRAMMAR)?;
         Ok(Self {
             source: parse_source(&options)?,
-            compress_ratio: parse_size_ratio(&options, "compress", "compress_sigma")?,
+            compressed_size_ratio: parse_size_ratio(&options, "compress", "compress_sigma")?,
             chunk_pages: options.integer_value("chunk", 1..=1 << 20)?.unwrap_or(1) as u32,
-            delta_ratio: parse_size_ratio(&options, "delta", "delta_sigma")?,
+            delta_size_ratio: parse_size_ratio(&options, "delta", "delta_sigma")?,
             silent_write_share: options.number_value("silent", 0.0..=1.0)?.unwrap_or(0.0),
         })
     }
@@ -241,13 +247,13 @@ fn parse_size_ratio(
 impl fmt::Display for ContentModelSpec {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut parts = Vec::new();
-        if let Some(ratio) = self.compress_ratio {
+        if let Some(ratio) = self.compressed_size_ratio {
             parts.push(format!("compress={},compress_sigma={}", ratio.mean, ratio.sigma));
         }
         if self.chunk_pages != 1 {
             parts.push(format!("chunk={}", self.chunk_pages));
         }
-        if let Some(ratio) = self.delta_ratio {
+        if let Some(ratio) = self.delta_size_ratio {
             parts.push(format!("delta={},delta_sigma={}", ratio.mean, ratio.sigma));
         }
         if self.silent_write_share > 0.0 {
@@ -321,7 +327,7 @@ pub struct ContentModel {
     page_versions: PageValues,
     /// The first distinct contents, oldest first, from which duplicates are drawn.
     duplicate_pool: Vec<u64>,
-    pool_rank_distribution: Zipf,
+    content_rank_distribution: Zipf,
     compressed_sizes: Option<SizeQuantiles>,
     delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
@@ -339,7 +345,7 @@ impl ContentModel {
             ContentSource::Reverts { repeat_probability, .. } => (repeat_probability, 0),
             _ => (0.0, 0),
         };
-        let pool_rank_distribution = match spec.source {
+        let content_rank_distribution = match spec.source {
             ContentSource::Zipf { zipf_exponent, distinct_contents } => {
                 Zipf::new(distinct_contents, zipf_exponent)
             }
@@ -356,10 +362,10 @@ impl ContentModel {
             versions_to_revert: 0,
             page_versions: PageValues::default(),
             duplicate_pool: Vec::with_capacity(pool),
-            pool_rank_distribution,
-            compressed_sizes: spec.compress_ratio.map(SizeQuantiles::new),
-            delta_sizes: spec.delta_ratio.map(SizeQuantiles::new),
-            current_contents: (spec.silent_write_share > 0.0 || spec.delta_ratio.is_some())
+            content_rank_distribution,
+            compressed_sizes: spec.compressed_size_ratio.map(SizeQuantiles::new),
+            delta_sizes: spec.delta_size_ratio.map(SizeQuantiles::new),
+            current_contents: (spec.silent_write_share > 0.0 || spec.delta_size_ratio.is_some())
                 .then(PageValues::default),
         }
     }
@@ -371,10 +377,10 @@ impl ContentModel {
         reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
-    pub fn fill_request_content(&mut self, request: &mut Request) {
+    pub fn fill_or_record_request_content(&mut self, request: &mut Request) {
         match request.op {
             Op::Write if request.content.is_empty() && request.payload.is_empty() => {
-                self.describe_pages(request.pages(), &mut request.content);
+                self.draw_written_contents(request.pages(), &mut request.content);
             }
             Op::Trim | Op::Zero => self.record_trim(request.whole_pages()),
             Op::Remap(mode) => self.record_remap(request.pages(), request.remap_source_pages(), mode),
@@ -385,7 +391,7 @@ impl ContentModel {
     /// Appends to `into` the content descriptor of each page of `pages` (logical page numbers less than 2^32) that one
     /// write request writes, and records the pages as written. O(1) per page.
     #[inline]
-    pub fn describe_pages(&mut self, pages: Range<u64>, into: &mut Vec<ContentDescriptor>) {
+    pub fn draw_written_contents(&mut self, pages: Range<u64>, into: &mut Vec<ContentDescriptor>) {
         if let ContentSource::Reverts { max_versions_back, .. } = self.spec.source {
             let mut rng = SplitMix64::seed_from_u64(mix_bits(
                 !self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
@@ -395,7 +401,7 @@ impl ContentModel {
                 if goes_back { (1 + rng.next_u64().trailing_zeros()).min(max_versions_back) } else { 0 };
         }
         for page in pages {
-            into.push(self.describe_page_write(page));
+            into.push(self.draw_written_content(page));
         }
     }
 
@@ -441,7 +447,7 @@ impl ContentModel {
         if spec.silent_write_share > 0.0 {
             parts.push(format!("{} of overwrites change nothing", percent_text(spec.silent_write_share)));
         }
-        if let Some(SizeRatioDistribution { mean, sigma }) = spec.compress_ratio {
+        if let Some(SizeRatioDistribution { mean, sigma }) = spec.compressed_size_ratio {
             let per = if spec.chunk_pages > 1 {
                 format!("chunk of {} pages", spec.chunk_pages)
             } else {
@@ -453,7 +459,7 @@ impl ContentModel {
                 percent_text(sigma)
             ));
         }
-        if let Some(SizeRatioDistribution { mean, sigma }) = spec.delta_ratio {
+        if let Some(SizeRatioDistribution { mean, sigma }) = spec.delta_size_ratio {
             parts.push(format!(
                 "differences of {} of a page (sigma {})",
                 percent_text(mean),
@@ -463,7 +469,7 @@ impl ContentModel {
         format!("content is synthetic: {}", parts.join("; "))
     }
 
-    fn describe_page_write(&mut self, page: u64) -> ContentDescriptor {
+    fn draw_written_content(&mut self, page: u64) -> ContentDescriptor {
         let mut rng = SplitMix64::seed_from_u64(mix_bits(
             self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
         ));
@@ -484,14 +490,14 @@ impl ContentModel {
             ContentSource::Unique => self.create_content(page),
             ContentSource::Same => self.fingerprint_of_content(0, self.seed),
             ContentSource::Zipf { .. } => {
-                let rank = self.pool_rank_distribution.draw(rng);
+                let rank = self.content_rank_distribution.draw(rng);
                 self.fingerprint_of_content(rank, rank)
             }
             ContentSource::Duplicates { .. } => {
                 if !self.duplicate_pool.is_empty()
                     && self.duplicate_or_revert_probability.draw_occurrence(rng)
                 {
-                    return self.duplicate_pool[self.pool_rank_distribution.draw(rng) as usize - 1];
+                    return self.duplicate_pool[self.content_rank_distribution.draw(rng) as usize - 1];
                 }
                 let new = self.create_content(page);
                 self.add_to_pool(new);
@@ -533,7 +539,7 @@ impl ContentModel {
         }
         self.duplicate_pool.push(content);
         if len.is_power_of_two() || len == pool_contents {
-            self.pool_rank_distribution = Zipf::new(len, theta);
+            self.content_rank_distribution = Zipf::new(len, theta);
         }
     }
 

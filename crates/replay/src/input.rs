@@ -198,11 +198,11 @@ impl InputReader {
         }
     }
 
-    /// Returns how many requests so far the trace reader moved to the start of the trace, because their time in the file
-    /// is before that of the first request ([`TraceReader::requests_moved_to_start`]).
-    pub(crate) fn requests_moved_to_start(&self) -> u64 {
+    /// Returns how many requests so far the trace reader moved to the start of the trace, because their time in the
+    /// file is before that of the first request ([`TraceReader::requests_clamped_to_start_time`]).
+    pub(crate) fn requests_clamped_to_start_time(&self) -> u64 {
         match self {
-            Self::Trace(reader) => reader.requests_moved_to_start(),
+            Self::Trace(reader) => reader.requests_clamped_to_start_time(),
             Self::Workload(_) | Self::Host(_) => 0,
         }
     }

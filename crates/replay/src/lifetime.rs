@@ -79,7 +79,7 @@ impl LifetimeManagement {
     ///
     /// # Errors
     /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
-    pub(crate) fn request_start_ns(
+    pub(crate) fn admit_request_and_get_start_ns(
         &mut self,
         device: &mut Device<SimNand>,
         arrival_ns: u64,
@@ -106,7 +106,7 @@ impl LifetimeManagement {
     /// switches them.
     ///
     /// # Errors
-    /// As [`LifetimeManagement::request_start_ns`].
+    /// As [`LifetimeManagement::admit_request_and_get_start_ns`].
     pub(crate) fn begin_epoch_if_due(
         &mut self,
         device: &mut Device<SimNand>,
@@ -133,7 +133,7 @@ impl LifetimeManagement {
         for kind in self.lifetime_controller.running_schemes().iter() {
             self.scheme_activity[kind as usize].epochs += 1;
         }
-        device.ftl_mut().switch_content_schemes(self.lifetime_controller.running_schemes())
+        device.ftl_mut().switch_content_mechanisms(self.lifetime_controller.running_schemes())
     }
 
     /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.

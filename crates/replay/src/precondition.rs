@@ -92,7 +92,7 @@ pub fn write_to_steady_state<N: Nand>(
 ///
 /// # Errors
 /// Errors of [`construct_steady_state`] and [`overwrite_at_random`].
-pub fn construct_and_overwrite<N: Nand>(
+pub fn construct_steady_state_and_overwrite<N: Nand>(
     device: &mut Device<N>,
     physical_capacity_overwrites: f64,
     seed: u64,
@@ -106,10 +106,10 @@ pub fn construct_and_overwrite<N: Nand>(
     }
 }
 
-/// Brings the device into the state of a drive that has long been in use: by [`construct_and_overwrite`], or by
-/// [`write_to_steady_state`] if its pools (planes, or planes of a superblock) have too few blocks for that, in which
-/// case the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its state of that
-/// moment.
+/// Brings the device into the state of a drive that has long been in use: by [`construct_steady_state_and_overwrite`],
+/// or by [`write_to_steady_state`] if its pools (planes, or planes of a superblock) have too few blocks for that, in
+/// which case the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its state of
+/// that moment.
 ///
 /// # Errors
 /// Errors of the device.
@@ -120,7 +120,7 @@ pub fn bring_into_used_state<N: Nand>(
     on_step: OnPreconditionStep<'_>,
 ) -> Result<ControlFlow<(), Option<Steadiness>>, Error> {
     let settled = if pool_plans(device.ftl()).is_ok() {
-        construct_and_overwrite(device, physical_capacity_overwrites, seed, on_step)
+        construct_steady_state_and_overwrite(device, physical_capacity_overwrites, seed, on_step)
             .map(|flow| flow.map_continue(|()| None))
     } else {
         write_to_steady_state(device, 1.0, seed, on_step).map(|flow| flow.map_continue(Some))
@@ -165,7 +165,7 @@ fn overwrite_and_sample_counters<N: Nand>(
     let more = (physical as f64 * physical_capacity_overwrites) as u64;
     let mut written = 0;
     while device.ftl().stats().gc_victims == before {
-        if written == MAX_PHYSICAL_OVERWRITES_WITHOUT_GC * physical {
+        if written == MAX_CAPACITY_OVERWRITES_WITHOUT_GC * physical {
             return Err(Error::InvalidOptions(GC_NEVER_STARTS_MESSAGE.into()));
         }
         if report_step(on_step, written, physical + more).is_break() {
@@ -244,7 +244,7 @@ pub fn remap_random_pages<N: Nand>(
     while device.ftl().can_map_without_program()
         && device.ftl().valid_reverse_map_entries() < wanted_reverse_map_entries
         && device.ftl().stats().demotions_by_full_reverse_map == refused
-        && tried < MAX_PHYSICAL_OVERWRITES_WITHOUT_GC * pages
+        && tried < MAX_CAPACITY_OVERWRITES_WITHOUT_GC * pages
     {
         tried += 1;
         let (target, source) = (uniform_below(&mut random, pages), uniform_below(&mut random, pages));
@@ -262,7 +262,7 @@ pub fn remap_random_pages<N: Nand>(
 }
 
 /// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
-const MAX_PHYSICAL_OVERWRITES_WITHOUT_GC: u64 = 64;
+const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the write buffer absorbs nearly all \
                                        writes, so that garbage collection never starts: set precondition.mode=fill, \
                                        or lower buffer.pages";

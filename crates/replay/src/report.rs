@@ -245,7 +245,10 @@ impl FigureColumn {
 
     /// Whether the figure is extrapolated from steady parts of some of these runs and from the whole of others, so that
     /// only the figures of whole runs can be compared.
-    pub(crate) fn is_from_unlike_parts<'a>(&self, runs: impl IntoIterator<Item = &'a RunRecord>) -> bool {
+    pub(crate) fn mixes_steady_parts_and_whole_runs<'a>(
+        &self,
+        runs: impl IntoIterator<Item = &'a RunRecord>,
+    ) -> bool {
         let with_figure = runs.into_iter().filter(|run| self.figure_of(run).is_some());
         let mut are_from_steady_part = with_figure.map(|run| run.lifetime.is_from_steady_part);
         let first = are_from_steady_part.next();
@@ -280,7 +283,7 @@ enum FigureVisibility {
     /// one run.
     If(fn(&RunRecord) -> bool),
     /// The figure is shown only in the table for people, if the function returns true for all runs.
-    OnlyTable(fn(&RunRecord) -> bool),
+    OnlyInTableIfAll(fn(&RunRecord) -> bool),
     /// The figure is shown only in the typed table.
     OnlyData,
 }
@@ -334,10 +337,13 @@ const fn extrapolated_column(
 }
 
 /// Returns a column in MiB, shown in a table only if write amplification in bytes differs from that in pages.
-const fn mib_column(title: &'static str, value: fn(&RunRecord) -> Option<f64>) -> FigureColumn {
+const fn byte_amplification_mib_column(
+    title: &'static str,
+    value: fn(&RunRecord) -> Option<f64>,
+) -> FigureColumn {
     FigureColumn {
         decimal_digits_min: 1,
-        visibility: FigureVisibility::OnlyTable(page_and_byte_amplification_differ),
+        visibility: FigureVisibility::OnlyInTableIfAll(page_and_byte_amplification_differ),
         ..real_number_column("", title, value)
     }
 }
@@ -349,8 +355,10 @@ const fn data_only_column(key: &'static str, figure: FigureFunction) -> FigureCo
 const FIGURE_COLUMNS: &[FigureColumn] = &[
     data_only_column("host_bytes", FigureFunction::Count(|run| Some(run.bytes.host_written))),
     data_only_column("programmed_bytes", FigureFunction::Count(|run| Some(run.bytes.programmed))),
-    mib_column("written by the host, MiB", |run| Some(run.bytes.host_written as f64 / 1_048_576.0)),
-    mib_column("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
+    byte_amplification_mib_column("written by the host, MiB", |run| {
+        Some(run.bytes.host_written as f64 / 1_048_576.0)
+    }),
+    byte_amplification_mib_column("programmed, MiB", |run| Some(run.bytes.programmed as f64 / 1_048_576.0)),
     count_column("host_page_writes", "host page writes", |run| Some(run.host_page_writes)),
     FigureColumn {
         visibility: FigureVisibility::If(|run| run.bytes.partial_page_writes > 0),
@@ -467,7 +475,7 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     count_column("reads", "page reads", |run| Some(run.reads)),
     count_column("erases", "block erases", |run| Some(run.erases)),
     FigureColumn {
-        visibility: FigureVisibility::OnlyTable(|run| !page_and_byte_amplification_differ(run)),
+        visibility: FigureVisibility::OnlyInTableIfAll(|run| !page_and_byte_amplification_differ(run)),
         decimal_digits_min: 3,
         ..real_number_column("", "write amplification", page_write_amplification)
     },
@@ -624,7 +632,7 @@ pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
 
 /// Returns the columns of the figures that a typed table (CSV, Parquet) has.
 fn data_table_columns() -> impl Iterator<Item = &'static FigureColumn> {
-    FIGURE_COLUMNS.iter().filter(|column| !matches!(column.visibility, FigureVisibility::OnlyTable(_)))
+    FIGURE_COLUMNS.iter().filter(|column| !matches!(column.visibility, FigureVisibility::OnlyInTableIfAll(_)))
 }
 
 /// Returns the columns of the figures that the table for people shows for these runs.
@@ -632,7 +640,7 @@ fn table_columns(runs: &[&RunRecord]) -> impl Iterator<Item = &'static FigureCol
     FIGURE_COLUMNS.iter().filter(|column| match column.visibility {
         FigureVisibility::Always => true,
         FigureVisibility::If(says) => runs.iter().any(|run| says(run)),
-        FigureVisibility::OnlyTable(says) => runs.iter().all(|run| says(run)),
+        FigureVisibility::OnlyInTableIfAll(says) => runs.iter().all(|run| says(run)),
         FigureVisibility::OnlyData => false,
     })
 }
@@ -664,8 +672,8 @@ fn value_if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
 }
 
-/// Returns a figure that depends on the rate of the requests; `None` if the drive was overloaded, because it cannot take
-/// that rate.
+/// Returns a figure that depends on the rate of the requests; `None` if the drive was overloaded, because it cannot
+/// take that rate.
 fn value_unless_overloaded<T>(run: &RunRecord, value: T) -> Option<T> {
     (!run.service.is_overloaded).then_some(value)
 }
@@ -714,7 +722,7 @@ fn figure_rows(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>
 }
 
 /// Returns the table rows, titles first, of all figures that a table of these runs shows.
-pub(crate) fn all_figure_rows(runs: &[&RunRecord]) -> Vec<Vec<String>> {
+pub(crate) fn figure_rows_with_full_titles(runs: &[&RunRecord]) -> Vec<Vec<String>> {
     figure_rows(runs, &[])
 }
 
@@ -779,10 +787,11 @@ fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
 }
 
 /// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
-/// of the input. If only one of two lifetimes is extrapolated from a steady part, their ratio is that of the whole runs.
+/// of the input. If only one of two lifetimes is extrapolated from a steady part, their ratio is that of the whole
+/// runs.
 fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
-    let is_of_whole_runs = column.is_from_unlike_parts([run, baseline]);
+    let is_of_whole_runs = column.mixes_steady_parts_and_whole_runs([run, baseline]);
     let (figure, mark): (fn(&FigureColumn, &RunRecord) -> Option<f64>, _) = if is_of_whole_runs {
         (FigureColumn::figure_of_whole_run, WHOLE_RUNS_MARK)
     } else {

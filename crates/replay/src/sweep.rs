@@ -117,7 +117,7 @@ impl SweepFile {
             sweep.config_with_settings(point)?;
         }
         sweep.require_designs()?;
-        sweep.require_workloads()?;
+        sweep.require_valid_workloads()?;
         Ok(sweep)
     }
 
@@ -130,7 +130,7 @@ impl SweepFile {
     }
 
     /// Refuses specifications of workloads that are valid in no grammar, with the entry of `sweep.workloads`.
-    fn require_workloads(&self) -> Result<(), ConfigError> {
+    fn require_valid_workloads(&self) -> Result<(), ConfigError> {
         for (index, spec) in self.workloads.iter().enumerate() {
             Input::of_generator_spec(spec).map_err(|error| {
                 let file = &self.name_and_configuration.0;

@@ -248,7 +248,7 @@ pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -
 /// `dirty_entries_per_translation_page` (`C/TPT`) is the number of dirty cached entries divided by the number of
 /// translation pages. A synchronisation writes all dirty entries of one translation page, on average `1 + C/TPT`.
 /// Source: derived for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `>= 0`.
-pub fn lazy_syncs_per_dirty_insert(dirty_entries_per_translation_page: f64) -> f64 {
+pub fn lazy_map_writes_per_dirty_insert(dirty_entries_per_translation_page: f64) -> f64 {
     assert!(dirty_entries_per_translation_page >= 0.0, "entries per translation page cannot be negative");
     1.0 / (1.0 + dirty_entries_per_translation_page)
 }
@@ -259,14 +259,14 @@ pub fn lazy_syncs_per_dirty_insert(dirty_entries_per_translation_page: f64) -> f
 /// if migrations insert too. `write_read_cost_ratio` is `delta`, the cost of a program divided by that of a read: a
 /// synchronisation reads the old translation page and programs the new one. `dirty_entries_per_translation_page` is
 /// `C/TPT`, the dirty cached entries divided by the translation pages.
-pub fn lazy_translation_write_amplification(
+pub fn lazy_translation_cost_per_host_write(
     dirty_inserts_per_host_write: f64,
     write_read_cost_ratio: f64,
     dirty_entries_per_translation_page: f64,
 ) -> f64 {
     dirty_inserts_per_host_write
         * (1.0 + 1.0 / write_read_cost_ratio)
-        * lazy_syncs_per_dirty_insert(dirty_entries_per_translation_page)
+        * lazy_map_writes_per_dirty_insert(dirty_entries_per_translation_page)
 }
 
 /// Returns the write amplification of a page-validity bitmap on flash: `1 + 1/delta + (A/b)/delta`.
@@ -274,7 +274,7 @@ pub fn lazy_translation_write_amplification(
 /// Every host write rewrites one bitmap page (a program and a read), and every collection reads one more. `delta` is
 /// `write_read_cost_ratio`. Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = 0.7`, `delta = 10`,
 /// `b = 128` with the large-block `A`.
-pub fn flash_bitmap_write_amplification(
+pub fn flash_bitmap_cost_per_host_write(
     write_read_cost_ratio: f64,
     write_amplification: f64,
     pages_per_block: usize,

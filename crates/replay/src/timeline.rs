@@ -107,9 +107,9 @@ pub struct WearHistogram {
 
 impl From<EraseHistogram> for WearHistogram {
     fn from(
-        EraseHistogram { first_bin_erases, bin_width_erases, blocks_per_bin: blocks }: EraseHistogram,
+        EraseHistogram { first_bin_start_erases, bin_width_erases, blocks_per_bin: blocks }: EraseHistogram,
     ) -> Self {
-        Self { first_erases: first_bin_erases, erases_per_bin: bin_width_erases, blocks }
+        Self { first_erases: first_bin_start_erases, erases_per_bin: bin_width_erases, blocks }
     }
 }
 

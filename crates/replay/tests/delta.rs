@@ -57,7 +57,7 @@ fn reverting_writes_repeat_earlier_content_of_their_pages() {
     let (mut back, mut one_back, mut held) = (0, 0, [None; 8]);
     for _ in 0..4_000 {
         let mut contents = Vec::new();
-        model.describe_pages(0..8, &mut contents);
+        model.draw_written_contents(0..8, &mut contents);
         let versions: Vec<Option<usize>> = (0..8_u64)
             .zip(&contents)
             .map(|(page, content)| known.get(&(page, content.fingerprint)).copied())

@@ -240,16 +240,16 @@ fn translation_write_amplification_of_a_lazy_map_has_its_closed_form() {
     // The notes give 1.43 and 0.14 for a cache of 2^19 entries over 367,002 translation pages, for 1/0.7, and for a
     // tenth of it.
     for (ratio, printed) in [(1.0 / 0.7, "0.4118"), (0.1 / 0.7, "0.8750"), (24.3, "0.0395")] {
-        assert_prints(lazy_syncs_per_dirty_insert(ratio), printed);
+        assert_prints(lazy_map_writes_per_dirty_insert(ratio), printed);
     }
-    let wa = lazy_translation_write_amplification(2.0, 10.0, 1.0 / 0.7);
+    let wa = lazy_translation_cost_per_host_write(2.0, 10.0, 1.0 / 0.7);
     assert!((wa - 2.0 * 1.1 * 0.7 / 1.7).abs() < 1e-12, "{wa}");
 }
 
 #[test]
 fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
     let collection = large_block_write_amplification(0.7);
-    assert_prints(flash_bitmap_write_amplification(10.0, collection, 128), "1.1015");
+    assert_prints(flash_bitmap_cost_per_host_write(10.0, collection, 128), "1.1015");
 }
 
 #[test]

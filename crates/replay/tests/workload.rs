@@ -478,13 +478,13 @@ fn content_model(text: &str) -> ContentModel {
 
 fn write_page(model: &mut ContentModel, page: u64) -> ContentDescriptor {
     let mut one = Vec::new();
-    model.describe_pages(page..page + 1, &mut one);
+    model.draw_written_contents(page..page + 1, &mut one);
     one[0]
 }
 
 fn contents_of_pages(text: &str, pages: u64) -> Vec<ContentDescriptor> {
     let mut all = Vec::new();
-    content_model(text).describe_pages(0..pages, &mut all);
+    content_model(text).draw_written_contents(0..pages, &mut all);
     all
 }
 
@@ -716,8 +716,8 @@ fn content_is_determined_by_seed_and_write_number() {
     let run = |seed, cut: u64| {
         let mut model = ContentModel::new(&spec, seed);
         let mut all = Vec::new();
-        model.describe_pages(0..cut, &mut all);
-        model.describe_pages(cut..1000, &mut all);
+        model.draw_written_contents(0..cut, &mut all);
+        model.draw_written_contents(cut..1000, &mut all);
         all
     };
     assert_eq!(run(1, 10), run(1, 500), "how requests are cut does not matter");
@@ -742,7 +742,7 @@ fn reports_state_that_content_is_synthetic() {
 #[test]
 fn a_printed_content_spec_parses_to_the_same_spec() {
     let spec = content_model::ContentModelSpec {
-        compress_ratio: Some(SizeRatioDistribution::of_mean(0.5)),
+        compressed_size_ratio: Some(SizeRatioDistribution::of_mean(0.5)),
         chunk_pages: 4,
         silent_write_share: 0.01,
         ..content_model::ContentModelSpec::new(ContentSource::Zipf {
@@ -758,7 +758,7 @@ fn a_printed_content_spec_parses_to_the_same_spec() {
 fn modelled_contents_follow_a_remap() {
     let fill = |model: &mut ContentModel, page: u64| {
         let mut content = Vec::new();
-        model.describe_pages(page..page + 1, &mut content);
+        model.draw_written_contents(page..page + 1, &mut content);
         content[0].fingerprint
     };
     // With `silent=1` every overwrite repeats the content of its page, so that a write reveals that content.

@@ -28,7 +28,7 @@ use crate::device_error::DeviceError;
 use crate::engine::{Engine, EngineWork, StepProgress};
 use crate::memory_budget::{
     CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaims, MemoryBudget, MemoryClaim,
-    ReplyPatience,
+    ReplyTimeAllowance,
 };
 use crate::nbd::{
     DecodedInput, Export, Negotiated, Negotiation, NegotiationState, Reply, RequestDecoder, RequestExecution,
@@ -47,7 +47,7 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
 /// of a smaller read are copied, so that the buffer is free for the next read.
-const ZERO_COPY_READ_MIN_BYTES: usize = 64 << 10;
+const ZERO_COPY_RECEIVE_MIN_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues to the engine as one batch.
 const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 /// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
@@ -175,7 +175,7 @@ fn run_transmission<D: BlockDevice>(
         work_source_number: NEXT_WORK_SOURCE_NUMBER.fetch_add(1, Ordering::Relaxed),
         log_span: Span::current(),
         socket: Arc::clone(socket),
-        in_flight: InFlightLimit::default(),
+        in_flight: InFlightBytes::default(),
         held_claims: Arc::default(),
         reply_buffers: ReplyBuffers::default(),
         reply_sender: replies,
@@ -184,7 +184,7 @@ fn run_transmission<D: BlockDevice>(
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
-        let patience = ReplyPatience::of(Arc::clone(&shared.held_claims), CLAIM_HOLDER_TIMEOUT);
+        let patience = ReplyTimeAllowance::of(Arc::clone(&shared.held_claims), CLAIM_HOLDER_TIMEOUT);
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, patience, &to_send))?
@@ -252,7 +252,7 @@ fn negotiate(
 #[derive(Default)]
 struct ReplyBatch {
     batch_replies: Vec<Reply>,
-    released_bytes: usize,
+    in_flight_bytes_to_release: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
     /// Claims of the batch on the shared memory budget.
@@ -294,7 +294,7 @@ struct SharedConnection {
     /// Span of the connection, for log events.
     log_span: Span,
     socket: Arc<Socket>,
-    in_flight: InFlightLimit,
+    in_flight: InFlightBytes,
     /// Number of claims of this connection on the shared memory budget.
     held_claims: Arc<HeldClaims>,
     reply_buffers: ReplyBuffers,
@@ -324,7 +324,7 @@ impl SharedConnection {
 
     fn release_sent_batch(&self, sent: ReplyBatch) {
         self.reply_buffers.keep_reply_buffers(sent.batch_replies);
-        self.in_flight.remove_in_flight(sent.released_bytes);
+        self.in_flight.remove_in_flight(sent.in_flight_bytes_to_release);
     }
 }
 
@@ -401,16 +401,16 @@ impl<D: BlockDevice> EngineWork<D> for RequestBatch {
         while let Some(step) = self.requests.front_mut().and_then(|pending| pending.final_step_outcome.take())
         {
             let pending = self.requests.pop_front().expect("it was looked at above");
-            sent.released_bytes += pending.memory_bytes;
+            sent.in_flight_bytes_to_release += pending.memory_bytes;
             sent.batch_replies.push(match step {
                 StepOutcome::Replied(reply) => reply,
-                StepOutcome::More | StepOutcome::Settles | StepOutcome::Flushes => {
+                StepOutcome::More | StepOutcome::NeedsDeferredWrites | StepOutcome::Flushes => {
                     pending.execution.final_reply(flush_or_write_outcome)
                 }
             });
         }
         if self.requests.is_empty() {
-            sent.released_bytes += std::mem::take(&mut self.shared_buffer_bytes);
+            sent.in_flight_bytes_to_release += std::mem::take(&mut self.shared_buffer_bytes);
         }
         if !sent.batch_replies.is_empty() {
             self.shared.send_reply_batch(sent);
@@ -497,7 +497,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         let mut end = None;
         let mut at = 0;
         while end.is_none() && at < count {
-            let (taken, found) = if count < ZERO_COPY_READ_MIN_BYTES {
+            let (taken, found) = if count < ZERO_COPY_RECEIVE_MIN_BYTES {
                 decoder.decode_next(&buffer[at..count])
             } else {
                 decoder.decode_next_sharing_buffer(buffer, at..count)
@@ -556,7 +556,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         {
             claims.push(self.budget.claim(footprint_bytes, &self.shared.held_claims));
         }
-        self.shared.in_flight.add_in_flight(footprint_bytes);
+        self.shared.in_flight.wait_and_add_in_flight(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
         let batch = RequestBatch {
             shared,
@@ -605,7 +605,7 @@ impl ReceiveBuffers {
 fn send_replies(
     shared: &Weak<SharedConnection>,
     socket: &Socket,
-    mut patience: ReplyPatience,
+    mut patience: ReplyTimeAllowance,
     replies: &Receiver<ReplyBatch>,
 ) {
     let mut is_gone = false;
@@ -645,17 +645,17 @@ fn send_replies(
 
 /// Bytes of requests and replies in flight of one connection, and the limit on them.
 #[derive(Debug, Default)]
-struct InFlightLimit {
+struct InFlightBytes {
     in_flight_bytes: Mutex<usize>,
     bytes_released: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     is_client_gone: AtomicBool,
 }
 
-impl InFlightLimit {
+impl InFlightBytes {
     /// Waits until `bytes` more fit below [`CONNECTION_IN_FLIGHT_MAX_BYTES`], and counts them as in flight. If nothing
     /// else is in flight, any number is accepted.
-    fn add_in_flight(&self, bytes: usize) {
+    fn wait_and_add_in_flight(&self, bytes: usize) {
         let in_use = self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much =
             |in_use: &mut usize| *in_use > 0 && *in_use + bytes > CONNECTION_IN_FLIGHT_MAX_BYTES;

@@ -174,7 +174,7 @@ struct IdleScrub {
     next_scrubbed_page: Ppn,
     /// Counts of client commands at the last step of the idle scrub. If they have changed at the next step, the device
     /// is not idle.
-    commands_at_last_step: HostCommandCounts,
+    command_counts_at_last_step: HostCommandCounts,
 }
 
 /// Most bytes of zeros that are written to the engine in one write.
@@ -204,7 +204,7 @@ impl FlashDevice {
             logged_damage: LoggedDamage::default(),
             idle_scrub: IdleScrub {
                 next_scrubbed_page: Ppn(0),
-                commands_at_last_step: HostCommandCounts::default(),
+                command_counts_at_last_step: HostCommandCounts::default(),
             },
             device,
             health_facts,
@@ -284,7 +284,8 @@ impl FlashDevice {
     /// # Errors
     /// As [`FlashDevice::scrub`].
     pub fn scrub_if_idle(&mut self, most_pages: u32) -> Result<(), DeviceError> {
-        let commands = std::mem::replace(&mut self.idle_scrub.commands_at_last_step, self.host_commands);
+        let commands =
+            std::mem::replace(&mut self.idle_scrub.command_counts_at_last_step, self.host_commands);
         if commands == self.host_commands {
             let next = self.scrub(self.idle_scrub.next_scrubbed_page, most_pages)?.next_page;
             self.idle_scrub.next_scrubbed_page = next.unwrap_or(Ppn(0));
@@ -421,9 +422,15 @@ impl FlashDevice {
         self.run_changing_operation(|device| device.remap(target, source, len, mode))
     }
 
-    /// Returns the part of a remap that was executed before it failed; see [`LiveDevice::take_part_of_failed_remap`].
-    pub(crate) fn take_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
-        self.device.take_part_of_failed_remap(target, source, len)
+    /// Returns the part of a remap that was executed before it failed; see
+    /// [`LiveDevice::take_executed_part_of_failed_remap`].
+    pub(crate) fn take_executed_part_of_failed_remap(
+        &mut self,
+        target: u64,
+        source: u64,
+        len: u64,
+    ) -> (u64, u64) {
+        self.device.take_executed_part_of_failed_remap(target, source, len)
     }
 
     /// Runs an operation of the engine that changes the device. If the operating system refused a write before,
@@ -534,7 +541,7 @@ impl FlashDevice {
         const ERASED_BLOCKS_PER_TRIM_MAX: u32 = 128;
         self.run_changing_operation(|device| {
             device.medium_mut().set_hole_punching(true);
-            let erased = device.erase_dead_blocks(ERASED_BLOCKS_PER_TRIM_MAX);
+            let erased = device.erase_blocks_without_valid_pages(ERASED_BLOCKS_PER_TRIM_MAX);
             device.medium_mut().set_hole_punching(false);
             erased.map(drop)
         })
@@ -555,7 +562,7 @@ impl FlashDevice {
 
     /// Makes a part of one logical page zeros. Does nothing if the page is a hole, which reads as zeros already.
     fn zero_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
-        if len == 0 || self.page_state_at(offset) == LogicalPageForm::Hole {
+        if len == 0 || self.logical_page_form_at(offset) == LogicalPageForm::Hole {
             return Ok(());
         }
         self.overwrite_page_part(offset, &ZERO_BYTES[..len as usize])
@@ -572,7 +579,7 @@ impl FlashDevice {
 
     /// Returns how the logical page that contains byte `offset` is stored. An unproven page (of a rescued image) is not
     /// reported as a hole, so that a client that skips holes reads the page and receives the error.
-    fn page_state_at(&self, offset: u64) -> LogicalPageForm {
+    fn logical_page_form_at(&self, offset: u64) -> LogicalPageForm {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.lpns_with_unproven_version.contains(&lpn) {
             LogicalPageForm::Stored
@@ -681,10 +688,10 @@ impl BlockDevice for FlashDevice {
     }
 
     fn first_extent(&mut self, offset: u64, len: u64) -> Extent {
-        let state = self.page_state_at(offset);
+        let state = self.logical_page_form_at(offset);
         let page_bytes = self.page_bytes();
         let mut end = (offset / page_bytes + 1) * page_bytes;
-        while end < offset + len && self.page_state_at(end) == state {
+        while end < offset + len && self.logical_page_form_at(end) == state {
             end += page_bytes;
         }
         Extent { len_bytes: len.min(end - offset), logical_page_form: state }

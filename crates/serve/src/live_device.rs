@@ -122,9 +122,9 @@ impl LiveDevice {
     }
 
     /// Returns the offset and length of the part of a remap command that was executed before the command failed, and
-    /// forgets it; see [`Device::take_part_of_failed_remap`].
-    pub fn take_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
-        self.device.take_part_of_failed_remap(target, source, len)
+    /// forgets it; see [`Device::take_executed_part_of_failed_remap`].
+    pub fn take_executed_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
+        self.device.take_executed_part_of_failed_remap(target, source, len)
     }
 
     /// Makes every acknowledged write durable; see [`Device::flush`].
@@ -148,12 +148,12 @@ impl LiveDevice {
         self.device.logical_page_form(lpn)
     }
 
-    /// Returns the number of logical pages that hold data; see [`Ftl::count_mapped_pages`].
+    /// Returns the number of logical pages that hold data; see [`Ftl::count_mapped_lpns`].
     ///
     /// # Errors
-    /// Those of [`Ftl::count_mapped_pages`].
-    pub fn count_mapped_pages(&mut self) -> Result<u64> {
-        self.device.ftl_mut().count_mapped_pages()
+    /// Those of [`Ftl::count_mapped_lpns`].
+    pub fn count_mapped_lpns(&mut self) -> Result<u64> {
+        self.device.ftl_mut().count_mapped_lpns()
     }
 
     /// Checks every invariant of the engine; see [`Ftl::check`].
@@ -172,12 +172,12 @@ impl LiveDevice {
         self.device.ftl_mut().scrub(first, most_pages)
     }
 
-    /// Erases up to `most_blocks` blocks without valid pages; see [`Ftl::erase_dead_blocks`].
+    /// Erases up to `most_blocks` blocks without valid pages; see [`Ftl::erase_blocks_without_valid_pages`].
     ///
     /// # Errors
-    /// Those of [`Ftl::erase_dead_blocks`].
-    pub fn erase_dead_blocks(&mut self, most_blocks: u32) -> Result<u32> {
-        self.device.ftl_mut().erase_dead_blocks(most_blocks)
+    /// Those of [`Ftl::erase_blocks_without_valid_pages`].
+    pub fn erase_blocks_without_valid_pages(&mut self, most_blocks: u32) -> Result<u32> {
+        self.device.ftl_mut().erase_blocks_without_valid_pages(most_blocks)
     }
 
     /// Returns the logical pages that are known to be lost, each with the flash page that cannot be read; see

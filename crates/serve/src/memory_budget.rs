@@ -4,7 +4,7 @@
 //! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
 //! hold a thousand small allowances and one budget. A connection that holds a claim has to make progress: it is closed
 //! if the rest of its payload does not arrive within [`CLAIM_HOLDER_TIMEOUT`], or if its client falls behind in
-//! accepting replies ([`ReplyPatience`]).
+//! accepting replies ([`ReplyTimeAllowance`]).
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
@@ -20,7 +20,7 @@ pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. It may be behind this
 /// rate by [`CLAIM_HOLDER_TIMEOUT`] at most. The rate is low, because a client on a slow line is no enemy: the largest
 /// amount of replies in flight, 64 MiB, is sent in less than ten minutes.
-const CLAIM_HOLDER_BYTES_PER_SECOND: u64 = 128 << 10;
+const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
 
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
 /// request.
@@ -77,17 +77,17 @@ impl Drop for MemoryClaim {
 /// How long the server still waits for the client of a connection to accept replies. The wait has no limit while the
 /// connection holds no claim on the memory budget. A client that holds one is granted a time
 /// ([`CLAIM_HOLDER_TIMEOUT`]); every byte that it accepts restores as much of it as the byte takes at the required rate
-/// ([`CLAIM_HOLDER_BYTES_PER_SECOND`]). A limit for each
+/// ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]). A limit for each
 /// write to the socket would not do: a client that accepts a byte from time to time would hold memory for ever.
 #[derive(Debug)]
-pub(crate) struct ReplyPatience {
+pub(crate) struct ReplyTimeAllowance {
     held_claims: Arc<HeldClaims>,
     longest_wait: Duration,
     /// Instant at which the patience ends; `None` while no claim is held or no reply waits.
     end: Option<Instant>,
 }
 
-impl ReplyPatience {
+impl ReplyTimeAllowance {
     pub(crate) fn of(held_claims: Arc<HeldClaims>, longest_wait: Duration) -> Self {
         Self { held_claims, longest_wait, end: None }
     }
@@ -105,7 +105,8 @@ impl ReplyPatience {
     /// Restores the time that the client has earned by accepting `bytes`.
     pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
         if let Some(end) = &mut self.end {
-            let earned = Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_BYTES_PER_SECOND);
+            let earned =
+                Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_MIN_BYTES_PER_SECOND);
             *end = (*end + earned).min(now + self.longest_wait);
         }
     }
@@ -146,7 +147,7 @@ mod tests {
         let budget = Arc::new(MemoryBudget::of(1000));
         let holder = Arc::new(HeldClaims::default());
         let _claim = budget.claim(1, &holder);
-        let (mut patience, begin) = (ReplyPatience::of(holder, CLAIM_HOLDER_TIMEOUT), Instant::now());
+        let (mut patience, begin) = (ReplyTimeAllowance::of(holder, CLAIM_HOLDER_TIMEOUT), Instant::now());
         patience.time_left(begin);
         (1..3600).find(|&second| {
             let is_over = patience.time_left(begin + second * SECOND) == Some(Duration::ZERO);
@@ -168,7 +169,7 @@ mod tests {
     fn patience_begins_when_memory_is_claimed_and_is_restored_when_all_is_sent() {
         let budget = Arc::new(MemoryBudget::of(1000));
         let holder = Arc::new(HeldClaims::default());
-        let mut patience = ReplyPatience::of(Arc::clone(&holder), CLAIM_HOLDER_TIMEOUT);
+        let mut patience = ReplyTimeAllowance::of(Arc::clone(&holder), CLAIM_HOLDER_TIMEOUT);
         let begin = Instant::now();
         assert_eq!(patience.time_left(begin), None);
         let claim = budget.claim(1, &holder);

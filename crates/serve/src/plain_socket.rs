@@ -10,13 +10,13 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 
-use crate::memory_budget::ReplyPatience;
+use crate::memory_budget::ReplyTimeAllowance;
 
 /// Most buffers that one call of `sendmsg` accepts.
 pub(crate) const SENDMSG_BUFFERS_MAX: usize = 1024;
 /// Longest time for which a thread that sends replies waits for the socket, before it looks again whether its patience
 /// with the client has a limit now.
-const PATIENCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
+const REPLY_ALLOWANCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connected socket of the operating system, without encryption.
 #[derive(Debug)]
@@ -52,10 +52,10 @@ impl PlainSocket {
     /// Sends all of the bytes. Waits while the socket accepts none, until the patience with the client ends; that is
     /// the error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
     /// time to time.
-    pub(crate) fn send_patiently(
+    pub(crate) fn send_all_before_timeout(
         &self,
         mut slices: &mut [IoSlice<'_>],
-        patience: &mut ReplyPatience,
+        patience: &mut ReplyTimeAllowance,
     ) -> io::Result<()> {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
@@ -75,12 +75,12 @@ impl PlainSocket {
         Ok(())
     }
 
-    /// Waits until the socket accepts bytes or is closed, or for [`PATIENCE_CHECK_INTERVAL`].
-    fn wait_until_writable(&self, patience: &mut ReplyPatience) -> io::Result<()> {
+    /// Waits until the socket accepts bytes or is closed, or for [`REPLY_ALLOWANCE_CHECK_INTERVAL`].
+    fn wait_until_writable(&self, patience: &mut ReplyTimeAllowance) -> io::Result<()> {
         let wait = match patience.time_left(Instant::now()) {
             Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
-            Some(left) => left.min(PATIENCE_CHECK_INTERVAL),
-            None => PATIENCE_CHECK_INTERVAL,
+            Some(left) => left.min(REPLY_ALLOWANCE_CHECK_INTERVAL),
+            None => REPLY_ALLOWANCE_CHECK_INTERVAL,
         };
         let timeout = rustix::event::Timespec::try_from(wait).expect("a second at most");
         match rustix::event::poll(&mut [PollFd::new(self, PollFlags::OUT)], Some(&timeout)) {

@@ -15,7 +15,7 @@ use rustix::event::{PollFd, PollFlags};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
 
-use crate::memory_budget::ReplyPatience;
+use crate::memory_budget::ReplyTimeAllowance;
 use crate::nbd::Reply;
 use crate::plain_socket::{PlainSocket, SENDMSG_BUFFERS_MAX};
 use crate::tls::{Session, Tls};
@@ -371,17 +371,17 @@ impl Socket {
         &self,
         replies: &[Reply],
         sent_bytes: usize,
-        patience: &mut ReplyPatience,
+        patience: &mut ReplyTimeAllowance,
     ) -> io::Result<()> {
         if let Some(session) = self.tls_session.get() {
             debug_assert_eq!(sent_bytes, 0, "nothing is sent in parts");
             let bytes = replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat();
-            return session.write_all_patiently(&self.stream, &bytes, patience);
+            return session.write_all_before_timeout(&self.stream, &bytes, patience);
         }
         let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
         let mut slices = &mut slices[..];
         IoSlice::advance_slices(&mut slices, sent_bytes);
-        self.stream.send_patiently(slices, patience)
+        self.stream.send_all_before_timeout(slices, patience)
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -437,7 +437,7 @@ mod tests {
                 thread::sleep(Duration::from_millis(10));
             }
         });
-        let mut patience = ReplyPatience::of(Arc::clone(holder), Duration::from_millis(200));
+        let mut patience = ReplyTimeAllowance::of(Arc::clone(holder), Duration::from_millis(200));
         let outcome = socket.write_replies(&[Reply::from(vec![1; 1 << 20])], 0, &mut patience);
         drop(socket);
         reader.join().unwrap();

@@ -59,7 +59,7 @@ mod with_tls {
     use rustls::{RootCertStore, ServerConfig, ServerConnection};
 
     use super::TlsError;
-    use crate::memory_budget::ReplyPatience;
+    use crate::memory_budget::ReplyTimeAllowance;
     use crate::plain_socket::PlainSocket;
 
     /// Bytes that are encrypted, and read from the network, at once.
@@ -239,14 +239,14 @@ mod with_tls {
         }
 
         /// Encrypts and sends bytes, until the patience with the client ends.
-        pub(crate) fn write_all_patiently(
+        pub(crate) fn write_all_before_timeout(
             &self,
             stream: &PlainSocket,
             bytes: &[u8],
-            patience: &mut ReplyPatience,
+            patience: &mut ReplyTimeAllowance,
         ) -> io::Result<()> {
             self.write_in_pieces(bytes, |encrypted| {
-                stream.send_patiently(&mut [IoSlice::new(encrypted)], patience)
+                stream.send_all_before_timeout(&mut [IoSlice::new(encrypted)], patience)
             })
         }
 
@@ -297,7 +297,7 @@ mod without_tls {
     use std::io;
     use std::time::Instant;
 
-    use crate::memory_budget::ReplyPatience;
+    use crate::memory_budget::ReplyTimeAllowance;
     use crate::plain_socket::PlainSocket;
 
     /// TLS configuration of the server. It has no value, because this build has no TLS.
@@ -328,11 +328,11 @@ mod without_tls {
             match *self {}
         }
 
-        pub(crate) fn write_all_patiently(
+        pub(crate) fn write_all_before_timeout(
             &self,
             _: &PlainSocket,
             _: &[u8],
-            _: &mut ReplyPatience,
+            _: &mut ReplyTimeAllowance,
         ) -> io::Result<()> {
             match *self {}
         }

@@ -398,7 +398,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             }
             let report = audit(&path).expect("an image");
             assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{file:?}");
-            assert!(report.was_closed_cleanly && report.repairable_records > 0, "{file:?}");
+            assert!(report.was_closed_cleanly && report.repairable_metadata_copies > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS).expect("there is a copy");
             assert!(
                 !image.report.was_shut_down_uncleanly && image.report.repaired_metadata_copies > 0,

@@ -184,7 +184,7 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     );
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
-    assert_eq!((audited.verdict, audited.repairable_records), (Verdict::Corrupt, 0));
+    assert_eq!((audited.verdict, audited.repairable_metadata_copies), (Verdict::Corrupt, 0));
     let again = repair(&to, None).expect("it is whole");
     assert_eq!((again.repaired_metadata_copies, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
@@ -459,15 +459,16 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
     assert!(contents(&mut device(&to)) == written.bytes);
 }
 
-/// Makes of an image what a kill leaves while `repair --to` or a snapshot copies it: all files are there, and both copies
-/// of the superblock lack what is written last.
+/// Makes of an image what a kill leaves while `repair --to` or a snapshot copies it: all files are there, and both
+/// copies of the superblock lack what is written last.
 fn leave_unfinished_copy(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
     open("superblock").set_len(0).expect("writable");
     open("mirror").write_all_at(&[0; 8], 0).expect("writable");
 }
 
-/// Makes of an image what a kill leaves while `wearwell create` writes the superblock: its first page of the page cache.
+/// Makes of an image what a kill leaves while `wearwell create` writes the superblock: its first page of the page
+/// cache.
 fn leave_incomplete_superblock(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
     open("superblock").set_len(4096).expect("writable");
@@ -594,16 +595,16 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         damage_dead_pages(&written.image);
         let before = audit(&written.image).expect("an image");
         let report = repair(&written.image, None).expect("it can be repaired");
-        assert_eq!((&report.lost_pages[..], &report.left_pages[..]), (&[][..], &[][..]), "{design}");
-        assert_eq!(report.marked_pages.len(), before.findings.len(), "{design}: {:?}", before.findings);
+        assert_eq!((&report.lost_pages[..], &report.damaged_pages_left[..]), (&[][..], &[][..]), "{design}");
+        assert_eq!(report.pages_marked_lost.len(), before.findings.len(), "{design}: {:?}", before.findings);
         let has_validity_in_ram =
             matches!(design, "page-map" | "recyclable" | "remap" | "delta" | "integrated");
-        assert!(!has_validity_in_ram || report.marked_pages.len() > 20, "{design}: {report:?}");
+        assert!(!has_validity_in_ram || report.pages_marked_lost.len() > 20, "{design}: {report:?}");
         assert!(!report.leaves_damage(), "{design}");
         let after = audit(&written.image).expect("an image");
         assert_eq!((after.verdict, after.findings), (Verdict::Clean, vec![]), "{design}");
         let again = repair(&written.image, None).expect("it is whole");
-        assert_eq!((again.repaired_metadata_copies, again.marked_pages), (0, vec![]), "{design}");
+        assert_eq!((again.repaired_metadata_copies, again.pages_marked_lost), (0, vec![]), "{design}");
         // No mechanism takes a marked page for its former content.
         let mut device = device(&written.image);
         assert!(contents(&mut device) == written.bytes, "{design}");

@@ -112,7 +112,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     }
     // What one copy lacked has both again.
     let again = audit_backing(files_of(image)).expect("an image");
-    assert_eq!(again.repairable_records, 0, "{what}: opening repairs");
+    assert_eq!(again.repairable_metadata_copies, 0, "{what}: opening repairs");
 }
 
 /// Damages the files of an image while it is served, and continues to work on it. Every read must return the right data

@@ -9,7 +9,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::logical_page_form::LogicalPageForm;
-use wearwell_serve::image::layout::{OobSlot, RECORD_BYTES, STATE_SECTOR_WORDS};
+use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, OobSlot, STATE_SECTOR_WORDS};
 use wearwell_serve::image::{Image, ImageError, ImageFile};
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -51,7 +51,7 @@ impl Worked {
 
     fn is_programmed(&self, ppn: Ppn) -> bool {
         let at = self.layout.oob_record_offset(ppn) as usize;
-        let bytes = &self.files.bytes(ImageFile::Flash)[at..at + RECORD_BYTES];
+        let bytes = &self.files.bytes(ImageFile::Flash)[at..at + FIXED_RECORD_BYTES];
         matches!(self.layout.decode_oob_slot(ppn, bytes.try_into().expect("so long")), OobSlot::Record(_))
     }
 
@@ -63,8 +63,9 @@ impl Worked {
         let pages = (0..self.layout.geometry.pages() as u32).step_by(3).map(Ppn);
         let oobs = pages.filter(|&ppn| self.is_programmed(ppn));
         let oobs =
-            oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_record_offset(ppn), RECORD_BYTES as u64));
-        let journal = (0..self.layout.journal_bytes()).step_by(2048).map(|at| (ImageFile::Journal, at, 256));
+            oobs.map(|ppn| (ImageFile::Flash, self.layout.oob_record_offset(ppn), FIXED_RECORD_BYTES as u64));
+        let journal =
+            (0..self.layout.journal_file_bytes()).step_by(2048).map(|at| (ImageFile::Journal, at, 256));
         sectors.chain(oobs).chain(journal).collect()
     }
 }
@@ -158,7 +159,7 @@ fn a_rescue_without_a_journal_returns_only_newest_versions() {
         for end in [End::Killed, End::Closed] {
             let worked = worked_on(design, PROCESS, end);
             let mut files = worked.files.clone();
-            worked.destroy(&mut files, ImageFile::Journal, 0, worked.layout.journal_bytes());
+            worked.destroy(&mut files, ImageFile::Journal, 0, worked.layout.journal_file_bytes());
             let what = format!("{design} {end:?}");
             assert!(Tally::default().add(&worked, files, &what).is_some(), "{what}");
         }

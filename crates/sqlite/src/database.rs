@@ -13,11 +13,11 @@ use crate::locks::{FileLocks, ShmLocks};
 use crate::open_drive::open_drive;
 use crate::options::{Backend, Options};
 use crate::shm::ShmRegion;
-use crate::volume::Volume;
+use crate::volume::DatabaseFiles;
 
 /// Mutable state of an open database that its connections share.
 pub(crate) struct DatabaseState {
-    pub(crate) volume: Volume,
+    pub(crate) volume: DatabaseFiles,
     pub(crate) locks: FileLocks,
     pub(crate) shm_locks: ShmLocks,
     pub(crate) shm_regions: Vec<ShmRegion>,
@@ -62,7 +62,7 @@ fn resolved_image_directory(options: &Options) -> Option<PathBuf> {
 
 impl Database {
     /// Returns the open database to which the journal or log `name` belongs, and the kind of the file.
-    pub(crate) fn find_journal_or_log(name: &str) -> Option<(Arc<Self>, FileKind)> {
+    pub(crate) fn find_database_of_journal_or_log(name: &str) -> Option<(Arc<Self>, FileKind)> {
         let open = lock_open_databases();
         let mut kinds = FileKind::FOUND_BY_NAME.into_iter();
         kinds.find_map(|kind| Some((find_by_name(&open, name.strip_suffix(kind.suffix())?)?, kind)))
@@ -83,10 +83,10 @@ impl Database {
             && let Some(user) = find_by_image(&open, &directory)
         {
             let place = directory.display().to_string();
-            return Err(Error::OpenAs { place, name: user.name.clone() });
+            return Err(Error::ImageOpenUnderOtherName { place, name: user.name.clone() });
         }
         let state = DatabaseState {
-            volume: Volume::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,
+            volume: DatabaseFiles::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,
             locks: FileLocks::default(),
             shm_locks: ShmLocks::default(),
             shm_regions: Vec::new(),

@@ -25,7 +25,7 @@ pub(crate) const EXTENTS_MAX: u64 = 1024;
 /// Fewest device pages of an extent (run of pages assigned to one file): the largest database page divided by the
 /// smallest device page, so that the space of one database page in the log fits into an extent.
 const EXTENT_PAGES_MIN: u64 = 16;
-const BLOCK_BYTES_MIN: u32 = 4096;
+const DEVICE_PAGE_BYTES_MIN: u32 = 4096;
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
 const DIRECTORY_VERSION: u32 = 1;
 const DIRECTORY_CRC_BYTES: usize = 4;
@@ -80,8 +80,8 @@ impl Directory {
     /// Creates the directory of a device that holds no files yet.
     pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
         let pages = capacity_bytes / u64::from(block_bytes);
-        if block_bytes < BLOCK_BYTES_MIN || pages < 4 * EXTENT_PAGES_MIN {
-            return Err(Error::Unsuitable { capacity_bytes, block_bytes });
+        if block_bytes < DEVICE_PAGE_BYTES_MIN || pages < 4 * EXTENT_PAGES_MIN {
+            return Err(Error::DeviceTooSmall { capacity_bytes, block_bytes });
         }
         let extent_pages = pages.div_ceil(EXTENTS_MAX).next_power_of_two().max(EXTENT_PAGES_MIN);
         let extents = ((pages - 1) / extent_pages).min(EXTENTS_MAX) as usize;

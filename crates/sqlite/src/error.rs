@@ -150,7 +150,7 @@ pub enum Error {
         "a device of {capacity_bytes} bytes in pages of {block_bytes} bytes cannot hold a database: use one with at \
          least 64 pages of at least 4096 bytes"
     )]
-    Unsuitable {
+    DeviceTooSmall {
         /// Capacity of the device, bytes.
         capacity_bytes: u64,
         /// Size of the device's pages, bytes.
@@ -170,7 +170,7 @@ pub enum Error {
         "the image {place} is already open in this process as database {name}: use that name and the same URI \
          parameters, or close that database first"
     )]
-    OpenAs {
+    ImageOpenUnderOtherName {
         /// Path of the image's directory.
         place: String,
         /// Name of the open database.
@@ -201,7 +201,7 @@ pub enum Error {
     #[error(
         "the image {place} {actual}, which the database URI contradicts: change or leave out {parameter}="
     )]
-    OtherImage {
+    ImageContradictsUri {
         /// Path of the image's directory.
         place: String,
         /// Parameter of the URI that the image contradicts.
@@ -214,7 +214,7 @@ pub enum Error {
         "{missing} does not exist, and this connection may not create it (mode=ro, mode=rw, or flags without \
          SQLITE_OPEN_CREATE): open it once with mode=rwc"
     )]
-    NotCreated {
+    MayNotCreate {
         /// What does not exist.
         missing: String,
     },

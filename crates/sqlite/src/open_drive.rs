@@ -29,7 +29,9 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
                     return Err(Error::NoImage { place: directory.display().to_string() });
                 };
                 if !may_create {
-                    return Err(Error::NotCreated { missing: format!("the image {}", directory.display()) });
+                    return Err(Error::MayNotCreate {
+                        missing: format!("the image {}", directory.display()),
+                    });
                 }
                 require_database_fits(&specification, directory)?;
                 image::create(directory, &specification)

@@ -85,7 +85,7 @@ impl Options {
     /// [`Error::Parameter`], [`Error::Config`].
     pub fn from_uri_parameters(parameter: impl Fn(&str) -> Option<String>) -> Result<Self, Error> {
         let refuse = |sentence: &str| Err(Error::Parameter(sentence.to_owned()));
-        require_texts(&parameter)?;
+        require_valid_utf8_values(&parameter)?;
         let remap = parse_switch("remap", parameter("remap").as_deref(), true)?;
         let is_memory = parse_switch("memory", parameter("memory").as_deref(), false)?;
         let size = parameter("size").map(|text| parse_size_bytes(&text)).transpose();
@@ -147,7 +147,7 @@ impl Options {
 }
 
 /// Refuses values that are empty, or that were not UTF-8 and so have replacement characters.
-fn require_texts(parameter: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
+fn require_valid_utf8_values(parameter: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     for name in URI_PARAMETERS {
         match parameter(name) {
             Some(value) if value.is_empty() => {

@@ -42,10 +42,10 @@ impl RequestedImage {
     /// Compares the request with an existing image.
     ///
     /// # Errors
-    /// [`Error::OtherImage`] if the image has another design, another size or other settings.
+    /// [`Error::ImageContradictsUri`] if the image has another design, another size or other settings.
     pub fn require_matching_image(&self, image: &Superblock, directory: &Path) -> Result<(), Error> {
         let refuse = |parameter: &'static str, actual: String| {
-            Err(Error::OtherImage { place: directory.display().to_string(), parameter, actual })
+            Err(Error::ImageContradictsUri { place: directory.display().to_string(), parameter, actual })
         };
         if self.design.as_ref().is_some_and(|design| *design != image.design) {
             return refuse("design", format!("was made with design={}", image.design));

@@ -2,8 +2,8 @@
 //!
 //! Each converts its C arguments, calls [`Database`], and converts the outcome into a result code. The message of an
 //! error is written to `sqlite3_log` and to the standard error stream, because `SQLite` itself only reports "unable to
-//! open database file", "disk I/O error" or "database or disk is full", and few programs have a log of `SQLite`. A panic
-//! never unwinds into C: a panic of the engine becomes an I/O error, and the database refuses all later requests.
+//! open database file", "disk I/O error" or "database or disk is full", and few programs have a log of `SQLite`. A
+//! panic never unwinds into C: a panic of the engine becomes an I/O error, and the database refuses all later requests.
 //!
 //! Every function relies on these guarantees of `sqlite3.h`: a file is used by one thread at a time, between its
 //! `xOpen` and its `xClose`; a `sqlite3_file` has the `szOsFile` bytes that the VFS requires; names end with a zero.
@@ -159,14 +159,14 @@ static FILE_METHODS: IoMethods = IoMethods {
 };
 
 /// The message that was last written to the standard error stream.
-static LAST_MESSAGE: Mutex<String> = Mutex::new(String::new());
+static LAST_STDERR_MESSAGE: Mutex<String> = Mutex::new(String::new());
 
 /// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
 /// of the operation. Also writes it to the standard error stream; of the same error in a row, such as that of a request
 /// which a program repeats, only the first.
 fn report_error(error: &Error, operation: c_int) -> c_int {
     let message = error.to_string();
-    let mut last = LAST_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut last = LAST_STDERR_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
     if *last != message {
         // If standard error is closed, there is nobody to tell.
         let _ = writeln!(io::stderr(), "wearwell: {message}");
@@ -317,7 +317,7 @@ fn open_database_file(
             options::require_known_parameters(parameter_names)?;
             Database::open(path, &Options::from_uri_parameters(parameter)?, may_create)?
         }
-        FileKind::Journal | FileKind::Wal => match Database::find_journal_or_log(path) {
+        FileKind::Journal | FileKind::Wal => match Database::find_database_of_journal_or_log(path) {
             Some((database, _)) => database,
             None => return Ok(None),
         },
@@ -332,7 +332,7 @@ fn open_database_file(
         database.release()?;
         is_there?;
         return match kind {
-            FileKind::Database => Err(Error::NotCreated { missing: format!("the database {path}") }),
+            FileKind::Database => Err(Error::MayNotCreate { missing: format!("the database {path}") }),
             FileKind::Journal | FileKind::Wal => Ok(None),
         };
     }
@@ -543,7 +543,9 @@ fn unmap_shm(handle: &mut OpenFileState) {
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
     run_catching_panics(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
-        let Some((database, kind)) = Database::find_journal_or_log(unsafe { str_of_c_string(name) }) else {
+        let Some((database, kind)) =
+            Database::find_database_of_journal_or_log(unsafe { str_of_c_string(name) })
+        else {
             return Ok(code::IOERR_DELETE_NOENT);
         };
         let was_there = database.lock_state().and_then(|mut state| state.volume.delete(kind));
@@ -555,7 +557,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: a name ends with a zero.
-        let file = Database::find_journal_or_log(unsafe { str_of_c_string(name) });
+        let file = Database::find_database_of_journal_or_log(unsafe { str_of_c_string(name) });
         let is_there = match file {
             Some((database, kind)) => {
                 let is_there = database.lock_state().map(|state| {

@@ -35,7 +35,7 @@ const PARTIAL_PAGES_MAX: usize = 64;
 
 /// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct VolumeCounters {
+pub struct DatabaseFileCounters {
     /// Writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
     pub wal_frame_writes: u64,
     /// Writes to the database, including those that became remaps.
@@ -69,7 +69,7 @@ struct PartialPage {
 }
 
 /// The files of one `SQLite` database, stored on a device.
-pub struct Volume {
+pub struct DatabaseFiles {
     drive: Box<dyn Drive>,
     directory: Directory,
     is_directory_dirty: bool,
@@ -80,16 +80,16 @@ pub struct Volume {
     database_len_after_checkpoint_bytes: u64,
     last_wal_read: Option<LastReadWalFrame>,
     remaps_checkpoints: bool,
-    counters: VolumeCounters,
+    counters: DatabaseFileCounters,
 }
 
-impl Volume {
+impl DatabaseFiles {
     /// Opens the volume (the files of one database) on a device: reads the page that lists the files. An empty device
     /// gets an empty list. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::Unsuitable`], those of
-    /// the device.
+    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::DeviceTooSmall`], those
+    /// of the device.
     pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
         let (capacity_bytes, block_bytes) = (drive.capacity_bytes(), drive.block_bytes());
         let empty = Directory::new(capacity_bytes, block_bytes)?;
@@ -105,12 +105,12 @@ impl Volume {
             database_len_after_checkpoint_bytes: 0,
             last_wal_read: None,
             remaps_checkpoints: remaps,
-            counters: VolumeCounters::default(),
+            counters: DatabaseFileCounters::default(),
         })
     }
 
     /// Returns the counters of writes, remaps and syncs since the volume was opened.
-    pub fn counters(&self) -> VolumeCounters {
+    pub fn counters(&self) -> DatabaseFileCounters {
         self.counters
     }
 
@@ -119,7 +119,7 @@ impl Volume {
     /// # Errors
     /// Those of [`Drive::stats`].
     pub fn stats(&mut self) -> Result<Value, Error> {
-        let VolumeCounters {
+        let DatabaseFileCounters {
             wal_frame_writes,
             database_writes,
             checkpoint_copies,
@@ -477,13 +477,13 @@ mod tests {
     const FIRST_PAYLOAD_OFFSET: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
     /// Makes a volume with a write-ahead log of one frame with database page `page`, and reads this page from the log.
-    fn volume_after_log_read(page: &[u8]) -> Volume {
+    fn volume_after_log_read(page: &[u8]) -> DatabaseFiles {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         let options = Options::from_uri_parameters(value).expect("they are complete");
         let drive = open_drive(&options, true).expect("it is possible");
-        let mut volume = Volume::open(drive, true).expect("it is new");
+        let mut volume = DatabaseFiles::open(drive, true).expect("it is new");
         let mut header = [0; WAL_HEADER_BYTES as usize];
         header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
         volume.write(FileKind::Wal, 0, &header).expect("there is room");
@@ -495,7 +495,7 @@ mod tests {
         volume
     }
 
-    fn assert_remaps_of_database_write(mut volume: Volume, page: &[u8], remaps: u64) {
+    fn assert_remaps_of_database_write(mut volume: DatabaseFiles, page: &[u8], remaps: u64) {
         volume.write(FileKind::Database, 0, page).expect("there is room");
         let mut found = [0; PAGE_BYTES];
         volume.read(FileKind::Database, 0, &mut found).expect("it was written");

@@ -26,13 +26,13 @@ impl From<Ppn> for Unit {
 }
 
 /// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
-pub const CHUNK_MEMBERS: usize = 4;
+pub const MAX_CHUNK_MEMBERS: usize = 4;
 
 /// Returns the number of the compressed chunk to which the member `unit` belongs, on a device with `flash_pages` flash
 /// pages.
 #[inline]
 pub(crate) fn chunk_of_member(unit: Unit, flash_pages: u64) -> u32 {
-    (unit.0 - flash_pages as u32) / CHUNK_MEMBERS as u32
+    (unit.0 - flash_pages as u32) / MAX_CHUNK_MEMBERS as u32
 }
 
 /// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.

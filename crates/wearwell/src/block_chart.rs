@@ -18,9 +18,9 @@ use crate::store::{BlockState, Store};
 /// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
 /// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
-const MAP_CELL_FRACTION_STEPS: u64 = 15;
+const CHART_CELL_SHARE_STEPS: u64 = 15;
 /// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
-const RETIRED_MAP_CELL_CODE: u64 = 15;
+const RETIRED_CHART_CELL_CODE: u64 = 15;
 /// Digits of the base64url alphabet, by value; a cell of the block map is written as two of them.
 const BASE64URL_DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -49,32 +49,33 @@ pub fn append_chart_cells<N: Nand>(
 fn encode_chart_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);
-    let mut of_code = [0u32; RETIRED_MAP_CELL_CODE as usize + 1];
+    let mut of_code = [0u32; RETIRED_CHART_CELL_CODE as usize + 1];
     for block in blocks.map(BlockId) {
         match table.state(block) {
             BlockState::Free | BlockState::Erasing => {}
-            BlockState::Retired => of_code[RETIRED_MAP_CELL_CODE as usize] += 1,
+            BlockState::Retired => of_code[RETIRED_CHART_CELL_CODE as usize] += 1,
             BlockState::Open | BlockState::Closed => {
-                of_code[page_kind_code(table.kind(block))] += 1;
+                of_code[chart_code_of_page_kind(table.kind(block))] += 1;
                 valid += u64::from(table.valid_pages(block));
                 programmed += u64::from(store.nand().programmed_pages(block));
             }
         }
     }
-    if u64::from(of_code[RETIRED_MAP_CELL_CODE as usize]) == of_cell {
-        return RETIRED_MAP_CELL_CODE;
+    if u64::from(of_code[RETIRED_CHART_CELL_CODE as usize]) == of_cell {
+        return RETIRED_CHART_CELL_CODE;
     }
     let pages = of_cell * u64::from(store.geometry().block_pages());
-    let steps = |count: u64| (2 * count * MAP_CELL_FRACTION_STEPS + pages) / (2 * pages);
-    let programmed = steps(programmed).min(MAP_CELL_FRACTION_STEPS);
+    let steps = |count: u64| (2 * count * CHART_CELL_SHARE_STEPS + pages) / (2 * pages);
+    let programmed = steps(programmed).min(CHART_CELL_SHARE_STEPS);
     let valid = steps(valid).min(programmed);
-    let commonest = (1..RETIRED_MAP_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
+    let commonest =
+        (1..RETIRED_CHART_CELL_CODE as usize).rev().max_by_key(|&code| of_code[code]).unwrap_or(0);
     let kind = if of_code[commonest] > 0 { commonest as u64 } else { 0 };
     valid << 8 | (programmed - valid) << 4 | kind
 }
 
 /// Returns the code, 1 to 6, by which a cell of the block map states that most of its blocks hold pages of this kind.
-fn page_kind_code(kind: PageKind) -> usize {
+fn chart_code_of_page_kind(kind: PageKind) -> usize {
     match kind {
         PageKind::Data | PageKind::Head | PageKind::Tail => 1,
         PageKind::Translation => 2,
@@ -89,7 +90,7 @@ fn page_kind_code(kind: PageKind) -> usize {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct EraseHistogram {
     /// Erase count of the least worn block, at which the first bin of the histogram begins.
-    pub first_bin_erases: u32,
+    pub first_bin_start_erases: u32,
     /// Width of a bin of the histogram, in erases per block.
     pub bin_width_erases: u32,
     /// Number of blocks whose erase count is in each bin of the histogram.
@@ -108,7 +109,7 @@ impl EraseHistogram {
         for count in erases {
             blocks[((count - first) / bin_width_erases) as usize] += 1;
         }
-        Self { first_bin_erases: first, bin_width_erases, blocks_per_bin: blocks }
+        Self { first_bin_start_erases: first, bin_width_erases, blocks_per_bin: blocks }
     }
 }
 
@@ -125,7 +126,12 @@ mod tests {
         }
         let two = EraseHistogram::of_erase_counts([3, 3, 90].into_iter());
         assert_eq!(
-            (two.first_bin_erases, two.bin_width_erases, two.blocks_per_bin[0], two.blocks_per_bin.last()),
+            (
+                two.first_bin_start_erases,
+                two.bin_width_erases,
+                two.blocks_per_bin[0],
+                two.blocks_per_bin.last()
+            ),
             (3, 3, 2, Some(&1))
         );
     }

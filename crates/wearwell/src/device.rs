@@ -118,8 +118,8 @@ impl<N: Nand> Device<N> {
         self.ftl.logical_pages() as u64 * self.page_bytes
     }
 
-    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed, while
-    /// it was in the buffer.
+    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed,
+    /// while it was in the buffer.
     pub fn absorbed_writes(&self) -> u64 {
         self.buffer.absorbed_writes()
     }
@@ -415,7 +415,7 @@ impl<N: Nand> Device<N> {
     /// Returns the part of a remap command that was executed before the command failed, and forgets it: the offset
     /// within the `len` bytes of the command, and the number of bytes. The page that failed may be written to its
     /// target already, and not yet deallocated at its source. After a command that did not fail the part is empty.
-    pub fn take_part_of_failed_remap(
+    pub fn take_executed_part_of_failed_remap(
         &mut self,
         target_offset_bytes: u64,
         source_offset_bytes: u64,

@@ -102,12 +102,12 @@ pub enum VictimRule {
     /// blocks.
     MetadataShare,
     /// GC took the block with the fewest valid pages among data blocks and metadata blocks without valid pages.
-    EmptyMetadata,
+    DataOrEmptyMetadata,
     /// GC took the metadata block with the fewest valid pages, because no other block can be collected.
     OnlyMetadata,
     /// GC took another block than the policy chose, because the reverse map has no room for the entries of the chosen
     /// one.
-    Recordable,
+    FitsReverseMap,
 }
 
 impl VictimRule {
@@ -118,9 +118,9 @@ impl VictimRule {
         Self::Urgent,
         Self::NoFreeBlock,
         Self::MetadataShare,
-        Self::EmptyMetadata,
+        Self::DataOrEmptyMetadata,
         Self::OnlyMetadata,
-        Self::Recordable,
+        Self::FitsReverseMap,
     ];
 
     /// Returns the name of the rule that chose a victim: lower case, words joined by `-`.
@@ -131,9 +131,9 @@ impl VictimRule {
             Self::Urgent => "urgent",
             Self::NoFreeBlock => "no-free-block",
             Self::MetadataShare => "metadata-share",
-            Self::EmptyMetadata => "empty-metadata",
+            Self::DataOrEmptyMetadata => "empty-metadata",
             Self::OnlyMetadata => "only-metadata",
-            Self::Recordable => "recordable",
+            Self::FitsReverseMap => "recordable",
         }
     }
 }
@@ -145,7 +145,7 @@ pub enum MetadataWriteReason {
     Eviction,
     /// The map holds more dirty entries, or more unidentified invalid pages, than its bounds allow, or NVRAM is nearly
     /// full of dirty entries.
-    MapBound,
+    MapLimit,
     /// A checkpoint of the map writes entries that have been dirty for a long time.
     MapCheckpoint,
     /// A trim writes translation pages, because the trim must be on flash when it returns.
@@ -153,54 +153,54 @@ pub enum MetadataWriteReason {
     /// All dirty entries of the map are written: a battery saves them at power loss, or the drive is shut down.
     WriteBack,
     /// A page of the map's journal is full and is written.
-    JournalFull,
+    JournalPageFull,
     /// The map's journal has its maximum length, so its changes are merged into translation pages.
     JournalMerge,
     /// The RAM buffer of the validity store is full and is written.
     ValidityBufferFull,
     /// The RAM buffer of the validity store is written early, because recovery can replay only a bounded number of
     /// reports.
-    ValidityDue,
+    ValidityReplayLimit,
     /// Sorted runs of the validity store (Logarithmic Gecko) are merged.
     ValidityMerge,
     /// A page became invalid, and its bit is set in the bitmap on flash.
-    ValidityBit,
+    ValidityBitmapUpdate,
     /// The NVRAM buffer of the reverse map's log is full and is written to flash.
-    LogBufferFull,
+    ReverseMapLogFull,
 }
 
 impl MetadataWriteReason {
     /// All reasons for which metadata pages are written.
     pub const ALL: [Self; 12] = [
         Self::Eviction,
-        Self::MapBound,
+        Self::MapLimit,
         Self::MapCheckpoint,
         Self::Trim,
         Self::WriteBack,
-        Self::JournalFull,
+        Self::JournalPageFull,
         Self::JournalMerge,
         Self::ValidityBufferFull,
-        Self::ValidityDue,
+        Self::ValidityReplayLimit,
         Self::ValidityMerge,
-        Self::ValidityBit,
-        Self::LogBufferFull,
+        Self::ValidityBitmapUpdate,
+        Self::ReverseMapLogFull,
     ];
 
     /// Returns the name of the reason for a metadata write: lower case, words joined by `-`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Eviction => "eviction",
-            Self::MapBound => "map-bound",
+            Self::MapLimit => "map-bound",
             Self::MapCheckpoint => "map-checkpoint",
             Self::Trim => "trim",
             Self::WriteBack => "write-back",
-            Self::JournalFull => "journal-full",
+            Self::JournalPageFull => "journal-full",
             Self::JournalMerge => "journal-merge",
             Self::ValidityBufferFull => "validity-buffer-full",
-            Self::ValidityDue => "validity-due",
+            Self::ValidityReplayLimit => "validity-due",
             Self::ValidityMerge => "validity-merge",
-            Self::ValidityBit => "validity-bit",
-            Self::LogBufferFull => "log-buffer-full",
+            Self::ValidityBitmapUpdate => "validity-bit",
+            Self::ReverseMapLogFull => "log-buffer-full",
         }
     }
 }

@@ -121,7 +121,7 @@ impl<N: Nand> Ftl<N> {
         let (places, forms) = (0..)
             .map(Lpn)
             .zip(&map)
-            .map(|(lpn, unit)| self.first_flash_page_and_state(lpn, unit.to_option()))
+            .map(|(lpn, unit)| self.first_flash_page_and_form(lpn, unit.to_option()))
             .unzip();
         let further_places = self.further_flash_pages(&map);
         Ok(FlashView {
@@ -206,7 +206,7 @@ impl<N: Nand> Ftl<N> {
             in_use && matches!(blocks.kind(block), PageKind::Delta | PageKind::Chunk)
         };
         for block in (0..blocks.len()).map(BlockId).filter(is_packed) {
-            for ppn in self.live_packed_pages(block) {
+            for ppn in self.live_delta_or_chunk_pages(block) {
                 pages[ppn.index()].state = FlashPageState::Valid;
             }
         }
@@ -240,7 +240,7 @@ impl<N: Nand> Ftl<N> {
     fn further_flash_pages(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
         let mut further = BTreeMap::new();
         if let Some(stage) = &self.delta {
-            further.extend(stage.stored_deltas().map(|(lpn, ppn)| (lpn, vec![ppn])));
+            further.extend(stage.current_deltas_on_flash().map(|(lpn, ppn)| (lpn, vec![ppn])));
         }
         let Some(stage) = &self.chunks else { return further };
         for (lpn, unit) in (0..).map(Lpn).zip(map) {
@@ -255,7 +255,7 @@ impl<N: Nand> Ftl<N> {
         further
     }
 
-    fn first_flash_page_and_state(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
+    fn first_flash_page_and_form(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.flash_pages_of(unit)[0]

@@ -67,7 +67,7 @@ impl<N: Nand> Ftl<N> {
                 return Ok(self
                     .chunks
                     .as_ref()
-                    .is_some_and(|stage| !stage.filter_pages_in_chunks(page).is_empty()));
+                    .is_some_and(|stage| !stage.keep_pages_of_stored_chunks(page).is_empty()));
             }
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,

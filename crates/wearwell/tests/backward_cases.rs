@@ -12,7 +12,7 @@ use wearwell::ftl::Ftl;
 use wearwell::gc::GcOptions;
 use wearwell::mapping::{AnyMapping, DemandPagedMapOptions};
 use wearwell::nand::{Nand, Oob, PageKind, RetainedFields, SimNand};
-use wearwell::recovery::RecoverySteps;
+use wearwell::recovery::RecoveryStepCosts;
 use wearwell::validity::{AnyValidityStore, GeckoOptions, MergeMode};
 
 use crate::common;
@@ -200,7 +200,7 @@ impl Rig {
     }
 
     /// Cuts power and recovers; returns the flash operations of each recovery step.
-    fn cut(&mut self) -> RecoverySteps {
+    fn cut(&mut self) -> RecoveryStepCosts {
         let report = self.ftl.recover().expect("a healthy medium recovers");
         self.audit();
         report.steps

@@ -199,11 +199,11 @@ fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page(
     (4..8).for_each(|lpn| write(&mut device, lpn, if lpn == 4 { &old } else { &new }));
     device
         .ftl_mut()
-        .switch_content_schemes(MechanismSet::ALL.without(MechanismKind::Dedup))
+        .switch_content_mechanisms(MechanismSet::ALL.without(MechanismKind::Dedup))
         .expect("nothing waits");
     (4..8).for_each(|lpn| write(&mut device, lpn, &page(20 + lpn, 100)));
     audit(&mut device);
-    device.ftl_mut().switch_content_schemes(MechanismSet::ALL).expect("nothing waits");
+    device.ftl_mut().switch_content_mechanisms(MechanismSet::ALL).expect("nothing waits");
     let hits = stats(&device).deduplicated_writes;
     write(&mut device, 9, &old);
     device.flush().expect("there is room");

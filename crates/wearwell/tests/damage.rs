@@ -113,7 +113,7 @@ impl Witness {
             Op::Schemes(running) => {
                 device
                     .ftl_mut()
-                    .switch_content_schemes(running)
+                    .switch_content_mechanisms(running)
                     .expect("a switch needs nothing that is lost");
             }
         }

@@ -23,7 +23,7 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 use wearwell::lifetime::MechanismSet;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultProbabilities, Nand, NandError, Oob, PageKind, PageWord, RecordedOp,
+    ConsecutiveCopies, CutOutcome, FaultProbabilities, Nand, NandError, Oob, PageKind, PageWord, RecordedOp,
     RetainedFields, SimNand,
 };
 use wearwell::sharing::counts::ReferenceCountForm;
@@ -627,8 +627,12 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     let mut by_page = PageByPage(bulk.clone());
     let from: Vec<Ppn> = (1..6).map(Ppn).collect();
     let owners: Vec<Lpn> = (1..6).map(Lpn).collect();
-    let run =
-        CopyRun { source_pages: &from, owners: &owners, first_destination: Ppn(16), first_sequence: 100 };
+    let run = ConsecutiveCopies {
+        source_pages: &from,
+        owners: &owners,
+        first_destination: Ppn(16),
+        first_sequence: 100,
+    };
     let mut page = vec![0; 512];
     let outcome = (2, Err(NandError::Uncorrectable(Ppn(3))));
     assert_eq!(bulk.copy(run, &mut page), outcome);
@@ -678,7 +682,7 @@ fn metadata_pages_programmed_as_changes_of_other_pages_read_back_unchanged() {
                     bytes
                 }
                 (1, Some((base, bytes))) => {
-                    let run = CopyRun {
+                    let run = ConsecutiveCopies {
                         source_pages: &[base],
                         owners: &[Lpn(7)],
                         first_destination: to,
@@ -836,9 +840,10 @@ impl Twins {
 }
 
 /// The same requests with bytes and with descriptors give the same counters: every design on one world in two, with one
-/// of the buffers; in long explorations on every world with every buffer. Requests are whole pages, because a descriptor stands
-/// for one page. Three properties of contents that a trace does not contain are avoided: how two equal pages compress
-/// together, how a page differs from a version before the last, and the sizes of a page that is remapped by writing it.
+/// of the buffers; in long explorations on every world with every buffer. Requests are whole pages, because a
+/// descriptor stands for one page. Three properties of contents that a trace does not contain are avoided: how two
+/// equal pages compress together, how a page differs from a version before the last, and the sizes of a page that is
+/// remapped by writing it.
 #[test]
 fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {

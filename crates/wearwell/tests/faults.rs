@@ -7,7 +7,7 @@ use common::{
     tolerable_block_failures, worlds,
 };
 use wearwell::address::BlockId;
-use wearwell::content::compress::CHUNK_MEMBERS;
+use wearwell::content::compress::MAX_CHUNK_MEMBERS;
 use wearwell::nand::{FaultProbabilities, Nand, SimNand, WearLimit, WornBlockFailure};
 use wearwell::store::BlockState;
 use wearwell::{Device, Error};
@@ -129,7 +129,7 @@ fn factory_bad_blocks_are_never_touched() {
 /// Returns whether the device buffers all its logical pages in RAM, because they fit into one compressed chunk that is
 /// never full. Writes then replace each other there and never cause a program.
 fn gathers_everything(device: &Device<SimNand>, design: &DesignUnderTest) -> bool {
-    design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= CHUNK_MEMBERS as u32
+    design.parts.content.chunks.is_some() && device.ftl().logical_pages() <= MAX_CHUNK_MEMBERS as u32
 }
 
 /// Writes single pages until the device is full; returns the error and the number of writes.

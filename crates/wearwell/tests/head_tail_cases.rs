@@ -10,7 +10,7 @@ use wearwell::gc::GcOptions;
 use wearwell::mapping::AnyMapping;
 use wearwell::nand::{CutOutcome, Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::recovery::RecoverySteps;
+use wearwell::recovery::RecoveryStepCosts;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 use wearwell::store::HeadTailLayout;
 use wearwell::{Device, DeviceOptions, Ftl};
@@ -172,7 +172,7 @@ fn block_head_and_tail_pages_are_counted_as_programs() {
 
 /// Fills a device of `superblocks` superblocks (16 blocks of 1,024 pages of 4 KiB, as in the paper) and recovers it.
 /// Returns the flash operations of each recovery step, and the number of superblocks that were in use.
-fn recovery_of_full(superblocks: u32) -> (RecoverySteps, u64) {
+fn recovery_of_full(superblocks: u32) -> (RecoveryStepCosts, u64) {
     let geometry = Geometry {
         channels: 16,
         dies_per_channel: 1,

@@ -7,10 +7,10 @@
 use proptest::prelude::*;
 use wearwell::data::Fingerprint;
 use wearwell::lifetime::{
-    EnergyModel, EpochDecision, IlPaperConfiguration, LifetimeController, LifetimeCounters, LifetimeOptions,
-    SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle, WeightedEpochHistory, WriteActivity,
-    WriteRatioEstimate, chunk_written_share, decide_schemes, dedup_written_share, epoch_capacity_bytes,
-    pages_per_chunk, remaining_endurance_bytes,
+    EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
+    LifetimePaperConfiguration, SchemeBytes, SchemeEstimate, SchemeSet, ShadowSampler, Throttle,
+    WeightedEpochHistory, WriteActivity, WrittenShareEstimate, chunk_written_share, decide_schemes,
+    dedup_written_share, epoch_write_budget_bytes, pages_per_chunk, remaining_endurance_bytes,
 };
 
 const MIB: f64 = 1_048_576.0;
@@ -103,12 +103,12 @@ fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
 #[test]
 fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
     let options =
-        LifetimeOptions::of_il_paper(IlPaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
+        LifetimeOptions::of_il_paper(LifetimePaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
     assert_eq!(options.target_epochs(), 525_600);
     let blocks = 131_072;
     let left = remaining_endurance_bytes(blocks, 3000, 0, 128 * 4096);
     assert_prints(left as f64 / (MIB * MIB), "187.5");
-    let capacity = epoch_capacity_bytes(left, options.target_epochs());
+    let capacity = epoch_write_budget_bytes(left, options.target_epochs());
     assert_prints(capacity / MIB, "374.06");
     assert_prints(capacity / 1e6, "392.2");
     assert_prints(capacity / 4096.0, "95760");
@@ -130,9 +130,9 @@ fn write_rates_derived_from_the_papers_lifetimes_match_its_table() {
 
 #[test]
 fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs() {
-    assert_eq!(epoch_capacity_bytes(1000, 10), 100.0);
-    assert_eq!(epoch_capacity_bytes(1000, 1), 1000.0);
-    assert_eq!(epoch_capacity_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
+    assert_eq!(epoch_write_budget_bytes(1000, 10), 100.0);
+    assert_eq!(epoch_write_budget_bytes(1000, 1), 1000.0);
+    assert_eq!(epoch_write_budget_bytes(1000, 0), 1000.0, "after the target all that is left may be used");
     assert_eq!(remaining_endurance_bytes(10, 100, 990, 64), 640);
     assert_eq!(remaining_endurance_bytes(10, 100, 1001, 64), 0, "more erases than rated");
 }
@@ -379,7 +379,7 @@ fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
 
 #[test]
 fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
-    let mut ratio = WriteRatioEstimate::default();
+    let mut ratio = WrittenShareEstimate::default();
     ratio.push_epoch(SchemeBytes::default());
     assert_eq!(ratio.written_share(), None, "nothing was seen");
     ratio.push_epoch(seen(900, 450));
@@ -394,7 +394,7 @@ fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
 #[test]
 fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
-        let mut ratio = WriteRatioEstimate::default();
+        let mut ratio = WrittenShareEstimate::default();
         ratio.push_epoch(seen(offered, kept));
         ratio.written_share().unwrap()
     };
@@ -525,20 +525,20 @@ fn wrote(bytes: u64) -> WriteActivity {
     WriteActivity { host_bytes: bytes, host_programmed_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
-fn manager(configuration: IlPaperConfiguration) -> LifetimeController {
+fn manager(configuration: LifetimePaperConfiguration) -> LifetimeController {
     LifetimeController::new(LifetimeOptions::of_il_paper(configuration, &EnergyModel::STATED_IN_PAPER))
 }
 
 #[test]
 fn lifetime_epochs_are_numbered_by_elapsed_time_from_zero() {
-    let lifetime = manager(IlPaperConfiguration::Baseline);
+    let lifetime = manager(LifetimePaperConfiguration::Baseline);
     let numbers = [0, EPOCH_NS - 1, EPOCH_NS, 5 * EPOCH_NS + 1].map(|now_ns| lifetime.epoch_at(now_ns));
     assert_eq!(numbers, [0, 0, 1, 5]);
 }
 
 #[test]
 fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
-    let mut lifetime = manager(IlPaperConfiguration::Throttling);
+    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
     let idle = device(wrote(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
         .map(|now_ns| lifetime.advance_to(now_ns, &idle).is_some());
@@ -547,7 +547,7 @@ fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
 
 #[test]
 fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
-    for configuration in [IlPaperConfiguration::Integrated, IlPaperConfiguration::Throttling] {
+    for configuration in [LifetimePaperConfiguration::Integrated, LifetimePaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
         let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
         let first = lifetime.advance_to(0, &device(wrote(0), schemes)).unwrap();
@@ -559,7 +559,7 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
 /// A scheme that was never observed, because no page was sampled, does not run.
 #[test]
 fn a_scheme_of_which_no_write_was_sampled_stays_off() {
-    let mut lifetime = manager(IlPaperConfiguration::Integrated);
+    let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
     let unknown = vec![SchemeBytes::default(); 2];
     lifetime.advance_to(0, &device(wrote(0), unknown.clone())).unwrap();
     let second = lifetime.advance_to(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
@@ -569,9 +569,11 @@ fn a_scheme_of_which_no_write_was_sampled_stays_off() {
 
 #[test]
 fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
-    for configuration in
-        [IlPaperConfiguration::Baseline, IlPaperConfiguration::Compression, IlPaperConfiguration::Dedup]
-    {
+    for configuration in [
+        LifetimePaperConfiguration::Baseline,
+        LifetimePaperConfiguration::Compression,
+        LifetimePaperConfiguration::Dedup,
+    ] {
         let mut lifetime = manager(configuration);
         let schemes = lifetime.options().schemes.len();
         for epoch in 0..12 {
@@ -588,7 +590,7 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
 
 #[test]
 fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
-    let mut lifetime = manager(IlPaperConfiguration::Throttling);
+    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
     let mut bytes = 0;
     let mut throttled = Vec::new();
     for epoch in 0..40 {
@@ -606,7 +608,7 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
 /// epoch.
 #[test]
 fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
-    let mut lifetime = manager(IlPaperConfiguration::Throttling);
+    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
     let (mut now_ns, mut activity) = (0, WriteActivity::default());
     let (mut released, mut throttled_since) = (0, None);
     for _ in 0..20_000 {
@@ -645,7 +647,7 @@ fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
 /// A scheme that saves nothing is switched off after the first epoch, and on again when its samples show savings.
 #[test]
 fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
-    let mut lifetime = manager(IlPaperConfiguration::Integrated);
+    let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
     let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();
     for epoch in 0..40 {
@@ -666,7 +668,7 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
 
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
-    let mut lifetime = manager(IlPaperConfiguration::Throttling);
+    let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
     let worn =
         LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, scheme_bytes: vec![] };
     lifetime.advance_to(0, &worn);

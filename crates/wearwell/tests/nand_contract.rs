@@ -4,8 +4,9 @@
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{
-    CopyRun, CutOutcome, FaultInjectable, FaultProbabilities, FaultyNand, Geometry, Nand, NandError, Oob,
-    PageKind, PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearLimit, WornBlockFailure,
+    ConsecutiveCopies, CutOutcome, FaultInjectable, FaultProbabilities, FaultyNand, Geometry, Nand,
+    NandError, Oob, PageKind, PowerCutNand, RecordedOp, RecordingNand, RetainedFields, SimNand, WearLimit,
+    WornBlockFailure,
 };
 
 const FIRST: BlockId = BlockId(0);
@@ -165,7 +166,7 @@ fn the_medium_panics_at_a_program_of_a_half_erased_block() {
 fn the_medium_panics_at_a_bulk_copy_from_two_source_blocks() {
     let mut nand = medium();
     (0..8).for_each(|ppn| program(&mut nand, ppn).unwrap());
-    let run = CopyRun {
+    let run = ConsecutiveCopies {
         source_pages: &[Ppn(3), Ppn(4)],
         owners: &[Lpn(3), Lpn(4)],
         first_destination: Ppn(8),
@@ -219,7 +220,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     assert_eq!(nand.pages_programmed_as_lost(), [Ppn(1)]);
     assert_eq!(
         nand.copy(
-            CopyRun {
+            ConsecutiveCopies {
                 source_pages: &[Ppn(1)],
                 owners: &[Lpn(0)],
                 first_destination: Ppn(2),
@@ -373,7 +374,7 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
         assert!(nand.keeps_bytes_of(kind) && !nand.keeps_bytes_of(PageKind::Data));
         nand.program(Ppn(0), oob(kind, 1), Content::Bytes(&page)).unwrap();
         nand.program(Ppn(1), oob(kind, 2), Content::Bytes(&[0; 512])).unwrap();
-        let run = |to: u32| CopyRun {
+        let run = |to: u32| ConsecutiveCopies {
             source_pages: &[Ppn(0)],
             owners: &[Lpn(1)],
             first_destination: Ppn(to),

@@ -409,7 +409,7 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
         Op::Trim { first, sectors } => {
             device.trim(bytes(first), bytes(sectors))?;
             // As a live device does. An erase that fails at the instant of the cut is reported as failed.
-            device.ftl_mut().erase_dead_blocks(2)?;
+            device.ftl_mut().erase_blocks_without_valid_pages(2)?;
             let has_power = !device.ftl().store().nand().is_power_lost();
             if has_power { Ok(()) } else { Err(NandError::PowerLost.into()) }
         }
@@ -418,7 +418,7 @@ fn perform(device: &mut Fragile, oracle: &mut Oracle, op: Op) -> Result<()> {
             device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode)
         }
         Op::Flush => device.flush(),
-        Op::Schemes(running) => device.ftl_mut().switch_content_schemes(running),
+        Op::Schemes(running) => device.ftl_mut().switch_content_mechanisms(running),
         Op::Victims(_) | Op::Fingerprints(..) => {
             Err(Error::InvalidOptions("a scenario has no switches".into()))
         }

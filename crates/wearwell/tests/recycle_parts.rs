@@ -414,7 +414,7 @@ impl Pair {
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
         let model = &self.model;
-        self.recycle.neighbour_pages_to_load(
+        self.recycle.raise_or_list_neighbour_pages(
             Lpn(owner),
             |lpn| model.mapping[lpn.index()].map(Ppn),
             &mut pages,
@@ -950,9 +950,9 @@ fn recycling_factors_outside_their_range_are_refused() {
     let default = RecycleOptions::default();
     assert_eq!(default.clone().checked(), Ok(default.clone()));
     let alpha = RecycleOptions { popularity_growth_alpha: 0.2, ..default.clone() };
-    assert_eq!(alpha.checked(), Err(RecycleError::Alpha(0.2)));
+    assert_eq!(alpha.checked(), Err(RecycleError::AlphaOutOfRange(0.2)));
     let beta = RecycleOptions { probability_decay_beta: 0.1, ..default };
-    assert_eq!(beta.checked(), Err(RecycleError::Beta(0.1)));
+    assert_eq!(beta.checked(), Err(RecycleError::BetaOutOfRange(0.1)));
 }
 
 #[test]

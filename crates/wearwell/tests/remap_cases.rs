@@ -14,7 +14,9 @@ use wearwell::Result;
 use wearwell::address::RemapMode::{self, Copy, Relocate};
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::operation::Cause;
-use wearwell::sharing::reverse_map::{ENTRY_BYTES, MAX_SEQUENCE, ReverseMapEntry, ReverseMapKind};
+use wearwell::sharing::reverse_map::{
+    MAX_SEQUENCE, REVERSE_MAP_ENTRY_BYTES, ReverseMapEntry, ReverseMapKind,
+};
 
 use crate::common;
 
@@ -55,7 +57,7 @@ fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
 /// none is left, and garbage collection has no room for those that it must record again.
 #[test]
 fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
-    let nvram_bytes = 64 * ENTRY_BYTES;
+    let nvram_bytes = 64 * REVERSE_MAP_ENTRY_BYTES;
     for (part, capacity) in [
         (segment_reverse_map(nvram_bytes), 48),
         (ReverseMapKind::NvramLog { nvram_bytes }, 62),
@@ -113,7 +115,7 @@ fn gc_moves_a_shared_page_for_all_its_referrers() {
         drive.assert_content_ids(&ids);
         if part == nvram_reverse_maps()[1] {
             // The OOB of the copy names one of the three referrers, which then needs no entry (section 4.5).
-            assert_eq!(drive.nvram_written_bytes() - written, 2 * ENTRY_BYTES);
+            assert_eq!(drive.nvram_written_bytes() - written, 2 * REVERSE_MAP_ENTRY_BYTES);
         }
         drive.lose_power();
         drive.assert_content_ids(&ids);
@@ -482,7 +484,7 @@ fn a_trim_executed_as_a_write_of_zeros_is_not_counted_as_a_host_page_write() {
         assert_eq!(after.2 - before.2, 30);
         assert_eq!(drive.programs(Cause::Host) - programs, after.1 - before.1, "{part:?}");
     }
-    let nvram_bytes = 8 * ENTRY_BYTES;
+    let nvram_bytes = 8 * REVERSE_MAP_ENTRY_BYTES;
     let mut drive = DriveOptions::with_reverse_map(ReverseMapKind::NvramLog { nvram_bytes }).build_drive();
     (0..10).for_each(|lpn| drive.write(lpn, 1 + lpn as u8));
     (10..20).for_each(|lpn| drive.remap(lpn, lpn - 10, Copy));

@@ -13,7 +13,7 @@ use common::{audit, geometry_without_superblocks};
 use wearwell::address::RemapMode::{Copy, Relocate};
 use wearwell::address::{BlockId, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, Nand};
-use wearwell::sharing::reverse_map::ENTRY_BYTES;
+use wearwell::sharing::reverse_map::REVERSE_MAP_ENTRY_BYTES;
 use wearwell::store::BlockState;
 
 use crate::common;
@@ -105,7 +105,7 @@ fn a_dead_block_that_is_erased_early_loses_no_tombstone() {
         drive.remap(19, 1, Relocate);
         drive.write(19, 99);
         drive.trim(0);
-        let erased = drive.device.ftl_mut().erase_dead_blocks(8).expect("power is on");
+        let erased = drive.device.ftl_mut().erase_blocks_without_valid_pages(8).expect("power is on");
         assert!(erased > 0, "{part:?}: a block is dead");
         assert_eq!(drive.erase_counts()[0], 0, "the older versions are still on flash");
         drive.assert_content_ids(&[(0, 0), (1, 0), (19, 99)]);
@@ -458,7 +458,7 @@ fn the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
         drive.remap(11, 1, Copy);
         assert_eq!(
             drive.nvram_written_bytes() - written,
-            (heads + 2) * ENTRY_BYTES,
+            (heads + 2) * REVERSE_MAP_ENTRY_BYTES,
             "{heads} segments are opened"
         );
         // One of the two planes' blocks is collected before the other, or both at once.

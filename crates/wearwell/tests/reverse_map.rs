@@ -14,10 +14,10 @@ use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{CutOutcome, Geometry, RetainedFields, SimNand};
 use wearwell::operation::Cause;
 use wearwell::sharing::reverse_map::{
-    AnyReverseMap, DEFAULT_SEGMENT_BYTES, ENTRY_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
-    ReverseMap, ReverseMapEntry, ReverseMapKind,
+    AnyReverseMap, DEFAULT_SEGMENT_BYTES, EntryLiveness, MAX_SEQUENCE, NvramSegments,
+    REVERSE_MAP_ENTRY_BYTES, ReverseMap, ReverseMapEntry, ReverseMapKind,
 };
-use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PagesToCopy, Store, Stream};
 use wearwell::{Error, Result};
 
 use crate::common;
@@ -153,11 +153,11 @@ impl World {
             let victim =
                 blocks.min_by_key(|&block| self.io.blocks().valid_pages(block)).expect("a block is closed");
             let pages = victim.0 * BLOCK_PAGES..(victim.0 + 1) * BLOCK_PAGES;
-            let live = |&ppn: &Ppn| self.map.owns_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
+            let live = |&ppn: &Ppn| self.map.holds_current_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
             let from: Vec<Ppn> = pages.map(Ppn).filter(live).collect();
             let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner_in_oob(ppn)).collect();
             let mut to = Vec::new();
-            let moves = PageCopies { source_pages: &from, owners: &owners };
+            let moves = PagesToCopy { source_pages: &from, owners: &owners };
             self.io.copy_pages(moves, Stream::RemapLog, 0, Cause::RemapLog, &mut to)?;
             owners.iter().zip(to).for_each(|(id, to)| self.map.record_metadata_page_move(id.0, to));
             for ppn in from {
@@ -188,7 +188,7 @@ impl World {
     fn count_valid(&mut self, found: &[(u32, Ppn)]) {
         for block in (0..BLOCKS).map(BlockId) {
             let owned = |&&(id, ppn): &&(u32, Ppn)| {
-                ppn.0 / BLOCK_PAGES == block.0 && self.map.owns_metadata_page(id, ppn)
+                ppn.0 / BLOCK_PAGES == block.0 && self.map.holds_current_metadata_page(id, ppn)
             };
             let (owned, counted) =
                 (found.iter().filter(owned).count() as u32, self.io.blocks().valid_pages(block));
@@ -508,14 +508,14 @@ fn impossible_nvram_segment_sizes_are_refused() {
 fn reverse_map_entries_and_segments_have_the_papers_sizes() {
     const GIB: u64 = 1 << 30;
     const PAGE_BYTES: u64 = 4096;
-    assert_eq!(GIB / PAGE_BYTES * ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
+    assert_eq!(GIB / PAGE_BYTES * REVERSE_MAP_ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
     let nvram = 1 << 20;
     let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(nvram);
     let map =
         NvramSegments::new(&Store::new(nand, FreeBlockOrder::Fifo), nvram, DEFAULT_SEGMENT_BYTES).unwrap();
     let per_gib = map.capacity_entries() * (GIB / nvram) * PAGE_BYTES;
     assert_eq!(per_gib, 252 * GIB, "duplicates that 1 GiB of NVRAM serves, heads included");
-    assert_eq!(GIB / ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
+    assert_eq!(GIB / REVERSE_MAP_ENTRY_BYTES * PAGE_BYTES, 256 * GIB, "the same without heads");
     assert_eq!((map.entries_per_segment() + 1) * 100, 64 * 100);
     let overhead_percent = 100.0 / (map.entries_per_segment() + 1) as f64;
     assert!((overhead_percent - 1.5625).abs() < 1e-12, "segment heads take {overhead_percent} %");

@@ -103,7 +103,7 @@ fn silent_write_detection_compares_a_buffered_page_in_ram() {
 #[test]
 fn silent_write_detection_samples_one_write_in_64_while_switched_off() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
-    device.ftl_mut().switch_content_schemes([].into_iter().collect()).expect("nothing is buffered");
+    device.ftl_mut().switch_content_mechanisms([].into_iter().collect()).expect("nothing is buffered");
     for _ in 0..6401 {
         write(&mut device, 3, 7);
     }

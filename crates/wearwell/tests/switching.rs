@@ -88,7 +88,7 @@ impl Drive {
     }
 
     fn switch(&mut self, running: &[MechanismKind]) {
-        self.device.ftl_mut().switch_content_schemes(set(running)).expect("there is room");
+        self.device.ftl_mut().switch_content_mechanisms(set(running)).expect("there is room");
         audit(&mut self.device);
     }
 
@@ -191,7 +191,7 @@ impl Drive {
             };
             let decided = lifetime.advance_to(ftl.stats().host_page_writes, &counters);
             assert!(decided.is_some(), "an epoch has as many writes as it is long");
-            ftl.switch_content_schemes(lifetime.running_schemes()).expect("there is room");
+            ftl.switch_content_mechanisms(lifetime.running_schemes()).expect("there is room");
             assert_eq!(ftl.running_schemes(), lifetime.running_schemes());
             ran.push(lifetime.running_schemes());
             self.overwrite(EPOCH_WRITES.into(), &welcome_to(epoch));
@@ -461,7 +461,7 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
 #[test]
 fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_both_off() {
     let options = LifetimeOptions::of_il_paper(
-        wearwell::lifetime::IlPaperConfiguration::Integrated,
+        wearwell::lifetime::LifetimePaperConfiguration::Integrated,
         &EnergyModel::STATED_IN_PAPER,
     );
     let kinds: Vec<MechanismKind> = options.schemes.iter().map(|scheme| scheme.kind).collect();

@@ -57,7 +57,7 @@ fn pages_are_stored_uncompressed_while_the_chunk_directory_is_full() {
     (0..16).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
     let chunks = |device: &Device<SimNand>| device.ftl().compression_statistics().expect("it compresses");
     assert_eq!((chunks(&device).host_written_chunks, demotions(&device)), (2, 8));
-    assert_eq!(device.ftl().content_table_bytes(), 64);
+    assert_eq!(device.ftl().content_table_ram_bytes(), 64);
     // The first chunk dies, so one more may be written.
     trim(&mut device, 0..4);
     (16..24).for_each(|lpn| write(&mut device, lpn, &page(lpn, 100)));
@@ -107,7 +107,7 @@ fn tables_stay_within_their_limit_in_a_long_run() {
         let draw = wearwell::data::mix_bits(k);
         let content = if draw.is_multiple_of(3) { draw >> 8 & 15 } else { k };
         write(&mut device, (draw >> 32) % 200, &page(content, (draw >> 20) as usize % 512));
-        let bytes = device.ftl().content_table_bytes();
+        let bytes = device.ftl().content_table_ram_bytes();
         assert!(bytes <= LIMIT_BYTES + 32, "the tables take {bytes} bytes after write {k}");
     }
     let stats = device.ftl().stats();
@@ -116,8 +116,8 @@ fn tables_stay_within_their_limit_in_a_long_run() {
     audit(&mut device);
 }
 
-/// Records of chunks take most of the room in NVRAM when pages become eligible for deltas. Naive implementations: deltas
-/// are not counted, or only RAM is limited, and the records do not fit NVRAM.
+/// Records of chunks take most of the room in NVRAM when pages become eligible for deltas. Naive implementations:
+/// deltas are not counted, or only RAM is limited, and the records do not fit NVRAM.
 #[test]
 fn records_in_nvram_of_chunks_and_deltas_together_stay_within_their_limit() {
     const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;

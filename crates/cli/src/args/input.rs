@@ -56,9 +56,9 @@ pub(crate) enum AssumedOpName {
 }
 
 impl InputArgs {
-    /// Refuses options for reading a trace where the requests are generated. A stage (`--action`) that is the default is
-    /// not refused.
-    pub(crate) fn refuse_for_generated_requests(&self) -> Result<(), crate::Failure> {
+    /// Refuses options for reading a trace where the requests are generated. A stage (`--action`) that is the default
+    /// is not refused.
+    pub(crate) fn refuse_trace_options_for_workload(&self) -> Result<(), crate::Failure> {
         let options = [
             ("--format", self.format.is_some()),
             ("--action", !matches!(self.action, BlockLayerStageName::D)),

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 
 /// Identifier of the option `--set` in every command that has it.
-const SET_OPTION: &str = "settings";
+const SET_OPTION_ID: &str = "settings";
 
 /// Positions on the command line of the values of each option, by the identifier of the option. As a flattened part of
 /// a command's arguments, it adds no option of its own.
@@ -46,7 +46,7 @@ impl OptionOrder {
     }
 
     fn set_positions(&self) -> impl Iterator<Item = usize> {
-        self.0.get(SET_OPTION).into_iter().flatten().copied()
+        self.0.get(SET_OPTION_ID).into_iter().flatten().copied()
     }
 }
 

@@ -153,12 +153,12 @@ impl ModelledDeviceSize {
                 self.valid_page_counters_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
             }
             ComparedFtl::GeckoFtl => {
-                self.valid_page_counters_bytes() + self.gecko_ram_bytes_without_counters()
+                self.valid_page_counters_bytes() + self.geckoftl_ram_bytes_without_counters()
             }
         }
     }
 
-    fn gecko_ram_bytes_without_counters(self) -> f64 {
+    fn geckoftl_ram_bytes_without_counters(self) -> f64 {
         self.translation_directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
 
@@ -252,14 +252,18 @@ impl ComparedFtl {
 /// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
 /// how internal operations slow down host reads (GeckoFTL paper, section 5). Delta is the duration of a program in page
 /// reads.
-pub fn relative_read_rate(read_amplification: f64, reads_per_write: f64, write_amplification: f64) -> f64 {
+pub fn host_read_rate_relative_to_flash(
+    read_amplification: f64,
+    reads_per_write: f64,
+    write_amplification: f64,
+) -> f64 {
     1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_RATIO)
 }
 
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
 /// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the RAM buffer and
 /// `cost` flash writes per entry and level, this is the case when `cost L / V = 1`.
-pub fn capacity_doublings_until_equal_cost(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
+pub fn doublings_until_gecko_costs_as_bitmap(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
     let entries = device_size.gecko_buffer_entries(parts);
     let levels = entries / cost;
     levels + (entries / parts).log2() - device_size.blocks.log2()
@@ -282,7 +286,7 @@ const FIGURE_1_CAPACITIES: [(&str, f64); 8] = [
 ];
 
 /// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
-fn ram_and_recovery_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f64, f64)> {
+fn ram_bytes_and_recovery_s_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f64, f64)> {
     FIGURE_1_CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = ModelledDeviceSize::of_capacity(bytes);
         (scale.ram_bytes(design), scale.recovery_s(design))
@@ -291,10 +295,10 @@ fn ram_and_recovery_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f6
 
 fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
     let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
-    let ram = ram_and_recovery_by_capacity(design)
+    let ram = ram_bytes_and_recovery_s_by_capacity(design)
         .enumerate()
         .map(|(k, (ram, _))| NamedValue::new(name(k, "RAM MiB"), ram / MIB));
-    let recovery = ram_and_recovery_by_capacity(design)
+    let recovery = ram_bytes_and_recovery_s_by_capacity(design)
         .enumerate()
         .map(|(k, (_, time_s))| NamedValue::new(name(k, "recovery s"), time_s));
     ram.chain(recovery).collect()
@@ -302,8 +306,8 @@ fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
 
 /// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
 /// linearly with capacity, and recovery time does, too (within 1 % at each doubling).
-fn capacity_growth_values() -> Vec<NamedValue> {
-    let steps: Vec<(f64, f64)> = ram_and_recovery_by_capacity(ComparedFtl::LazyFtl).collect();
+fn ram_and_recovery_growth_values() -> Vec<NamedValue> {
+    let steps: Vec<(f64, f64)> = ram_bytes_and_recovery_s_by_capacity(ComparedFtl::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
     let doubles_recovery = |pair: &[(f64, f64)]| (pair[1].1 / pair[0].1 / 2.0 - 1.0).abs() < 0.01;
     let claims = named_values([
@@ -318,7 +322,7 @@ fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
     (paper_device_size().ram_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
-fn ram_of_all_designs() -> Vec<NamedValue> {
+fn ram_with_cache_of_all_designs() -> Vec<NamedValue> {
     named_values([
         ("DFTL, LazyFTL", ram_with_cache_mib(ComparedFtl::LazyFtl)),
         ("IB-FTL", ram_with_cache_mib(ComparedFtl::IbFtl)),
@@ -381,12 +385,12 @@ fn recovery_time_saved_percent() -> Vec<NamedValue> {
 fn ram_saved_percent() -> Vec<NamedValue> {
     let saved = |bytes: f64| to_percent(1.0 - bytes / paper_device_size().ram_bytes(ComparedFtl::LazyFtl));
     named_values([
-        ("without counts", saved(paper_device_size().gecko_ram_bytes_without_counters())),
+        ("without counts", saved(paper_device_size().geckoftl_ram_bytes_without_counters())),
         ("with counts", saved(paper_device_size().ram_bytes(ComparedFtl::GeckoFtl))),
     ])
 }
 
-fn invalid_page_log_dominance_values() -> Vec<NamedValue> {
+fn log_recovery_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
     let claim = named_values([(
@@ -396,7 +400,7 @@ fn invalid_page_log_dominance_values() -> Vec<NamedValue> {
     concatenated_values(claim, recovery_step_values(ComparedFtl::IbFtl))
 }
 
-fn recovery_scan_dominance_values() -> Vec<NamedValue> {
+fn block_scan_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let share =
         recovery_step_duration_s(&steps, "blocks") / paper_device_size().recovery_s(ComparedFtl::GeckoFtl);
@@ -436,8 +440,8 @@ fn read_slowdown_values() -> Vec<NamedValue> {
     let writes = theory::large_block_write_amplification(0.7);
     let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
     let dirty = paper_device_size().cache_entries / paper_device_size().translation_pages();
-    let map = theory::lazy_translation_write_amplification(writes, PROGRAM_TO_READ_RATIO, dirty);
-    let slowdown = |validity: f64| relative_read_rate(1.0, 1.0, 1.0 + copies + map + validity);
+    let map = theory::lazy_translation_cost_per_host_write(writes, PROGRAM_TO_READ_RATIO, dirty);
+    let slowdown = |validity: f64| host_read_rate_relative_to_flash(1.0, 1.0, 1.0 + copies + map + validity);
     named_values([
         ("validity in RAM", slowdown(0.0)),
         ("bitmap on flash", slowdown(1.0 + 1.0 / PROGRAM_TO_READ_RATIO)),
@@ -446,14 +450,14 @@ fn read_slowdown_values() -> Vec<NamedValue> {
 
 /// Returns the formula's values for a row (reported result) about recovery at 2 TiB that is also measured by executed
 /// recoveries; `None` for other rows.
-pub fn recovery_row_values(id: &str) -> Option<Vec<NamedValue>> {
+pub fn recovery_row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     Some(match id {
         "GK-35" => recovery_step_values(ComparedFtl::GeckoFtl),
         "GK-36" => ComparedFtl::ALL
             .map(|design| NamedValue::new(design.name(), paper_device_size().recovery_s(design)))
             .to_vec(),
-        "GK-37" => invalid_page_log_dominance_values(),
-        "GK-38" => recovery_scan_dominance_values(),
+        "GK-37" => log_recovery_dominance_values(),
+        "GK-38" => block_scan_dominance_values(),
         "GK-39" => recovery_time_saved_percent(),
         _ => return None,
     })
@@ -461,7 +465,7 @@ pub fn recovery_row_values(id: &str) -> Option<Vec<NamedValue>> {
 
 /// Returns Wearwell's values of a reported result of the GeckoFTL paper that follows from a formula; `None` for other
 /// results.
-pub(super) fn row_values(id: &str) -> Option<Vec<NamedValue>> {
+pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     let scale = paper_device_size();
     let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {
@@ -472,7 +476,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<NamedValue>> {
             one_value(recovery(ComparedFtl::LazyFtl)),
             recovery_step_values(ComparedFtl::LazyFtl),
         ),
-        "GK-03" => capacity_growth_values(),
+        "GK-03" => ram_and_recovery_growth_values(),
         "GK-04" => ram_and_recovery_values_by_capacity(ComparedFtl::GeckoFtl),
         "GK-05" => one_value(scale.translation_table_bytes() / GIB),
         "GK-06" => one_value(scale.translation_directory_bytes() / MIB),
@@ -503,7 +507,7 @@ pub(super) fn row_values(id: &str) -> Option<Vec<NamedValue>> {
         "GK-17" => named_values([("MiB", scale.validity_bitmap_bytes() / MIB)]),
         "GK-20" => {
             let writes = theory::large_block_write_amplification(scale.utilisation);
-            let with_queries = theory::flash_bitmap_write_amplification(
+            let with_queries = theory::flash_bitmap_cost_per_host_write(
                 PROGRAM_TO_READ_RATIO,
                 writes,
                 scale.pages_per_block as usize,
@@ -511,11 +515,11 @@ pub(super) fn row_values(id: &str) -> Option<Vec<NamedValue>> {
             named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_RATIO), ("with queries", with_queries)])
         }
         "GK-28" => named_values([
-            ("S = 1", capacity_doublings_until_equal_cost(scale, 1.0, 2.0)),
-            ("S = 1, one merge per level", capacity_doublings_until_equal_cost(scale, 1.0, 1.0)),
-            ("S = 4", capacity_doublings_until_equal_cost(scale, 4.0, 2.0)),
+            ("S = 1", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 2.0)),
+            ("S = 1, one merge per level", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 1.0)),
+            ("S = 4", doublings_until_gecko_costs_as_bitmap(scale, 4.0, 2.0)),
         ]),
-        "GK-30" | "GK-31" | "GK-33" => ram_of_all_designs(),
+        "GK-30" | "GK-31" | "GK-33" => ram_with_cache_of_all_designs(),
         "GK-32" => named_values([
             ("ratio", ram_with_cache_mib(ComparedFtl::GeckoFtl) / ram_with_cache_mib(ComparedFtl::UFtl)),
             ("GeckoFTL, MiB", ram_with_cache_mib(ComparedFtl::GeckoFtl)),

@@ -92,14 +92,14 @@ impl DeltaPipeline {
     /// Returns the time that a delta write takes in addition to its programs, in units of the program time: the
     /// duration of the slowest stage (reading the base, transferring it, or encoding the delta) divided by `program_us`
     /// (Delta-FTL paper, right-hand side of expression 2).
-    pub fn overhead_in_programs(self, program_us: f64) -> f64 {
+    pub fn delta_write_overhead_in_programs(self, program_us: f64) -> f64 {
         self.slowest_stage_us() / program_us
     }
 
     /// Returns the compression ratio Rc (delta size divided by page size) below which deltas cost no additional time:
     /// `1 - Rc > overhead`.
-    pub fn compression_ratio_limit(self, program_us: f64) -> f64 {
-        1.0 - self.overhead_in_programs(program_us)
+    pub fn break_even_compression_ratio(self, program_us: f64) -> f64 {
+        1.0 - self.delta_write_overhead_in_programs(program_us)
     }
 
     /// Returns whether the encoder is the slowest stage of a delta write.
@@ -110,7 +110,7 @@ impl DeltaPipeline {
 
 /// Returns the number of page writes saved if overwrites of a page are stored as deltas with this mean compression
 /// ratio (Delta-FTL paper, section 3.2).
-pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
+pub fn page_writes_saved_by_deltas(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
@@ -118,13 +118,13 @@ pub fn pages_saved(overwrites: f64, ratio: f64) -> f64 {
 /// Pc + Pc Rc` over gain `1 - Pc`, with the share Pc of delta writes and the compression ratio Rc (Delta-FTL paper,
 /// expression 7). The area of whole pages must dominate that of deltas. This is the frequency relative to that without
 /// deltas only if t is as large as there; the paper's t is that or less.
-pub fn relative_gc_frequency(delta_share: f64, ratio: f64) -> f64 {
+pub fn gc_frequency_with_deltas_ratio(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
 /// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
 /// with one flash read each (Delta-FTL paper, footnote 2).
-pub fn read_latency_factor(two_read_share: f64) -> f64 {
+pub fn read_latency_with_deltas_ratio(two_read_share: f64) -> f64 {
     (1.0 - two_read_share) + 2.0 * two_read_share
 }
 
@@ -133,7 +133,7 @@ pub fn read_latency_factor(two_read_share: f64) -> f64 {
 ///
 /// Sizes of deltas are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of
 /// 6 bytes and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
-pub fn packed_pages_per_delta(ratio: f64) -> f64 {
+pub fn flash_pages_per_packed_delta(ratio: f64) -> f64 {
     const SIMULATED_DELTAS: u32 = 200_000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (mut pages, mut left) = (0u32, 0.0);
@@ -186,7 +186,7 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `saved_share` of their
 /// bytes are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
-pub fn compressed_chunk_write_share(saved_share: f64) -> f64 {
+pub fn write_share_left_by_chunk_compression(saved_share: f64) -> f64 {
     (4.0 * (1.0 - saved_share)).ceil() / 4.0
 }
 
@@ -198,8 +198,10 @@ pub fn energy_uj(us: f64, mw: f64) -> f64 {
 /// Returns the smallest compression ratio (share of the bytes saved), in steps of 0.001, at which writing four pages
 /// compressed together takes less energy than writing them raw; `None` if there is none. `cost` is the energy of
 /// compressing a page divided by that of programming it.
-pub fn break_even_saved_share(cost: f64) -> Option<f64> {
-    (0..=1000).map(|k| f64::from(k) / 1000.0).find(|&ratio| compressed_chunk_write_share(ratio) + cost < 1.0)
+pub fn energy_break_even_saved_share(cost: f64) -> Option<f64> {
+    (0..=1000)
+        .map(|k| f64::from(k) / 1000.0)
+        .find(|&ratio| write_share_left_by_chunk_compression(ratio) + cost < 1.0)
 }
 
 /// Returns the number of bytes that a drive can program until its rated program/erase cycles are used.
@@ -216,7 +218,7 @@ pub fn bytes_per_s_for_lifetime(budget_bytes: f64, years: f64) -> f64 {
 /// and the energy ratio E of deduplication and of compression; `host_write_rate` is the write rate of the host, and
 /// `allowed_write_rate` the write rate that the lifetime target allows. Returns whether deduplication, compression and
 /// throttling are enabled.
-pub fn schemes_enabled_by_algorithm_1(
+pub fn schemes_enabled_by_paper_algorithm(
     dedup_write_and_energy_ratio: (f64, f64),
     compression_write_and_energy_ratio: (f64, f64),
     host_write_rate: f64,
@@ -250,12 +252,12 @@ pub fn schemes_enabled_by_algorithm_1(
 /// Returns in how many cases, percent, Wearwell's lifetime management enables the same schemes (deduplication,
 /// compression, throttling) as Algorithm 1 of the integrated lifetime management paper. The cases are a grid of write
 /// ratios, energy ratios and write demands.
-pub fn agreeing_decisions_percent() -> f64 {
+pub fn scheme_decisions_as_in_paper_percent() -> f64 {
     const REMAINING_WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
-    const ENERGY_OVER_WRITE_RATIOS: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    const ENERGY_RATIO_ABOVE_WRITE_RATIO: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
     const WRITE_DEMANDS_PER_ALLOWED_RATE: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
     let schemes =
-        || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_OVER_WRITE_RATIOS.map(|e| (d, d + e)));
+        || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_RATIO_ABOVE_WRITE_RATIO.map(|e| (d, d + e)));
     let (mut agree, mut all) = (0.0, 0.0);
     for (dedup, compression, demand) in
         schemes().flat_map(|dedup| schemes().map(move |compression| (dedup, compression))).flat_map(
@@ -272,7 +274,8 @@ pub fn agreeing_decisions_percent() -> f64 {
             decision.enabled_schemes.contains(1),
             decision.throttle_bytes_per_epoch.is_some(),
         ];
-        agree += f64::from(u8::from(ours == schemes_enabled_by_algorithm_1(dedup, compression, demand, 1.0)));
+        agree +=
+            f64::from(u8::from(ours == schemes_enabled_by_paper_algorithm(dedup, compression, demand, 1.0)));
         all += 1.0;
     }
     to_percent(agree / all)
@@ -280,12 +283,12 @@ pub fn agreeing_decisions_percent() -> f64 {
 
 /// Returns Wearwell's values of a reported result that follows from the paper's parameters by a formula; `None` for
 /// other results.
-pub fn row_values(id: &str) -> Option<Vec<NamedValue>> {
+pub fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     rows::recyclable_ssd_row_values(id)
         .or_else(|| rows::delta_ftl_row_values(id))
         .or_else(|| rows::remap_ssd_row_values(id))
         .or_else(|| rows::integrated_lifetime_row_values(id))
-        .or_else(|| metadata::row_values(id))
+        .or_else(|| metadata::row_values_from_formula(id))
 }
 
 /// Parameters of the papers, and the values of each reported result that follows from them.
@@ -369,25 +372,25 @@ mod rows {
         Some(match id {
             "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
             "DF-02" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
-            "DF-03" => {
-                value_per_encoder_clock(|mhz| delta_pipeline_at(mhz).overhead_in_programs(PAGE_PROGRAM_US))
-            }
-            "DF-04" => {
-                value_per_encoder_clock(|mhz| delta_pipeline_at(mhz).compression_ratio_limit(PAGE_PROGRAM_US))
-            }
+            "DF-03" => value_per_encoder_clock(|mhz| {
+                delta_pipeline_at(mhz).delta_write_overhead_in_programs(PAGE_PROGRAM_US)
+            }),
+            "DF-04" => value_per_encoder_clock(|mhz| {
+                delta_pipeline_at(mhz).break_even_compression_ratio(PAGE_PROGRAM_US)
+            }),
             "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
-                ("once", pages_saved(1.0, 0.25)),
-                ("four times", pages_saved(4.0, 0.25)),
+                ("once", page_writes_saved_by_deltas(1.0, 0.25)),
+                ("four times", page_writes_saved_by_deltas(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
             "DF-07" => {
                 value_per_encoder_clock(|mhz| truth_value(delta_pipeline_at(mhz).is_bound_by_encoder()))
             }
             "DF-19" => value_per_delta_share_and_ratio(theory::delta_programs_per_host_write),
-            "DF-30" => one_value(to_percent(read_latency_factor(0.107) - 1.0)),
+            "DF-30" => one_value(to_percent(read_latency_with_deltas_ratio(0.107) - 1.0)),
             "DF-31" => delta_overhead_at_tested_ratios(),
-            "DF-32" => value_per_delta_share_and_ratio(relative_gc_frequency),
+            "DF-32" => value_per_delta_share_and_ratio(gc_frequency_with_deltas_ratio),
             "DF-33" => {
                 let exported = 64.0 * (1.0 - 0.30);
                 named_values([("exported", exported), ("threshold", exported * 0.10)])
@@ -399,11 +402,13 @@ mod rows {
     /// Returns, for each compression ratio tested in the Delta-FTL paper, whether deltas cost no additional time even
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn delta_overhead_at_tested_ratios() -> Vec<NamedValue> {
-        let slowest = delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).compression_ratio_limit(PAGE_PROGRAM_US);
+        let slowest =
+            delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).break_even_compression_ratio(PAGE_PROGRAM_US);
         let ideal =
             COMPRESSION_RATIOS.map(|(name, ratio)| NamedValue::new(name, truth_value(ratio < slowest)));
-        let packed = COMPRESSION_RATIOS
-            .map(|(name, ratio)| NamedValue::new(format!("packed {name}"), packed_pages_per_delta(ratio)));
+        let packed = COMPRESSION_RATIOS.map(|(name, ratio)| {
+            NamedValue::new(format!("packed {name}"), flash_pages_per_packed_delta(ratio))
+        });
         [ideal, packed].concat()
     }
 
@@ -413,7 +418,7 @@ mod rows {
     const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
-    fn bytes_with_segment_headers(bytes: f64) -> f64 {
+    fn nvram_bytes_with_segment_headers(bytes: f64) -> f64 {
         bytes / (1.0 - segment_header_share(NVRAM_SEGMENT_BYTES))
     }
 
@@ -421,7 +426,7 @@ mod rows {
         LOGICAL_CAPACITY_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
-    fn zipf_content_values(contents_per_page: f64) -> Vec<NamedValue> {
+    fn zipf_deduplication_values(contents_per_page: f64) -> Vec<NamedValue> {
         let content = theory::zipf_dedup_steady_state(0.2, contents_per_page);
         named_values([
             ("flash writes", content.dedup_miss_probability),
@@ -447,7 +452,7 @@ mod rows {
                 let entries = nvram_bytes_for_duplicates(GIB);
                 named_values([
                     ("entries", entries / MIB),
-                    ("with heads", bytes_with_segment_headers(entries) / MIB),
+                    ("with heads", nvram_bytes_with_segment_headers(entries) / MIB),
                 ])
             }
             "RM-06" => named_values([
@@ -468,8 +473,8 @@ mod rows {
             "RM-11" => one_value(per_page_table_bytes(LOGICAL_CAPACITY_BYTES, 1.0) / MIB),
             "RM-12" => one_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
             "RM-14" => named_values([("references", 2f64.powi(4) - 1.0)]),
-            "RM-30" => zipf_content_values(0.9),
-            "RM-31" => zipf_content_values(0.7),
+            "RM-30" => zipf_deduplication_values(0.9),
+            "RM-31" => zipf_deduplication_values(0.7),
             "RM-44" => named_values([("superblocks", superblocks), ("pages each", SUPERBLOCK_PAGES)]),
             "RM-45" => named_values([
                 ("heads", superblocks),
@@ -503,13 +508,13 @@ mod rows {
         let none = f64::NAN;
         Some(match id {
             "IL-09" => named_values([
-                ("", break_even_saved_share(cost).unwrap_or(none)),
-                ("2x", break_even_saved_share(2.0 * cost).unwrap_or(none)),
+                ("", energy_break_even_saved_share(cost).unwrap_or(none)),
+                ("2x", energy_break_even_saved_share(2.0 * cost).unwrap_or(none)),
                 ("cost", cost),
                 ("2x cost", 2.0 * cost),
             ]),
             "IL-10" => {
-                let useless = |&k: &i32| compressed_chunk_write_share(f64::from(k) / 1000.0) >= 1.0;
+                let useless = |&k: &i32| write_share_left_by_chunk_compression(f64::from(k) / 1000.0) >= 1.0;
                 one_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
             }
             "IL-11" => {
@@ -536,7 +541,7 @@ mod rows {
                 ("MB/s", target / 1e6),
                 ("epochs", 5.0 * theory::DAYS_PER_YEAR * 86_400.0 / LIFETIME_EPOCH_S),
             ]),
-            "IL-17" => named_values([("agree", agreeing_decisions_percent())]),
+            "IL-17" => named_values([("agree", scheme_decisions_as_in_paper_percent())]),
             "IL-14" => named_values(
                 [("WKSN", 6.8), ("Media", 3.8), ("DVMT", 3.04)]
                     .map(|(name, years)| (name, bytes_per_s_for_lifetime(budget, years) / 1e6)),

@@ -280,8 +280,8 @@ type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
 /// experiment is about the row.
-pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
-    let row = measure_row_without_trace_check(id, runs)?;
+pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+    let row = row_values_without_trace_check(id, runs)?;
     let is_of_traces = ["RM-24", "RM-25", "RM-26", "RM-27", "RM-28"].contains(&id);
     Some(if is_of_traces {
         row.and_then(|values| require_duplicates_in_traces(runs).map(|()| values))
@@ -294,7 +294,7 @@ pub fn measure_row(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<Name
 /// nothing then.
 fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     for trace in ["homes", "mail"] {
-        let opt = runs.run_named(&format!("{trace}/opt"))?;
+        let opt = runs.finished_run_named(&format!("{trace}/opt"))?;
         let (deduplicated, writes) =
             (opt.figure("writes_by_form.deduplicated"), opt.figure("host_page_writes"));
         if deduplicated < 0.01 * writes {
@@ -318,7 +318,7 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
-fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
+fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "RM-15" => values_by_load_and_duplicates(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
             requests_per_s(opt) / requests_per_s(none)
@@ -334,7 +334,8 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
         "RM-22" => mean_throughput_gains_over_logs(runs, &GENERATED_LOADS, 120).and_then(|values| {
             let on_timelines = percent_gains_over_logs(|scheme| {
                 let of = |scheme: &str| {
-                    runs.run_named(&format!("random writes/timeline-{scheme}-120")).map(requests_per_s)
+                    runs.finished_run_named(&format!("random writes/timeline-{scheme}-120"))
+                        .map(requests_per_s)
                 };
                 Ok(of("segments")? / of(scheme)?)
             })?;
@@ -387,7 +388,8 @@ fn measure_row_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option
             .iter()
             .map(|test| {
                 let begins = |variant: &str| {
-                    runs.run_named(&format!("{test}/{variant}"))?.required_figure("first_erase.share")
+                    runs.finished_run_named(&format!("{test}/{variant}"))?
+                        .required_figure("first_erase.share")
                 };
                 Ok(NamedValue::new(*test, f64::from(u8::from(begins("segments")? > begins("noremap")?))))
             })
@@ -424,8 +426,8 @@ fn ratio_to_baseline(
     baseline: &str,
     value: impl Fn(ExperimentRun<'_>) -> f64,
 ) -> Result<f64> {
-    Ok(value(runs.run_named(&format!("{load_name}/{variant}"))?)
-        / value(runs.run_named(&format!("{load_name}/{baseline}"))?))
+    Ok(value(runs.finished_run_named(&format!("{load_name}/{variant}"))?)
+        / value(runs.finished_run_named(&format!("{load_name}/{baseline}"))?))
 }
 
 fn mean_ratio_to_baseline(
@@ -449,8 +451,10 @@ fn values_by_load_and_duplicates(
     value: impl Fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64,
 ) -> Result<Vec<NamedValue>> {
     let of = |(duplicates, scheme): (&str, &str), load: &str| {
-        let (opt, none) =
-            (runs.run_named(&format!("{load}/{scheme}"))?, runs.run_named(&format!("{load}/noremap"))?);
+        let (opt, none) = (
+            runs.finished_run_named(&format!("{load}/{scheme}"))?,
+            runs.finished_run_named(&format!("{load}/noremap"))?,
+        );
         Ok(NamedValue::new(format!("{load} {duplicates} %"), value(opt, none)))
     };
     duplicate_percents_and_runs
@@ -463,7 +467,7 @@ fn values_by_load_and_duplicates(
 /// because no NVRAM entry was free.
 fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<NamedValue>> {
     let of = |load: &&str| {
-        let run = runs.run_named(&format!("{load}/segments-{mb}"))?;
+        let run = runs.finished_run_named(&format!("{load}/segments-{mb}"))?;
         let full = run.figure("parts.demoted_full");
         let all = full + run.figure("parts.demoted_saturated") + run.figure("writes_by_form.deduplicated");
         Ok(NamedValue::new(*load, 100.0 * full / all))
@@ -552,7 +556,9 @@ fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<NamedVal
 fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let sizes: Result<Vec<f64>> = SQLITE_TESTS
         .iter()
-        .map(|test| runs.run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes"))
+        .map(|test| {
+            runs.finished_run_named(&format!("{test}/segments"))?.required_figure("parts.largest_group_bytes")
+        })
         .collect();
     Ok(vec![NamedValue::new("", sizes?.into_iter().fold(0.0, f64::max) / 1000.0)])
 }
@@ -560,7 +566,8 @@ fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
 /// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
 fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let (remap, none) = (runs.run_named("fillseq/segments")?, runs.run_named("fillseq/noremap")?);
+    let (remap, none) =
+        (runs.finished_run_named("fillseq/segments")?, runs.finished_run_named("fillseq/noremap")?);
     let from = remap.required_figure("first_erase.device_s")?;
     let to = from + 0.1 * remap.required_figure("timing.device_s")?;
     let end_without_remaps = none.required_figure("timing.device_s")?;
@@ -616,10 +623,10 @@ fn phase_speedup_percent(runs: &ExperimentRecords, baseline: &str, phase: usize)
 /// Returns the performance lost relative to `Opt` (ideal reverse map), percent, for reverse maps so large that hardly
 /// any remap is executed as a write. What remains is the cost of scans.
 fn performance_losses_by_reverse_map(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let opt = requests_per_s(runs.run_named("random writes/opt")?);
+    let opt = requests_per_s(runs.finished_run_named("random writes/opt")?);
     let lost = |scheme: &str| -> Result<Vec<f64>> {
         let of = |mb: &u32| {
-            let run = runs.run_named(&format!("random writes/{scheme}-{mb}"))?;
+            let run = runs.finished_run_named(&format!("random writes/{scheme}-{mb}"))?;
             let demoted = run.figure("parts.demoted_full") / run.figure("host_page_writes");
             if demoted > 0.01 {
                 return Err(format!(

@@ -113,7 +113,7 @@ impl<'a> FigureValues<'a> {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
         let column = figure.figure_column();
-        let is_of_whole_runs = column.is_from_unlike_parts(runs.iter().copied().flatten());
+        let is_of_whole_runs = column.mixes_steady_parts_and_whole_runs(runs.iter().copied().flatten());
         let value = |run| {
             if is_of_whole_runs { column.figure_of_whole_run(run) } else { column.figure_of(run) }
         };
@@ -128,10 +128,10 @@ impl<'a> FigureValues<'a> {
         let game = &self.subset_game;
         let gain = |(player, mechanism): (usize, ContentName)| Gain {
             mechanism,
-            alone: self.change_from_subset_runs(game.gain_alone(player), &[0, 1 << player]),
+            alone: self.change_based_on_subset_runs(game.gain_alone(player), &[0, 1 << player]),
             last: self
-                .change_from_subset_runs(game.gain_over_all_others(player), &[all & !(1 << player), all]),
-            shapley: self.change_from_all_subset_runs(game.shapley_value(player)),
+                .change_based_on_subset_runs(game.gain_over_all_others(player), &[all & !(1 << player), all]),
+            shapley: self.change_based_on_all_subset_runs(game.shapley_value(player)),
         };
         let whole = game.empty_subset_value().and_then(|baseline| Some(game.full_subset_value()? - baseline));
         let overlaps = numbered().flat_map(|one| numbered().skip(one.0 + 1).map(move |other| (one, other)));
@@ -140,7 +140,7 @@ impl<'a> FigureValues<'a> {
             title: self.figure.figure_column().title.to_owned(),
             more_is_better: self.figure.more_is_better,
             baseline: game.empty_subset_value(),
-            whole: self.change_from_subset_runs(whole, &[0, all]),
+            whole: self.change_based_on_subset_runs(whole, &[0, all]),
             mechanisms: numbered().map(gain).collect(),
             overlaps: overlaps.map(|(one, other)| self.overlap(one, other)).collect(),
             why_no_shapley: self.why_no_shapley(subsets),
@@ -157,11 +157,12 @@ impl<'a> FigureValues<'a> {
         Overlap {
             first,
             second,
-            overlap: self.change_from_subset_runs(interaction.map(|value| sign * value), &[0, a, b, a | b]),
+            overlap: self
+                .change_based_on_subset_runs(interaction.map(|value| sign * value), &[0, a, b, a | b]),
         }
     }
 
-    fn change_from_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
+    fn change_based_on_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
         let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);
         let is_from_unsteady_run = subsets.iter().any(|&subset| self.is_subset_unsteady[subset]);
@@ -172,9 +173,9 @@ impl<'a> FigureValues<'a> {
         })
     }
 
-    fn change_from_all_subset_runs(&self, absolute: Option<f64>) -> Option<Change> {
+    fn change_based_on_all_subset_runs(&self, absolute: Option<f64>) -> Option<Change> {
         let all: Vec<usize> = (0..self.is_subset_unsteady.len()).collect();
-        self.change_from_subset_runs(absolute, &all)
+        self.change_based_on_subset_runs(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if

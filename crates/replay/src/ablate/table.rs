@@ -266,7 +266,8 @@ fn missing_shapley_sentences(ablation: &Ablation) -> String {
 /// no such figure.
 fn whole_run_changes_sentence(ablation: &Ablation) -> String {
     let runs = || ablation.subsets.iter().filter_map(|subset| subset.run.as_ref()).filter(|run| !run.partial);
-    let is_concerned = |figure: &&FigureGains| figure_column(&figure.figure).is_from_unlike_parts(runs());
+    let is_concerned =
+        |figure: &&FigureGains| figure_column(&figure.figure).mixes_steady_parts_and_whole_runs(runs());
     let titles: Vec<&str> =
         ablation.figures.iter().filter(is_concerned).map(|figure| figure.title.as_str()).collect();
     if titles.is_empty() {

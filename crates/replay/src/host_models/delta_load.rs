@@ -111,7 +111,7 @@ impl DeltaLoad {
 
     /// Counts an overwrite of a hot page. After every `mean_overwrites_while_hot` such overwrites, the page that has
     /// been hot for longest becomes cold, and the next page of `heating_order` becomes hot.
-    fn count_hot_write(&mut self) {
+    fn count_hot_write_and_rotate_hot_pages(&mut self) {
         self.hot_page_overwrites += 1;
         if !self.hot_page_overwrites.is_multiple_of(self.mean_overwrites_while_hot) {
             return;
@@ -141,7 +141,7 @@ impl HostModel for DeltaLoad {
             let page = self.draw_page(is_hot);
             script.plan_write(page, 1);
             if is_hot {
-                self.count_hot_write();
+                self.count_hot_write_and_rotate_hot_pages();
             }
         } else {
             let is_hot = self.hot_read_probability.draw_occurrence(&mut self.random);

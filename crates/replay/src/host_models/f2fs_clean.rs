@@ -219,7 +219,7 @@ pub(super) struct F2fsClean {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum LoadPhase {
     Creating { next: u32 },
-    Loading { left: u64, again: bool },
+    RunningLoad { left: u64, again: bool },
     Cleaning,
     Done,
 }
@@ -392,25 +392,25 @@ impl F2fsClean {
     fn advance_phase(&mut self, script: &mut RequestScript) -> LoadPhase {
         match self.load_phase {
             LoadPhase::Creating { next } if next as usize == self.files.len() => {
-                LoadPhase::Loading { left: self.steps_per_load, again: false }
+                LoadPhase::RunningLoad { left: self.steps_per_load, again: false }
             }
             LoadPhase::Creating { next } => {
                 self.replace_file(next, script);
                 LoadPhase::Creating { next: next + 1 }
             }
-            LoadPhase::Loading { left: 0, again: false } => {
+            LoadPhase::RunningLoad { left: 0, again: false } => {
                 script.plan_phase_mark();
                 LoadPhase::Cleaning
             }
-            LoadPhase::Loading { left: 0, again: true } | LoadPhase::Done => LoadPhase::Done,
-            LoadPhase::Loading { left, again } => {
+            LoadPhase::RunningLoad { left: 0, again: true } | LoadPhase::Done => LoadPhase::Done,
+            LoadPhase::RunningLoad { left, again } => {
                 self.perform_load_step(script);
-                LoadPhase::Loading { left: left - 1, again }
+                LoadPhase::RunningLoad { left: left - 1, again }
             }
             LoadPhase::Cleaning => {
                 let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
-                    return LoadPhase::Loading { left: self.steps_per_load, again: true };
+                    return LoadPhase::RunningLoad { left: self.steps_per_load, again: true };
                 };
                 self.clean_segment(victim, script);
                 LoadPhase::Cleaning

@@ -31,7 +31,9 @@
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan, SharesByReadCount};
+use super::recurring::{
+    READ_COUNT_CLASSES, RecurringContentGenerator, RecurringContentParameters, SharesByReadCount,
+};
 use super::spec_values::SpecValues;
 use super::substitute::SCALE_KEY;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
@@ -95,9 +97,9 @@ struct ReadPopularity {
     /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
     share_read_8_or_more_times: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
-    return_probability_of_unread_content: f64,
+    unread_content_recurrence_probability: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
-    return_probability_of_most_read_content: f64,
+    most_read_content_recurrence_probability: f64,
     recurrence_growth_exponent: f64,
 }
 
@@ -117,8 +119,8 @@ impl ReadPopularity {
     fn recurrence_probabilities(self) -> SharesByReadCount {
         let last = (READ_COUNT_CLASSES - 1) as f64;
         std::array::from_fn(|reads| {
-            self.return_probability_of_unread_content
-                * (self.return_probability_of_most_read_content / self.return_probability_of_unread_content)
+            self.unread_content_recurrence_probability
+                * (self.most_read_content_recurrence_probability / self.unread_content_recurrence_probability)
                     .powf((reads as f64 / last).powf(self.recurrence_growth_exponent))
         })
     }
@@ -147,8 +149,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 7.3,
         read_popularity: ReadPopularity {
             share_read_8_or_more_times: 0.27,
-            return_probability_of_unread_content: 0.04,
-            return_probability_of_most_read_content: 0.35,
+            unread_content_recurrence_probability: 0.04,
+            most_read_content_recurrence_probability: 0.35,
             recurrence_growth_exponent: 0.801,
         },
     },
@@ -161,8 +163,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 12.1,
         read_popularity: ReadPopularity {
             share_read_8_or_more_times: 0.32,
-            return_probability_of_unread_content: 0.06,
-            return_probability_of_most_read_content: 0.37,
+            unread_content_recurrence_probability: 0.06,
+            most_read_content_recurrence_probability: 0.37,
             recurrence_growth_exponent: 0.511,
         },
     },
@@ -175,8 +177,8 @@ const TRACES: [FiuTraceFacts; 3] = [
         dead_pages_per_overwritten_address: 6.7,
         read_popularity: ReadPopularity {
             share_read_8_or_more_times: 0.32,
-            return_probability_of_unread_content: 0.04,
-            return_probability_of_most_read_content: 0.345,
+            unread_content_recurrence_probability: 0.04,
+            most_read_content_recurrence_probability: 0.345,
             recurrence_growth_exponent: 0.404,
         },
     },
@@ -192,7 +194,7 @@ pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<RecurringContent, SpecError> {
+) -> Result<RecurringContentGenerator, SpecError> {
     let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
@@ -205,7 +207,7 @@ pub(super) fn substitute_generator(
     let takes_table = keys.is_value_first_of("reads", ["table", "figures"], "table or figures")?;
     let (shares, probabilities) =
         (facts.read_popularity.shares_by_read_count(), facts.read_popularity.recurrence_probabilities());
-    let plan = RecurringPlan {
+    let plan = RecurringContentParameters {
         writes,
         distinct_addresses: addresses,
         overwritten_addresses: (overwrites / facts.dead_pages_per_overwritten_address).round() as u64,
@@ -220,10 +222,10 @@ pub(super) fn substitute_generator(
             shares[reads] * (1.0 - probabilities[reads])
         }),
         recurring_read_count_shares: std::array::from_fn(|reads| shares[reads] * probabilities[reads]),
-        has_read_count_per_address: false,
+        has_one_read_count_per_address: false,
         addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };
-    Ok(RecurringContent::new(&plan, random))
+    Ok(RecurringContentGenerator::new(&plan, random))
 }

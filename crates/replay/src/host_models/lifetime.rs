@@ -108,7 +108,7 @@ pub(super) fn content_model_of(kind: &str) -> ContentModelSpec {
     let source = ContentSource::Duplicates { repeat_probability, theta: 0.9, pool_contents: 100_000 };
     let mean = mean_size_for_stored_share(row.write_share_left_by_compression);
     ContentModelSpec {
-        compress_ratio: Some(SizeRatioDistribution { mean, sigma: COMPRESSED_SIZE_SIGMA_PAGES }),
+        compressed_size_ratio: Some(SizeRatioDistribution { mean, sigma: COMPRESSED_SIZE_SIGMA_PAGES }),
         ..ContentModelSpec::new(source)
     }
 }

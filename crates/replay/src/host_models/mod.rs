@@ -149,7 +149,7 @@ impl HostModelSpec {
             );
             return Err(SpecError::ConflictingKeys(message));
         }
-        let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ CONTENT_SEED_MASK)));
+        let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ HOST_CONTENT_SEED_SALT)));
         Ok(HostGenerator { script, model, chooses_contents: chooses_contents(options.generator_kind) })
     }
 }
@@ -159,7 +159,7 @@ fn chooses_contents(kind: &str) -> bool {
     kind == "predicted" || fiu::chooses_contents(kind)
 }
 
-const CONTENT_SEED_MASK: u64 = 0x686f_7374_7061_6765;
+const HOST_CONTENT_SEED_SALT: u64 = 0x686f_7374_7061_6765;
 
 fn build_host_model(
     kind: &str,

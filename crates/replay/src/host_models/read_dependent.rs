@@ -9,7 +9,7 @@
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use super::fiu::{RECURRENCE_RUN_LENGTH_KEY, SHARE_BEFORE_FIRST_RECURRENCE_KEY};
-use super::recurring::{READ_COUNT_CLASSES, RecurringContent, RecurringPlan};
+use super::recurring::{READ_COUNT_CLASSES, RecurringContentGenerator, RecurringContentParameters};
 use super::spec_values::SpecValues;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
@@ -42,7 +42,7 @@ const RECURRENCES_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_B
 pub(super) fn read_dependent_load_generator(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
-) -> Result<RecurringContent, SpecError> {
+) -> Result<RecurringContentGenerator, SpecError> {
     let writes = keys.integer_of_key("writes", 2..=1 << 40)?;
     let addresses = keys.integer_of_key("pages", 1..=1 << 31)?.min(writes / 2);
     let popular = keys.number_of_key("popular", 0.0..=1.0)?;
@@ -56,7 +56,7 @@ pub(super) fn read_dependent_load_generator(
         shares
     };
     let overwrites = (writes - addresses) as f64;
-    let plan = RecurringPlan {
+    let plan = RecurringContentParameters {
         writes,
         distinct_addresses: addresses,
         overwritten_addresses: addresses,
@@ -69,10 +69,10 @@ pub(super) fn read_dependent_load_generator(
         // A page that returned is invalidated again, with its reads. So the fresh pages have the remaining shares.
         new_content_read_count_shares: by_class(popular - returning[0], 1.0 - popular - returning[1]),
         recurring_read_count_shares: by_class(returning[0], returning[1]),
-        has_read_count_per_address: true,
+        has_one_read_count_per_address: true,
         addresses_per_recurrence_run: keys.integer_of_key("run", 1..=1024)?,
         zipf_theta: keys.number_of_key("theta", 0.0..=2.0)?,
         seed: keys.integer_of_key("seed", 0..=u64::MAX)?,
     };
-    Ok(RecurringContent::new(&plan, random))
+    Ok(RecurringContentGenerator::new(&plan, random))
 }

@@ -42,7 +42,7 @@ pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
 
 /// Parameters of a host model whose contents are written again after they became dead.
 #[derive(Clone, Debug)]
-pub(super) struct RecurringPlan {
+pub(super) struct RecurringContentParameters {
     /// Number of page writes that the host model generates.
     pub writes: u64,
     /// Number of distinct addresses that the host model writes.
@@ -67,7 +67,7 @@ pub(super) struct RecurringPlan {
     /// Share of each class (number of reads) among returns (writes of a dead content).
     pub recurring_read_count_shares: SharesByReadCount,
     /// Whether all versions (contents) of an address have one class (number of reads).
-    pub has_read_count_per_address: bool,
+    pub has_one_read_count_per_address: bool,
     /// Number of neighbouring addresses whose newest dead versions are written again one after the other; 1 = single
     /// returns.
     pub addresses_per_recurrence_run: u64,
@@ -76,7 +76,7 @@ pub(super) struct RecurringPlan {
     pub seed: u64,
 }
 
-impl RecurringPlan {
+impl RecurringContentParameters {
     /// Returns the total number of reads of all page versions: the expected sum of their classes, where a class is the
     /// number of reads of a version.
     fn total_version_reads(&self) -> u64 {
@@ -122,7 +122,7 @@ fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256Plus
 
 /// Generator of a host model whose page contents are written again after they became dead.
 #[derive(Debug)]
-pub(super) struct RecurringContent {
+pub(super) struct RecurringContentGenerator {
     random: Xoshiro256PlusPlus,
     total_requests: u64,
     arrival_interval_ns: f64,
@@ -144,8 +144,8 @@ pub(super) struct RecurringContent {
     contents: PageContents,
 }
 
-impl RecurringContent {
-    pub(super) fn new(plan: &RecurringPlan, mut random: Xoshiro256PlusPlus) -> Self {
+impl RecurringContentGenerator {
+    pub(super) fn new(plan: &RecurringContentParameters, mut random: Xoshiro256PlusPlus) -> Self {
         let needed = plan.total_version_reads();
         let reads = plan.reads.unwrap_or(needed);
         let total_requests = plan.writes + reads;
@@ -237,15 +237,15 @@ fn draw_popular_address(ranks: &Zipf, known: u64, random: &mut Xoshiro256PlusPlu
     drawn.unwrap_or_else(|| uniform_below(random, known))
 }
 
-impl HostModel for RecurringContent {
+impl HostModel for RecurringContentGenerator {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
         if self.writes_left > 0 {
             self.plan_content_write(script);
-            while let Some(address) = self.pending_reads.next_address_to_read(&mut self.random) {
+            while let Some(address) = self.pending_reads.take_due_read_address(&mut self.random) {
                 self.plan_content_read(address, script);
             }
         } else if self.requests_done < self.total_requests {
-            let waiting = self.pending_reads.next_pending_read_address(&mut self.random);
+            let waiting = self.pending_reads.take_random_pending_read_address(&mut self.random);
             let address = waiting.unwrap_or_else(|| {
                 draw_popular_address(
                     &self.address_ranks,
@@ -303,15 +303,15 @@ impl PendingReads {
     }
 
     /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
-    fn next_address_to_read(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+    fn take_due_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.pending_read_count > self.held_back_read_count {
-            self.next_pending_read_address(random)
+            self.take_random_pending_read_address(random)
         } else {
             None
         }
     }
 
-    fn next_pending_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
+    fn take_random_pending_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         while self.pending_read_count > 0 && !self.pending_read_addresses.is_empty() {
             let address = self
                 .pending_read_addresses
@@ -350,7 +350,7 @@ struct OverwrittenAddresses<'a> {
 /// repeats the content of a valid page.
 #[derive(Debug)]
 struct PageContents {
-    plan: RecurringPlan,
+    plan: RecurringContentParameters,
     /// Number of the request from which on dead contents are written again.
     first_recurrence_request_number: u64,
     /// Deals which overwrites write a dead content again (returns); created when the first return is possible.
@@ -372,7 +372,7 @@ struct PageContents {
 }
 
 impl PageContents {
-    fn new(plan: &RecurringPlan, requests: u64, seed: u64) -> Self {
+    fn new(plan: &RecurringContentParameters, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),
             first_recurrence_request_number: (plan.request_share_before_first_recurrence * requests as f64)
@@ -510,7 +510,7 @@ impl PageContents {
             // A bijection of the number, so that contents never collide.
             mix_bits(self.created_contents ^ self.seed)
         });
-        let class = if self.plan.has_read_count_per_address {
+        let class = if self.plan.has_one_read_count_per_address {
             let mut of_address = rand::SeedableRng::seed_from_u64(mix_bits(address ^ self.seed));
             draw_read_count_class(&self.plan.new_content_read_count_shares, &mut of_address)
         } else {

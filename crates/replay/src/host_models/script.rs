@@ -31,7 +31,7 @@ pub(super) enum CopyMethod {
 enum PlannedStep {
     Read,
     Write,
-    WriteKnown(Fingerprint),
+    WriteWithContent(Fingerprint),
     WriteCopy { source: u64 },
     Remap { source: u64, mode: RemapMode },
     Trim,
@@ -86,7 +86,7 @@ impl RequestScript {
 
     /// Plans a write request of one page with a content that the host model chooses.
     pub(super) fn plan_write_of_content(&mut self, page: u64, content: Fingerprint) {
-        self.plan_split_requests(page, 1, |_| PlannedStep::WriteKnown(content));
+        self.plan_split_requests(page, 1, |_| PlannedStep::WriteWithContent(content));
     }
 
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
@@ -164,8 +164,10 @@ impl RequestScript {
         into.set_common_fields(time_ns, request_op_of_step(step), first * PAGE_BYTES, pages * PAGE_BYTES);
         let range = first..first + pages;
         match step {
-            PlannedStep::Write => self.content_model.describe_pages(range.clone(), &mut into.content),
-            PlannedStep::WriteKnown(content) => into.content.push(ContentDescriptor::of_fingerprint(content)),
+            PlannedStep::Write => self.content_model.draw_written_contents(range.clone(), &mut into.content),
+            PlannedStep::WriteWithContent(content) => {
+                into.content.push(ContentDescriptor::of_fingerprint(content))
+            }
             PlannedStep::WriteCopy { source } => {
                 into.content.extend_from_slice(self.page_contents(source..source + pages));
             }
@@ -205,7 +207,7 @@ impl RequestScript {
 fn request_op_of_step(step: PlannedStep) -> Op {
     match step {
         PlannedStep::Read => Op::Read,
-        PlannedStep::Write | PlannedStep::WriteKnown(_) | PlannedStep::WriteCopy { .. } => Op::Write,
+        PlannedStep::Write | PlannedStep::WriteWithContent(_) | PlannedStep::WriteCopy { .. } => Op::Write,
         PlannedStep::Remap { mode, .. } => Op::Remap(mode),
         PlannedStep::Trim => Op::Trim,
         PlannedStep::Flush => Op::Flush,

@@ -4,7 +4,7 @@ use super::HtmlReport;
 use super::markup::{
     charts_element, collapsible_html, html_element, html_heading, html_notes_list, html_table,
 };
-use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title, run_details_html};
+use super::runs::{NOTES_TITLE, distinct_values, html_page_title, join_up_to_three, run_details_html};
 use crate::ablate::{Ablation, Ablations};
 use crate::record::RunRecord;
 use crate::report::whole_run_ratio_line;
@@ -17,7 +17,7 @@ impl HtmlReport for Ablations {
     fn title(&self) -> String {
         let designs = distinct_values(self.ablations.iter().map(|ablation| ablation.design.clone()));
         let what = format!("What mechanisms gain on {}", join_up_to_three(&designs, "designs"));
-        page_title(&what, self.ablations.iter().map(|ablation| ablation.input.clone()))
+        html_page_title(&what, self.ablations.iter().map(|ablation| ablation.input.clone()))
     }
 
     fn body_html(&self) -> String {

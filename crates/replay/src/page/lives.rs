@@ -2,7 +2,7 @@
 
 use super::HtmlReport;
 use super::markup::{charts_element_of_runs, html_element, html_heading, html_notes_list, html_table};
-use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, page_title};
+use super::runs::{NOTES_TITLE, distinct_values, html_page_title, join_up_to_three};
 use crate::life::{Lives, LivesTable, to_lives_table};
 
 impl HtmlReport for Lives {
@@ -13,7 +13,7 @@ impl HtmlReport for Lives {
     fn title(&self) -> String {
         let designs = distinct_values(self.drives.iter().map(|drive| drive.design.clone()));
         let life = format!("Life of {}", join_up_to_three(&designs, "designs"));
-        page_title(&life, self.drives.iter().map(|drive| drive.input.clone()))
+        html_page_title(&life, self.drives.iter().map(|drive| drive.input.clone()))
     }
 
     fn body_html(&self) -> String {

@@ -22,8 +22,8 @@ mod walkthrough;
 
 use crate::json::ToJson;
 
-const PAGE_TEMPLATE: &str = include_str!("page.html");
-const PAGE_STYLE: &str = include_str!("page.css");
+const HTML_PAGE_TEMPLATE: &str = include_str!("page.html");
+const HTML_PAGE_STYLE: &str = include_str!("page.css");
 /// JavaScript sources of the functions that draw charts and block maps, which pages of all kinds of results use.
 const DRAWING_SCRIPTS: [&str; 3] =
     [include_str!("script/base.js"), include_str!("script/chart.js"), include_str!("script/map.js")];
@@ -59,13 +59,13 @@ pub fn html_page(result: &dyn HtmlReport) -> String {
     let scripts = [DRAWING_SCRIPTS.concat(), RESULT_CHART_SCRIPTS.concat()].concat();
     let title = markup::escape_html(&result.title());
     fill_template(
-        PAGE_TEMPLATE,
+        HTML_PAGE_TEMPLATE,
         &[
             ("version", env!("CARGO_PKG_VERSION")),
             ("title", &title),
             ("kind", result.kind()),
             ("uplot.css", UPLOT_STYLE),
-            ("page.css", PAGE_STYLE),
+            ("page.css", HTML_PAGE_STYLE),
             ("sections", &result.body_html()),
             ("record", &escape_json_for_html(&json)),
             ("uplot.licence", UPLOT_LICENCE),
@@ -77,7 +77,7 @@ pub fn html_page(result: &dyn HtmlReport) -> String {
 
 /// Returns the style sheet of the HTML pages, for other pages that look like them.
 pub fn style_sheet() -> String {
-    [UPLOT_STYLE, "\n", PAGE_STYLE].concat()
+    [UPLOT_STYLE, "\n", HTML_PAGE_STYLE].concat()
 }
 
 /// Returns the JavaScript functions and classes that create elements, charts and block maps, so that other pages can

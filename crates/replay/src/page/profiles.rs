@@ -2,7 +2,7 @@
 
 use super::HtmlReport;
 use super::markup::{charts_element, html_element, html_heading, html_notes_list, html_table};
-use super::runs::{NOTES_TITLE, page_title};
+use super::runs::{NOTES_TITLE, html_page_title};
 use crate::profile::{Profile, Profiles};
 use crate::report::with_thousands_separators;
 
@@ -12,7 +12,7 @@ impl HtmlReport for Profiles {
     }
 
     fn title(&self) -> String {
-        page_title("Profile", self.profiles.iter().map(|profile| profile.input.clone()))
+        html_page_title("Profile", self.profiles.iter().map(|profile| profile.input.clone()))
     }
 
     fn body_html(&self) -> String {

@@ -12,7 +12,8 @@ use super::markup::{
 };
 use crate::record::RunRecord;
 use crate::report::{
-    Comparison, all_figure_rows, figure_cell, lines_above_table, lines_below_comparison, main_figure_rows,
+    Comparison, figure_cell, figure_rows_with_full_titles, lines_above_table, lines_below_comparison,
+    main_figure_rows,
 };
 
 /// Title of the notes on a result in its HTML page.
@@ -26,7 +27,10 @@ impl HtmlReport for Comparison {
 
     fn title(&self) -> String {
         let designs = distinct_values(self.runs.iter().map(RunRecord::design_and_variant));
-        page_title(&join_up_to_three(&designs, "designs"), self.runs.iter().map(|run| run.trace.path.clone()))
+        html_page_title(
+            &join_up_to_three(&designs, "designs"),
+            self.runs.iter().map(|run| run.trace.path.clone()),
+        )
     }
 
     fn body_html(&self) -> String {
@@ -57,7 +61,7 @@ pub(super) fn join_up_to_three(names: &[String], what: &str) -> String {
 
 /// Returns the title of a page of runs: what was run and, if there are several inputs, their number. The name of a
 /// single input is in the heading below.
-pub(super) fn page_title(what: &str, inputs: impl Iterator<Item = String>) -> String {
+pub(super) fn html_page_title(what: &str, inputs: impl Iterator<Item = String>) -> String {
     match distinct_values(inputs).len() {
         0 | 1 => what.to_owned(),
         count => format!("{what} on {count} inputs"),
@@ -129,7 +133,7 @@ pub(super) fn run_details_html(runs: &[RunRecord]) -> String {
         return String::new();
     }
     let refs: Vec<&RunRecord> = runs.iter().collect();
-    collapsible_html("All figures", &html_table("", FIGURES_CAPTION, &all_figure_rows(&refs)))
+    collapsible_html("All figures", &html_table("", FIGURES_CAPTION, &figure_rows_with_full_titles(&refs)))
         + &collapsible_html("RAM of a controller by structure, bytes", &ram_table(&refs))
         + &collapsible_html(
             "Configuration and provenance",

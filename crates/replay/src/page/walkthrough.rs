@@ -4,7 +4,7 @@ use super::HtmlReport;
 use super::markup::{
     charts_element, collapsible_html, escape_html, html_element, html_heading, html_notes_list,
 };
-use crate::watch::{Step, Walkthrough, WatchedDrive};
+use crate::watch::{Step, Walkthrough, WatchedDriveLayout};
 
 impl HtmlReport for Walkthrough {
     fn kind(&self) -> &'static str {
@@ -24,7 +24,7 @@ impl HtmlReport for Walkthrough {
     }
 }
 
-fn drive_facts(source: &str, drive: &WatchedDrive) -> String {
+fn drive_facts(source: &str, drive: &WatchedDriveLayout) -> String {
     format!(
         "A drive of {} flash pages in {} blocks; the host sees {} logical pages. Victim policy: {}. The design: {source}.",
         drive.blocks * drive.block_pages,

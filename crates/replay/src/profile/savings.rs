@@ -67,7 +67,7 @@ pub struct SavingRuns {
 /// The last distinct pages that were written: as many as can wait in the chunk buffer of compression at the same time.
 /// A further write of such a page replaces the buffered one without a program.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct RecentlyWrittenPages([Option<u64>; wearwell::content::compress::CHUNK_MEMBERS - 1]);
+pub(super) struct RecentlyWrittenPages([Option<u64>; wearwell::content::compress::MAX_CHUNK_MEMBERS - 1]);
 
 impl RecentlyWrittenPages {
     /// Adds a written page as the most recent one. Returns whether it was among the recently written pages already.
@@ -84,7 +84,7 @@ impl RecentlyWrittenPages {
 /// without loss would save, `replaced_in_buffer` the share of writes that a later write may replace in the chunk
 /// buffer. A flash page holds at most four members of a chunk, which limits the share too.
 pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64) -> f64 {
-    let members = wearwell::content::compress::CHUNK_MEMBERS as f64;
+    let members = wearwell::content::compress::MAX_CHUNK_MEMBERS as f64;
     (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
 }
 
@@ -144,7 +144,7 @@ impl Profile {
         }
         let without = config_with_mechanisms(config, &[]);
         let plan = Plan::new(&without, input)?;
-        plan.check_designs(&[BASELINE_DESIGN.to_owned()])?;
+        plan.require_known_designs(&[BASELINE_DESIGN.to_owned()])?;
         let is_interrupted = Cell::new(false);
         let mut watched = |progress| {
             let flow = on_progress(progress);

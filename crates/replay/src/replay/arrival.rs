@@ -102,7 +102,7 @@ impl Run<'_> {
         let zeroes_are_written = self.plan.config.replay.zeroes == Zeroes::Write;
         let is_write = request.op == Op::Write || request.op == Op::Zero && zeroes_are_written;
         let arrival_ns = self.clock.arrival_ns.max(timing.now_ns());
-        let start_ns = managed.request_start_ns(&mut self.device, arrival_ns, is_write)?;
+        let start_ns = managed.admit_request_and_get_start_ns(&mut self.device, arrival_ns, is_write)?;
         if start_ns > arrival_ns {
             timing.submit_background(start_ns, &[]);
             self.clock.last_completion_ns = self.clock.last_completion_ns.max(start_ns);

@@ -239,7 +239,7 @@ impl<'a> LifeSimulation<'a> {
                 Err(Error::Full { .. }) => return Ok(Some(End::Full)),
                 other => other?,
             }
-            if self.failed_blocks() > 0 && self.check_drive_end_after_block_failure() {
+            if self.failed_blocks() > 0 && self.record_block_failure_and_is_ended() {
                 return Ok(Some(End::Spare));
             }
             if let Some(damage) = damage {
@@ -275,7 +275,7 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().retired_blocks
     }
 
-    fn check_drive_end_after_block_failure(&mut self) -> bool {
+    fn record_block_failure_and_is_ended(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
         self.failed_blocks() >= self.failed_blocks_ending_life
     }

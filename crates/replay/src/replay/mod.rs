@@ -38,7 +38,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{ArrivalPace, RequestClock};
 use chunk_response_times::ChunkResponseTimes;
-pub use plan::{Plan, SurveyResults};
+pub use plan::{InputSurveyResults, Plan};
 use prepared_input::PreparedInput;
 pub(crate) use request_executor::RequestExecutor;
 use run_trace::RunTraceRecorder;
@@ -212,7 +212,7 @@ struct EarlierCounters {
     /// known.
     lost_sizes: LostSizeCounts,
     /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
-    requests_moved_to_start: u64,
+    requests_clamped_to_start_time: u64,
 }
 
 impl<'a> Run<'a> {
@@ -282,7 +282,7 @@ impl<'a> Run<'a> {
             }
             Precondition::Random => precondition::overwrite_at_random(device, capacities, seed, &mut step)?,
             Precondition::Constructed => {
-                precondition::construct_and_overwrite(device, capacities, seed, &mut step)?
+                precondition::construct_steady_state_and_overwrite(device, capacities, seed, &mut step)?
             }
             Precondition::InUse => {
                 let flow = precondition::bring_into_used_state(device, capacities, seed, &mut step)?;
@@ -347,7 +347,8 @@ impl<'a> Run<'a> {
         self.aging_requests = std::mem::take(&mut self.requested_counts).requests;
         self.observations.series.clear();
         self.observations.phase_counters.clear();
-        self.earlier_counters.requests_moved_to_start = self.input.requests.requests_moved_to_start();
+        self.earlier_counters.requests_clamped_to_start_time =
+            self.input.requests.requests_clamped_to_start_time();
         Ok(ended)
     }
 

@@ -30,7 +30,7 @@ pub struct Plan<'a> {
 
 /// Results of surveying an input (a pass over all of its requests), for further plans on the same input.
 #[derive(Clone, Debug)]
-pub struct SurveyResults {
+pub struct InputSurveyResults {
     aging_input: Option<Input>,
     survey: InputSurvey,
     input_sha256: Option<String>,
@@ -60,7 +60,7 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// As [`Plan::new`].
     pub fn with_config(&self, config: &'a Config) -> Result<Self, ReplayError> {
-        Self::from_survey_results(config, self.input, self.survey_results())
+        Self::from_input_survey_results(config, self.input, self.input_survey_results())
     }
 
     /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too; run records
@@ -70,9 +70,9 @@ impl<'a> Plan<'a> {
         Self { user_policy: Some(policy), ..self }
     }
 
-    /// Returns the results of surveying the input, for [`Self::from_survey_results`].
-    pub fn survey_results(&self) -> SurveyResults {
-        SurveyResults {
+    /// Returns the results of surveying the input, for [`Self::from_input_survey_results`].
+    pub fn input_survey_results(&self) -> InputSurveyResults {
+        InputSurveyResults {
             aging_input: self.aging_input.clone(),
             survey: self.survey.clone(),
             input_sha256: self.input_sha256.clone(),
@@ -84,12 +84,12 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// As [`Plan::new`].
-    pub fn from_survey_results(
+    pub fn from_input_survey_results(
         config: &'a Config,
         input: &'a Input,
-        surveyed: SurveyResults,
+        surveyed: InputSurveyResults,
     ) -> Result<Self, ReplayError> {
-        let SurveyResults { aging_input: before, survey, input_sha256 } = surveyed;
+        let InputSurveyResults { aging_input: before, survey, input_sha256 } = surveyed;
         let aging = aging_input(config, input);
         if aging.as_ref().map(Input::name) != before.as_ref().map(Input::name) {
             return Self::new(config, input);
@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// [`ReplayError::Config`].
-    pub fn check_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
+    pub fn require_known_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
         if self.config.content.model.is_some() && !self.survey.has_writes_without_content {
             let message = format!(
                 "{}: content.model has no effect, because every write has content already: leave it out",
@@ -172,8 +172,8 @@ impl<'a> Plan<'a> {
         )
     }
 
-    /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace ages
-    /// is replayed on at the addresses of that trace, whichever device they were recorded on.
+    /// Refuses exact addresses if they would make one page of pages of different devices. A drive that another trace
+    /// ages is replayed on at the addresses of that trace, whichever device they were recorded on.
     fn refuse_merged_devices(&self) -> Result<(), ConfigError> {
         let has_merged_pages = self.config.replay.addresses == Addresses::Exact
             && self.survey.has_several_devices
@@ -206,8 +206,8 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
-    /// Refuses a time scale for an input without times, which has no gaps to scale. A scale of 1 is not refused, because
-    /// the configuration in the record of any run has it.
+    /// Refuses a time scale for an input without times, which has no gaps to scale. A scale of 1 is not refused,
+    /// because the configuration in the record of any run has it.
     fn refuse_unused_time_scale(&self) -> Result<(), ConfigError> {
         let changes_times = (self.config.replay.time_scale() - 1.0).abs() > 0.0;
         if !changes_times || self.survey.has_different_times {

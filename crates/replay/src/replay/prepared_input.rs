@@ -115,7 +115,7 @@ impl PreparedInput {
 
     /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
     fn add_model_content(&mut self, request: &mut Request) {
-        self.content.fill_request_content(request);
+        self.content.fill_or_record_request_content(request);
         if request.op == Op::Write {
             let contents = request.content.first().map(|content| content.fingerprint);
             self.lookahead.first_fingerprints_of_writes.extend(contents);

@@ -391,7 +391,7 @@ impl Run<'_> {
         notes.extend(self.note_of_absent_times());
         notes.extend(self.note_of_empty_requests());
         notes.extend(self.note_of_input_duration());
-        notes.extend(self.note_of_precondition());
+        notes.extend(self.note_of_unsteady_precondition());
         notes.extend(self.note_of_page_size());
         notes.extend(self.notes_of_lost_sizes());
         notes.extend(self.note_of_copied_remaps());
@@ -463,7 +463,7 @@ impl Run<'_> {
     }
 
     /// Returns a note if the random overwrites of preconditioning ended before write amplification was steady.
-    fn note_of_precondition(&self) -> Option<String> {
+    fn note_of_unsteady_precondition(&self) -> Option<String> {
         let settled =
             self.observations.precondition_steadiness.as_ref().filter(|settled| !settled.is_steady)?;
         Some(format!(
@@ -528,7 +528,7 @@ impl Run<'_> {
 
     /// Returns a note if requests are to arrive at the times of an input that has none.
     fn note_of_absent_times(&self) -> Option<String> {
-        (self.timing.is_some() && self.arrives_all_at_once()).then(|| {
+        (self.timing.is_some() && self.has_open_arrival_without_times()).then(|| {
             "the requests of the input have no times, or all the same, and replay.arrival is open: all of them arrive at \
              once, and latencies are the length of that queue (replay.arrival=closed asks for a number of requests in \
              flight instead)"
@@ -536,7 +536,7 @@ impl Run<'_> {
         })
     }
 
-    fn arrives_all_at_once(&self) -> bool {
+    fn has_open_arrival_without_times(&self) -> bool {
         self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_different_times
     }
 
@@ -550,9 +550,9 @@ impl Run<'_> {
 
     /// Returns a note if measured requests have times before that of an earlier request, and what that does to them.
     fn note_of_unsorted_times(&self) -> Option<String> {
-        let moved = self.input.requests.requests_moved_to_start();
-        let late =
-            self.requested_counts.late_requests + moved - self.earlier_counters.requests_moved_to_start;
+        let moved = self.input.requests.requests_clamped_to_start_time();
+        let late = self.requested_counts.late_requests + moved
+            - self.earlier_counters.requests_clamped_to_start_time;
         let effect = match (self.timing.is_some(), self.plan.arrival_mode()) {
             (true, Arrival::Open) => "they arrive at the latest time until then",
             (true, Arrival::Think) => "they arrive without a gap",
@@ -666,7 +666,9 @@ impl Run<'_> {
     /// Returns a note if requests arrived at the trace's times faster than the drive could answer them; otherwise
     /// `None`.
     fn note_of_overload(&self) -> Option<String> {
-        let queue_s = self.queue_drain_s().filter(|_| self.is_overloaded() && !self.arrives_all_at_once())?;
+        let queue_s = self
+            .queue_drain_s()
+            .filter(|_| self.is_overloaded() && !self.has_open_arrival_without_times())?;
         Some(format!(
             "{OVERLOAD_NOTE_START}: requests came for {:.1} s, and the last was answered {queue_s:.1} s after it came; latencies would be the \
              length of that queue, and years those at a rate that the drive cannot take, so that the table leaves both out \

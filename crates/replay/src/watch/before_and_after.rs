@@ -3,11 +3,11 @@
 use wearwell::store::GreedyTieBreak;
 
 use super::phrases::joined_list;
-use super::record::{DriveState, MapRow, WatchedDrive};
+use super::record::{DriveState, MapRow, WatchedDriveLayout};
 
 /// State of the drive before and after a step, from which the sentences about the step are derived.
 pub(super) struct DriveBeforeAndAfter<'a> {
-    pub(super) drive: &'a WatchedDrive,
+    pub(super) drive: &'a WatchedDriveLayout,
     pub(super) before: &'a DriveState,
     pub(super) after: &'a DriveState,
     pub(super) tie_break: GreedyTieBreak,

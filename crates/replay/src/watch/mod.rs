@@ -27,7 +27,7 @@ mod watched_requests;
 
 pub use record::{
     BlockRow, CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, MapRow, PageRow, Step, StepMark,
-    Walkthrough, WatchedDrive,
+    Walkthrough, WatchedDriveLayout,
 };
 use small_drive::SmallDrive;
 use wearwell::design::Parts;
@@ -55,7 +55,7 @@ pub struct WalkthroughOptions {
 
 /// Callback that receives each step of a step-by-step run, and the drive after the step; see
 /// [`walkthrough_with_step_callback`].
-pub type OnWatchStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
+pub type OnWalkthroughStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
 ///
@@ -96,7 +96,7 @@ pub fn walkthrough_with_step_callback(
     design: &str,
     input: &Input,
     walk_options: WalkthroughOptions,
-    on_step: OnWatchStep<'_>,
+    on_step: OnWalkthroughStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     refuse_ignored_settings(config)?;
     require_valid_walk_options(walk_options)?;

@@ -23,7 +23,7 @@ pub struct Walkthrough {
     /// Name of the input: a trace, or the specification of a generator.
     pub input: String,
     /// The drive on which the input runs.
-    pub drive: WatchedDrive,
+    pub drive: WatchedDriveLayout,
     /// Sentences for people: what must be known to read the record.
     pub notes: Vec<String>,
     /// Names for the numeric codes that the rows of the record contain.
@@ -34,7 +34,7 @@ pub struct Walkthrough {
 
 /// Layout and garbage-collection options of the drive of a step-by-step run.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct WatchedDrive {
+pub struct WatchedDriveLayout {
     /// Number of dies of the drive.
     pub dies: u32,
     /// Number of planes of each die.
@@ -248,7 +248,7 @@ pub(super) fn code_of_page_kind(kind: Option<PageKind>) -> u8 {
 
 impl DriveState {
     /// Returns the state of a drive without content: every page free, every logical page a hole.
-    pub fn of_empty_drive(drive: &WatchedDrive) -> Self {
+    pub fn of_empty_drive(drive: &WatchedDriveLayout) -> Self {
         Self {
             pages: (0..drive.blocks * drive.block_pages).map(|ppn| PageRow(ppn, 0, 0, None, 0)).collect(),
             blocks: (0..drive.blocks).map(|block| BlockRow(block, 0, 0, 0, 0)).collect(),

@@ -12,13 +12,13 @@ use wearwell_trace::{PAGE_BYTES, Request};
 use super::before_and_after::DriveBeforeAndAfter;
 use super::phrases::with_plural;
 use super::record::{
-    CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDrive,
+    CandidateRow, CodeNames, DriveCounters, DriveState, EventRow, Step, Walkthrough, WatchedDriveLayout,
     code_of_page_kind,
 };
 use super::sentences::{StepKind, describe_step};
 use super::small_drive::{self, PageAndBlockSize, SmallDrive, SmallDriveSetup};
 use super::watched_requests::{WATCHED_REQUEST_PAGES_MAX, WatchedRequests};
-use super::{OnWatchStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};
+use super::{OnWalkthroughStep, WalkthroughOptions, gc_collection, parts_on_default_drive, recovery};
 use crate::input::Input;
 use crate::replay::{ReplayError, RequestExecutor};
 
@@ -28,7 +28,7 @@ pub(super) fn record_walkthrough(
     design: &str,
     input: &Input,
     walk_options: WalkthroughOptions,
-    on_step: OnWatchStep<'_>,
+    on_step: OnWalkthroughStep<'_>,
 ) -> Result<Walkthrough, ReplayError> {
     let form = PageAndBlockSize::for_parts(
         &parts_on_default_drive(config, design)?,
@@ -72,9 +72,9 @@ pub(super) fn record_walkthrough(
     })
 }
 
-fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> WatchedDrive {
+fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> WatchedDriveLayout {
     let geometry = &resolved.geometry;
-    WatchedDrive {
+    WatchedDriveLayout {
         dies: geometry.channels * geometry.dies_per_channel,
         planes_per_die: geometry.planes_per_die,
         superblock_planes: geometry.superblock_planes,
@@ -153,12 +153,12 @@ fn walkthrough_notes(
 struct WalkthroughRecorder<'a> {
     device: SmallDrive,
     executor: RequestExecutor,
-    drive: WatchedDrive,
+    drive: WatchedDriveLayout,
     persistence: Persistence,
     /// State of the drive after the last recorded step.
     state_after_last_step: DriveState,
     steps: Vec<Step>,
-    on_step: OnWatchStep<'a>,
+    on_step: OnWalkthroughStep<'a>,
 }
 
 impl WalkthroughRecorder<'_> {

@@ -12,7 +12,7 @@ use wearwell_trace::{Op, Request};
 use super::before_and_after::DriveBeforeAndAfter;
 use super::gc_collection::{self, GcCollection};
 use super::phrases::{noun_with_numbers, with_plural};
-use super::record::{EventRow, Step, StepMark, WatchedDrive};
+use super::record::{EventRow, Step, StepMark, WatchedDriveLayout};
 use super::recovery;
 
 /// Largest number of logical pages of a request that are each described by sentences of their own.
@@ -46,7 +46,7 @@ pub(super) fn describe_step(
             teller.describe_new_drive();
             "The drive is new".to_owned()
         }
-        StepKind::Request(request) => teller.describe_request(request),
+        StepKind::Request(request) => teller.describe_request_and_get_title(request),
         StepKind::Refused(request, error) => {
             let title = teller.request_title(request);
             teller.sentences.push(format!("The drive refuses the request: {error}. The walk ends here."));
@@ -54,7 +54,7 @@ pub(super) fn describe_step(
         }
         StepKind::PowerLost(request) => {
             teller.marks.insert(StepMark::Cut);
-            teller.describe_power_loss(*request)
+            teller.describe_power_loss_and_get_title(*request)
         }
         StepKind::Recovered(report, persistence) => {
             teller.marks.insert(StepMark::Recovery);
@@ -101,7 +101,8 @@ impl SentenceWriter<'_> {
     }
 
     fn describe_new_drive(&mut self) {
-        let WatchedDrive { blocks, block_pages, dies, logical_pages, .. } = *self.before_and_after.drive;
+        let WatchedDriveLayout { blocks, block_pages, dies, logical_pages, .. } =
+            *self.before_and_after.drive;
         self.add_sentence(format!(
             "{} of {} in {}: {} flash pages, of which the host sees {}. All blocks are erased.",
             with_plural(blocks.into(), "block"),
@@ -133,7 +134,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    fn describe_request(&mut self, request: &Request) -> String {
+    fn describe_request_and_get_title(&mut self, request: &Request) -> String {
         let title = self.request_title(request);
         self.add_marks_of_events();
         let (collections, others) = gc_collection::split_off_collections(self.events);
@@ -152,7 +153,7 @@ impl SentenceWriter<'_> {
         title
     }
 
-    fn describe_power_loss(&mut self, request: Option<&Request>) -> String {
+    fn describe_power_loss_and_get_title(&mut self, request: Option<&Request>) -> String {
         let (collections, _) = gc_collection::split_off_collections(self.events);
         self.add_marks_of_events();
         self.describe_collections(&collections);

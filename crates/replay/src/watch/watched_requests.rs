@@ -94,7 +94,7 @@ impl WatchedRequests {
             lacks_content |=
                 request.op == Op::Write && request.content.is_empty() && request.payload.is_empty();
             builder.add_request(&request);
-            model.fill_request_content(&mut request);
+            model.fill_or_record_request_content(&mut request);
             requests.push(request.clone());
         }
         if requests.is_empty() {

@@ -127,7 +127,7 @@ impl WorkloadGenerator {
         match request.op {
             Op::Write => {
                 let touched = request.offset_bytes / PAGE_BYTES..end.div_ceil(PAGE_BYTES);
-                model.describe_pages(touched, &mut request.content);
+                model.draw_written_contents(touched, &mut request.content);
             }
             // A page that is deallocated only in part keeps its content.
             Op::Trim => model.record_trim(request.offset_bytes.div_ceil(PAGE_BYTES)..end / PAGE_BYTES),

@@ -66,7 +66,7 @@ pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
     #[error(
         "there is no {kind_noun} `{name}`{} Valid: {valid_names}",
-        question_if_similar(name, nearest_name)
+        did_you_mean_or_sentence_end(name, nearest_name)
     )]
     UnknownKind {
         /// What the unknown name should be: a "generator" or a "content model".
@@ -79,7 +79,10 @@ pub enum SpecError {
         valid_names: String,
     },
     /// The kind of generator or model does not accept the key.
-    #[error("`{kind}` has no key `{key}`{} Valid: {valid_names}", question_if_similar(key, nearest_name))]
+    #[error(
+        "`{kind}` has no key `{key}`{} Valid: {valid_names}",
+        did_you_mean_or_sentence_end(key, nearest_name)
+    )]
     UnknownKey {
         /// The kind of generator or model before the colon.
         kind: &'static str,
@@ -253,7 +256,7 @@ fn find_key(key: &str, kind: &'static SpecKind, grammar: &SpecGrammar) -> Result
 
 /// Returns the middle of a message about an unknown name: whether the nearest valid name was meant, if the two are
 /// similar, or else the end of the sentence.
-fn question_if_similar(name: &str, nearest_name: &str) -> String {
+fn did_you_mean_or_sentence_end(name: &str, nearest_name: &str) -> String {
     const MIN_SIMILARITY: f64 = 0.7;
     if strsim::jaro_winkler(name, nearest_name) > MIN_SIMILARITY {
         format!("; did you mean `{nearest_name}`?")

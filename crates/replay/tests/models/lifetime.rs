@@ -8,7 +8,7 @@ use std::ops::ControlFlow;
 
 use wearwell::lifetime::{
     EnergyModel, SchemeEstimate, WeightedEpochHistory, chunk_written_share, decide_schemes,
-    dedup_written_share, epoch_capacity_bytes, remaining_endurance_bytes,
+    dedup_written_share, epoch_write_budget_bytes, remaining_endurance_bytes,
 };
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
@@ -118,13 +118,13 @@ fn predicted_demand_is_the_linear_average_of_ten_epochs() {
 fn the_write_budget_of_an_epoch_is_the_remaining_budget_over_the_remaining_epochs() {
     let (block_bytes, blocks, cycles) = (128 * 4096, 64 * 1024 * 1024 * 1024 / (128 * 4096), 3_000);
     let epochs = 5 * 365 * 24 * 12;
-    let fresh = epoch_capacity_bytes(remaining_endurance_bytes(blocks, cycles, 0, block_bytes), epochs);
+    let fresh = epoch_write_budget_bytes(remaining_endurance_bytes(blocks, cycles, 0, block_bytes), epochs);
     let by_hand = 64.0 * 1_073_741_824.0 * 3_000.0 / 525_600.0;
     assert!((fresh - by_hand).abs() < 1.0, "{fresh} and {by_hand} bytes");
     assert_eq!(format!("{:.6}", fresh / 300.0 / 1e6), "1.307448", "MB/s");
     for (erases, passed) in [(1_000_000, 3_000), (200_000_000, 400_000), (393_000_000, 525_599)] {
         let remaining = remaining_endurance_bytes(blocks, cycles, erases, block_bytes);
-        let capacity = epoch_capacity_bytes(remaining, epochs - passed);
+        let capacity = epoch_write_budget_bytes(remaining, epochs - passed);
         let by_hand = (131_072.0 * 3_000.0 - erases as f64) * 524_288.0 / (525_600.0 - passed as f64);
         assert!((capacity / by_hand - 1.0).abs() < 1e-9, "{capacity} and {by_hand} after {erases} erases");
     }

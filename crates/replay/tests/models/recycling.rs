@@ -131,7 +131,7 @@ impl RecyclingModel {
                 self.remove_from_store(page);
             }
             self.pages[page].is_raised = true;
-            self.offer_to_store(page);
+            self.offer_to_fingerprint_store(page);
             self.pages[page].is_raised = self.pages[page].rank.is_some();
         }
     }
@@ -146,10 +146,10 @@ impl RecyclingModel {
         let owner = self.pages[page].owner_lpn;
         self.dead_pages_of_lpn.entry(owner).or_default().insert(0, page);
         self.rerank_dead_pages(owner);
-        self.offer_to_store(page);
+        self.offer_to_fingerprint_store(page);
     }
 
-    fn offer_to_store(&mut self, page: usize) {
+    fn offer_to_fingerprint_store(&mut self, page: usize) {
         let rank = self.rank_on_entry(page);
         let twin = self
             .stored_pages_with_content

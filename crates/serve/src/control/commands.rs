@@ -202,7 +202,7 @@ fn remap_ranges(
         refuse_overlapping_move(range, mode)?;
         let RemapRange { target, source, len } = *range;
         let remapped = device.remap(target, source, len, mode.into());
-        let (from, part_bytes) = device.take_part_of_failed_remap(target, source, len);
+        let (from, part_bytes) = device.take_executed_part_of_failed_remap(target, source, len);
         if part_bytes > 0 {
             part = Some(json!({ "target": target + from, "source": source + from, "len": part_bytes }));
         }

@@ -7,7 +7,7 @@
 //!
 //! If a server has several exports, a command has a field `export`; the command `exports` lists them.
 //!
-//! A line of more than [`COMMAND_LINE_MAX_BYTES`] ends the connection; every other error is answered with a sentence.
+//! A line of more than [`CONTROL_LINE_MAX_BYTES`] ends the connection; every other error is answered with a sentence.
 
 mod commands;
 pub(crate) mod report;
@@ -27,7 +27,7 @@ use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
 /// Longest command line of the control socket, bytes.
-pub const COMMAND_LINE_MAX_BYTES: usize = 1 << 20;
+pub const CONTROL_LINE_MAX_BYTES: usize = 1 << 20;
 
 impl Server<FlashDevice> {
     /// Starts scrubbing in idle time: while the clients of a device send no commands, up to `pages_per_second` of its
@@ -79,7 +79,7 @@ fn serve_control_client(socket: &Socket, targets: &[ServedExport<FlashDevice>]) 
     let mut lines = LineSplitter { socket, buffered_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
         let answered = match commands::remove_export_field(&line) {
-            Ok((export, line)) => execute_command_line(export.as_deref(), line, targets),
+            Ok((export, line)) => execute_control_line(export.as_deref(), line, targets),
             Err(sentence) => Ok(commands::error_answer(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
@@ -93,7 +93,7 @@ fn serve_control_client(socket: &Socket, targets: &[ServedExport<FlashDevice>]) 
 ///
 /// # Errors
 /// [`EngineStopped`] if the only device of the server has stopped.
-fn execute_command_line(
+fn execute_control_line(
     export: Option<&str>,
     line: Vec<u8>,
     targets: &[ServedExport<FlashDevice>],
@@ -190,7 +190,7 @@ impl LineSplitter<'_> {
                 return Ok(Some(line));
             }
             searched = self.buffered_bytes.len();
-            if searched > COMMAND_LINE_MAX_BYTES {
+            if searched > CONTROL_LINE_MAX_BYTES {
                 return Ok(None);
             }
             let mut chunk = [0; SOCKET_READ_BYTES];

@@ -14,7 +14,7 @@ use crate::device::FlashDevice;
 use crate::engine::{Engine, EngineStopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
-const BLOCK_MAP_CELLS_MAX: u32 = 2048;
+const BLOCK_CHART_CELLS_MAX: u32 = 2048;
 /// Number of blocks that the engine examines for a snapshot in one step, between requests of clients. If one cell of
 /// the block map stands for more blocks, a step examines the blocks of one cell.
 const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
@@ -47,9 +47,9 @@ impl Snapshot {
     /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
-        let BlockExamination { block_count: blocks, blocks_per_cell, block_map_cells: cells, wear, .. } =
+        let BlockExamination { block_count: blocks, blocks_per_cell, block_chart_cells: cells, wear, .. } =
             &self.block_examination;
-        let EraseHistogram { first_bin_erases, bin_width_erases, blocks_per_bin: by_erases } =
+        let EraseHistogram { first_bin_start_erases, bin_width_erases, blocks_per_bin: by_erases } =
             EraseHistogram::of_erase_counts(wear.erase_counts.iter().copied());
         json!({
             "at_s": at_s,
@@ -59,7 +59,7 @@ impl Snapshot {
             "blocks_per_cell": blocks_per_cell,
             "cells": cells,
             "wear": {
-                "first_erases": first_bin_erases,
+                "first_erases": first_bin_start_erases,
                 "erases_per_bin": bin_width_erases,
                 "blocks": by_erases,
             },
@@ -75,7 +75,7 @@ struct BlockExamination {
     /// Number of the first block that is not examined yet: the next call of [`BlockExamination::examine_next_blocks`]
     /// begins there.
     next_block_to_examine: u32,
-    block_map_cells: String,
+    block_chart_cells: String,
     wear: WearReport,
     engine_time_spent: Duration,
 }
@@ -87,9 +87,9 @@ impl BlockExamination {
         let blocks = device.device().geometry().blocks();
         let mut survey = Self {
             block_count: blocks,
-            blocks_per_cell: block_chart::blocks_per_chart_cell(blocks, BLOCK_MAP_CELLS_MAX),
+            blocks_per_cell: block_chart::blocks_per_chart_cell(blocks, BLOCK_CHART_CELLS_MAX),
             next_block_to_examine: 0,
-            block_map_cells: String::new(),
+            block_chart_cells: String::new(),
             wear: WearReport::default(),
             engine_time_spent: Duration::ZERO,
         };
@@ -109,7 +109,7 @@ impl BlockExamination {
             store,
             self.next_block_to_examine..end,
             self.blocks_per_cell,
-            &mut self.block_map_cells,
+            &mut self.block_chart_cells,
         );
         self.wear.add_blocks(device, self.next_block_to_examine..end);
         self.next_block_to_examine = end;

@@ -40,7 +40,7 @@ pub struct AuditReport {
     pub was_closed_cleanly: bool,
     /// Number of metadata records and sectors of state words that are valid in only one of their two copies. If the
     /// image was not closed, the second copy (in the file `mirror`) may only be older, which is no damage.
-    pub repairable_records: u64,
+    pub repairable_metadata_copies: u64,
     /// Whether a rescue may read a part of an image that would be refused.
     pub may_be_rescued: bool,
     /// Logical pages that hold data; `None` if the device could not be recovered.
@@ -89,7 +89,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         verified_pages: loaded.verified_pages,
         torn_pages: loaded.torn_pages_with_erase_counts.len() as u64,
         was_closed_cleanly: !opened.was_shut_down_uncleanly,
-        repairable_records: repaired,
+        repairable_metadata_copies: repaired,
         may_be_rescued: true,
         mapped_pages: None,
         lost_pages: Vec::new(),
@@ -148,7 +148,7 @@ fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
         verified_pages: 0,
         torn_pages: 0,
         was_closed_cleanly: false,
-        repairable_records: 0,
+        repairable_metadata_copies: 0,
         may_be_rescued,
         mapped_pages: None,
         lost_pages: Vec::new(),

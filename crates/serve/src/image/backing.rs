@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 use super::error::ImageError;
 use super::file::ImageFile;
 use super::layout::{REGION_ALIGNMENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
-use super::resize::clear_remains_of_resizing;
+use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
 
 /// Random access to the files of one image.
@@ -205,7 +205,7 @@ impl OpenImageFiles {
         if access == Access::Write {
             let largest = files.largest_mirror_bytes().map_err(io_error_at("measure", directory))?;
             require_permitted_file_size(largest)?;
-            clear_remains_of_resizing(directory);
+            try_remove_remains_of_resizing(directory);
         }
         Ok(files)
     }
@@ -378,8 +378,8 @@ fn read_beginning(file: &File) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Whether a mirror begins with a copy of the superblock, perhaps a damaged one. Until an image is complete, zeros stand
-/// in the place of the letters with which the copy begins.
+/// Whether a mirror begins with a copy of the superblock, perhaps a damaged one. Until an image is complete, zeros
+/// stand in the place of the letters with which the copy begins.
 pub(super) fn begins_with_superblock_copy(mirror: &[u8]) -> bool {
     mirror.iter().take(SUPERBLOCK_MAGIC.len()).any(|&byte| byte != 0)
 }

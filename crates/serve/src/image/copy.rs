@@ -84,7 +84,7 @@ pub(super) fn copy_contents(
         let copied =
             copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)
                 .and_then(|copied| end_session(&mut image.device).map(|()| copied))
-                .map_err(|error| refusal_of_new_image(&image.device).unwrap_or(error))?;
+                .map_err(|error| os_refusal_of_new_image(&image.device).unwrap_or(error))?;
         image.into_backing::<UnfinishedImage>().finish()?;
         Ok(copied)
     });
@@ -101,7 +101,7 @@ pub(super) fn copy_contents(
 
 /// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports it as a
 /// failure of the medium.
-fn refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
+fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
     Some(ImageError::Refused { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
 }

@@ -70,8 +70,8 @@ impl ImageSpecification {
 /// without memory, and other allocations end the process.
 fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageError> {
     /// Address space of the process itself: its code, stacks and heaps.
-    const PROCESS_BYTES: u64 = 512 << 20;
-    let needed = tables_bytes(parts, superblock) + PROCESS_BYTES;
+    const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
+    let needed = estimated_table_bytes(parts, superblock) + PROCESS_OVERHEAD_BYTES;
     let refused = ImageError::LittleMemory { needed_mib: needed.div_ceil(1 << 20) };
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
     // Without a limit, most systems refuse only a table that is larger than all memory.
@@ -83,7 +83,7 @@ fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageErr
 
 /// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for
 /// each design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
-fn tables_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
+fn estimated_table_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
     let content = &parts.content;
     let of_content = [
         (content.sharing.is_some(), 7),
@@ -237,7 +237,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
         {
             let all = self.layout.bytes_before_spare_areas()
                 + self.layout.nvram_file_bytes()
-                + self.layout.journal_bytes();
+                + self.layout.journal_file_bytes();
             (self.progress)(self.written_bytes, all);
         }
         Ok(())
@@ -248,7 +248,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
     fn write_blank_metadata(&mut self) -> Result<(), ImageError> {
         let regions = [
             (ImageFile::Flash, self.layout.bytes_before_spare_areas()),
-            (ImageFile::Journal, self.layout.journal_bytes()),
+            (ImageFile::Journal, self.layout.journal_file_bytes()),
         ];
         for (file, len) in regions {
             // All regions are whole multiples of `READ_PIECE_BYTES`.
@@ -267,6 +267,6 @@ impl<B: Backing> MetadataWriter<'_, B> {
             let bytes = journal.encode_state_sectors(self.layout, from, to);
             self.write_both_copies(ImageFile::Nvram, &bytes, from * STATE_SECTOR_BYTES as u64)?;
         }
-        self.write_both_copies(ImageFile::Journal, &Journal::first_record(self.layout), 0)
+        self.write_both_copies(ImageFile::Journal, &Journal::encode_first_record(self.layout), 0)
     }
 }

@@ -7,7 +7,7 @@
 
 use wearwell::address::{BlockId, Ppn};
 
-use super::layout::RECORD_BYTES;
+use super::layout::FIXED_RECORD_BYTES;
 
 /// A run of pages that are adjacent in the flash file and whose programs wait to be written: data, spare areas and OOB
 /// records.
@@ -32,7 +32,7 @@ impl PageRun {
     }
 
     fn page_count(&self) -> u32 {
-        (self.oob_records.len() / RECORD_BYTES) as u32
+        (self.oob_records.len() / FIXED_RECORD_BYTES) as u32
     }
 
     /// Whether page `ppn` extends this run of consecutive pages: it follows the last page of the run, and both hold
@@ -64,7 +64,7 @@ impl PageRun {
 
     /// Adds the next page to the run: its spare bytes and OOB record. The page's data has been written to the run's
     /// data buffer before, after the data of the run's last page.
-    fn push_page(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; RECORD_BYTES]) {
+    fn finish_reserved_page(&mut self, spare: &[u8], spare_stride: usize, record: &[u8; FIXED_RECORD_BYTES]) {
         if !spare.is_empty() {
             self.spare_areas.resize(self.page_count() as usize * spare_stride, 0);
             self.spare_areas.extend_from_slice(spare);
@@ -89,7 +89,7 @@ impl RunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
     const KEPT_RUN_BUFFERS_MAX: usize = 32;
 
-    fn take_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> PageRun {
+    fn begin_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> PageRun {
         PageRun { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
@@ -109,7 +109,7 @@ pub(super) struct PageProgram<'a> {
     pub(super) spare: &'a [u8],
     /// Bytes of a full spare area in the flash file.
     pub(super) spare_stride_bytes: usize,
-    pub(super) oob_record: [u8; RECORD_BYTES],
+    pub(super) oob_record: [u8; FIXED_RECORD_BYTES],
     pub(super) is_metadata: bool,
 }
 
@@ -192,7 +192,7 @@ impl Epoch {
     ) -> &mut PageRun {
         let continued = self.runs.iter().rposition(|run| run.is_continued_by(ppn, is_metadata));
         let at = continued.unwrap_or_else(|| {
-            self.runs.push(run_buffers.take_run(ppn, page_bytes, is_metadata));
+            self.runs.push(run_buffers.begin_run(ppn, page_bytes, is_metadata));
             self.runs.len() - 1
         });
         &mut self.runs[at]
@@ -224,10 +224,10 @@ impl Epoch {
 
     /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
     /// that [`Epoch::reserve_page_buffers`] reserved.
-    pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; RECORD_BYTES]) {
+    pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; FIXED_RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
-        run.push_page(&[], 0, record);
+        run.finish_reserved_page(&[], 0, record);
         self.programmed_data_bytes += run.page_bytes;
     }
 
@@ -235,7 +235,7 @@ impl Epoch {
     pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, run_buffers: &mut RunBuffers) {
         let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, run_buffers);
         run.reserve_page_data_buffer(1).copy_from_slice(page.data);
-        run.push_page(page.spare, page.spare_stride_bytes, &page.oob_record);
+        run.finish_reserved_page(page.spare, page.spare_stride_bytes, &page.oob_record);
         self.programmed_data_bytes += page.data.len();
     }
 
@@ -263,7 +263,7 @@ mod tests {
     use super::*;
 
     const PAGE_BYTES: usize = 4;
-    const OOB_RECORD: [u8; RECORD_BYTES] = [7; RECORD_BYTES];
+    const OOB_RECORD: [u8; FIXED_RECORD_BYTES] = [7; FIXED_RECORD_BYTES];
 
     fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> PageProgram<'a> {
         PageProgram { data, spare, spare_stride_bytes: 2, oob_record: OOB_RECORD, is_metadata: false }

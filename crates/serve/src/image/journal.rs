@@ -21,15 +21,15 @@ use std::collections::BTreeMap;
 use super::backing::Backing;
 use super::file::ImageFile;
 use super::layout::{
-    JOURNAL_ENTRY_BYTES, Layout, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector, checksum,
-    put_u32, put_u64, u32_at, u64_at,
+    FIXED_RECORD_BYTES, JOURNAL_ENTRY_BYTES, Layout, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector,
+    checksum, put_u32, put_u64, u32_at, u64_at,
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
 
 /// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
 const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
 /// Alignment of journal records, bytes: each record begins at a multiple of it.
-const RECORD_ALIGNMENT_BYTES: usize = RECORD_BYTES;
+const RECORD_ALIGNMENT_BYTES: usize = FIXED_RECORD_BYTES;
 
 /// A journal record: the state words that an epoch (a batch of operations) changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -48,9 +48,9 @@ pub struct JournalRecord {
 impl JournalRecord {
     /// Encodes the record, which begins at byte `at` of the journal.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
-        let len = RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
+        let len = FIXED_RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
         let mut bytes = Vec::with_capacity(len.next_multiple_of(RECORD_ALIGNMENT_BYTES));
-        bytes.resize(RECORD_BYTES, 0);
+        bytes.resize(FIXED_RECORD_BYTES, 0);
         put_u64(&mut bytes, 8, self.word_changes.len() as u64);
         put_u64(&mut bytes, 16, self.journal_generation);
         put_u64(&mut bytes, 24, self.record_number);
@@ -72,7 +72,7 @@ impl JournalRecord {
         if u32_at(bytes, 0) != checksum(layout.checksum_salt, at, &bytes[4..]) || u32_at(bytes, 4) != 0 {
             return None;
         }
-        let entries = bytes[RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
+        let entries = bytes[FIXED_RECORD_BYTES..].chunks_exact(JOURNAL_ENTRY_BYTES);
         let word_changes: Vec<_> = entries.map(|entry| (u64_at(entry, 0), u64_at(entry, 8))).collect();
         let is_possible = word_changes.iter().all(|&(index, _)| index < layout.state_word_count());
         is_possible.then(|| Self {
@@ -86,8 +86,8 @@ impl JournalRecord {
     /// Returns the length in bytes of a journal record without its padding, computed from the number of changed state
     /// words in its header; `None` if the header is too short or the number impossible.
     fn record_len_bytes(head: &[u8]) -> Option<usize> {
-        let count = usize::try_from(u64_at(head.get(..RECORD_BYTES)?, 8)).ok()?;
-        count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(RECORD_BYTES)
+        let count = usize::try_from(u64_at(head.get(..FIXED_RECORD_BYTES)?, 8)).ok()?;
+        count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(FIXED_RECORD_BYTES)
     }
 }
 
@@ -129,7 +129,7 @@ impl Journal {
     }
 
     /// Notes that all records so far are on the disk of the server machine.
-    pub(super) fn record_synced(&mut self) {
+    pub(super) fn mark_all_records_synced(&mut self) {
         self.synced_record_number = self.last_record_number;
     }
 
@@ -144,7 +144,7 @@ impl Journal {
     }
 
     /// Encodes the first record of a new image's journal, which changes no state word.
-    pub(super) fn first_record(layout: &Layout) -> Vec<u8> {
+    pub(super) fn encode_first_record(layout: &Layout) -> Vec<u8> {
         JournalRecord::default().encode(layout, 0)
     }
 
@@ -159,7 +159,7 @@ impl Journal {
     ) -> PreparedAppend {
         let number = self.last_record_number + 1;
         let synced = if syncs { number } else { self.synced_record_number };
-        let len = (RECORD_BYTES + word_changes.len() * JOURNAL_ENTRY_BYTES)
+        let len = (FIXED_RECORD_BYTES + word_changes.len() * JOURNAL_ENTRY_BYTES)
             .next_multiple_of(RECORD_ALIGNMENT_BYTES) as u64;
         let turns = self.next_record_offset + len > layout.journal_area_bytes();
         let generation = self.generation + u64::from(turns);
@@ -305,7 +305,8 @@ struct FoundArea {
 /// # Errors
 /// A sentence, if records are missing.
 pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJournal, String> {
-    let [first, second] = [read_area(backing, layout, 0)?, read_area(backing, layout, 1)?];
+    let [first, second] =
+        [read_and_repair_area(backing, layout, 0)?, read_and_repair_area(backing, layout, 1)?];
     let generation_of = |area: &FoundArea| area.records.first().map(|record| record.journal_generation);
     let (before, now) =
         if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
@@ -345,7 +346,7 @@ pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJ
 /// `last` is a record number that other metadata names, so the journal had at least that many. Sectors of state words
 /// that are older than the gap are not accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
-    let records = all_records(backing, layout);
+    let records = read_all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
     let newest: Vec<_> = (0..=number).rev().map_while(|number| records.get(&number)).collect();
     let complete_from = newest.last().map_or(number + 1, |record| record.record_number);
@@ -372,7 +373,7 @@ pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, la
 }
 
 /// Reads both copies of the journal and returns every record that is valid in one of them, by record number.
-fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, JournalRecord> {
+fn read_all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, JournalRecord> {
     let mut records = BTreeMap::<u64, JournalRecord>::new();
     for side in METADATA_COPIES {
         let bytes = read_journal_copy(backing, layout, side);
@@ -392,7 +393,7 @@ fn all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Journal
 /// Reads one copy of the whole journal, with zeros where it cannot be read.
 fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Vec<u8> {
     const READ_PIECE_BYTES: usize = 4096;
-    let mut bytes = vec![0; layout.journal_bytes() as usize];
+    let mut bytes = vec![0; layout.journal_file_bytes() as usize];
     for (at, piece) in (0..).step_by(READ_PIECE_BYTES).zip(bytes.chunks_mut(READ_PIECE_BYTES)) {
         if !side.read_metadata(backing, layout, ImageFile::Journal, piece, at) {
             piece.fill(0);
@@ -401,7 +402,11 @@ fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
     bytes
 }
 
-fn read_area(backing: &mut impl Backing, layout: &Layout, number: u64) -> Result<FoundArea, String> {
+fn read_and_repair_area(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    number: u64,
+) -> Result<FoundArea, String> {
     let (begin, end) = (number * layout.journal_area_bytes(), (number + 1) * layout.journal_area_bytes());
     let mut area = FoundArea::default();
     loop {
@@ -444,7 +449,7 @@ fn read_record(
     offset_bytes: u64,
     area_end_offset: u64,
 ) -> Option<JournalRecord> {
-    let mut bytes = vec![0; RECORD_BYTES];
+    let mut bytes = vec![0; FIXED_RECORD_BYTES];
     if offset_bytes + bytes.len() as u64 > area_end_offset
         || !metadata_copy.read_metadata(backing, layout, ImageFile::Journal, &mut bytes, offset_bytes)
     {

@@ -28,7 +28,7 @@ pub const SUPERBLOCK_BYTES: usize = 4096;
 /// Longest configuration text in a superblock, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
 /// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
-pub const RECORD_BYTES: usize = 64;
+pub const FIXED_RECORD_BYTES: usize = 64;
 /// Bytes of a sector of state words (NVRAM and blocks).
 pub const STATE_SECTOR_BYTES: usize = 512;
 /// Number of state words (8 bytes each) in a sector.
@@ -114,12 +114,12 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
 }
 
 /// Writes the checksum of a record into its first four bytes.
-fn write_record_checksum(record: &mut [u8; RECORD_BYTES], salt: u64, address: u64) {
+fn write_record_checksum(record: &mut [u8; FIXED_RECORD_BYTES], salt: u64, address: u64) {
     let crc = checksum(salt, address, &record[4..]);
     put_u32(record, 0, crc);
 }
 
-pub(super) fn has_valid_checksum(record: &[u8; RECORD_BYTES], salt: u64, address: u64) -> bool {
+pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
 
@@ -378,8 +378,8 @@ impl Layout {
         let geometry = superblock.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
         // Format version 1 had its block records before the OOB records; their space stays reserved.
-        let oob_at = (blocks * RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
-        let spare_at = oob_at + (pages * RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let oob_at = (blocks * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
+        let spare_at = oob_at + (pages * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let data_at =
             spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let text_bytes = (SUPERBLOCK_BYTES + superblock.config_toml.len()) as u64;
@@ -398,7 +398,7 @@ impl Layout {
         };
         layout.journal_copy_offset =
             layout.nvram_copy_offset + layout.nvram_file_bytes().next_multiple_of(REGION_ALIGNMENT_BYTES);
-        layout.flash_metadata_copy_offset = layout.journal_copy_offset + layout.journal_bytes();
+        layout.flash_metadata_copy_offset = layout.journal_copy_offset + layout.journal_file_bytes();
         layout
     }
 
@@ -438,12 +438,12 @@ impl Layout {
     /// pass over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
         let words = self.state_word_count().min(EPOCH_END_CHANGED_WORDS + EPOCH_EXCESS_WORDS_MAX);
-        let longest_bytes = RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
+        let longest_bytes = FIXED_RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_file_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
 
     /// Returns the length of the journal file, bytes.
-    pub fn journal_bytes(&self) -> u64 {
+    pub fn journal_file_bytes(&self) -> u64 {
         2 * self.journal_area_bytes()
     }
 
@@ -477,7 +477,7 @@ impl Layout {
 
     /// Returns the offset of a page's OOB record in the flash file.
     pub fn oob_record_offset(&self, ppn: Ppn) -> u64 {
-        self.oob_records_offset + u64::from(ppn.0) * RECORD_BYTES as u64
+        self.oob_records_offset + u64::from(ppn.0) * FIXED_RECORD_BYTES as u64
     }
 
     /// Returns the offset of a page's spare bytes in the flash file.
@@ -491,8 +491,8 @@ impl Layout {
     }
 
     /// Encodes the OOB record of page `ppn`.
-    pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; RECORD_BYTES] {
-        let mut bytes = [0; RECORD_BYTES];
+    pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; FIXED_RECORD_BYTES] {
+        let mut bytes = [0; FIXED_RECORD_BYTES];
         bytes[4] = 2;
         bytes[6..8].copy_from_slice(&record.spare_bytes.to_le_bytes());
         put_u32(&mut bytes, 8, record.block_erase_count);
@@ -514,14 +514,14 @@ impl Layout {
     }
 
     /// Decodes the OOB record of page `ppn`.
-    pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> OobSlot {
+    pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> OobSlot {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
         }
         self.decode_oob_record(ppn, bytes).map_or(OobSlot::Damaged, OobSlot::Record)
     }
 
-    fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; RECORD_BYTES]) -> Option<OobRecord> {
+    fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<OobRecord> {
         if !has_valid_checksum(bytes, self.checksum_salt, self.oob_record_offset(ppn))
             || u32_at(bytes, 12) != ppn.0
         {
@@ -599,7 +599,7 @@ impl Layout {
 }
 
 fn spare_stride_bytes_of(geometry: &Geometry) -> u64 {
-    u64::from(geometry.spare_bytes).next_multiple_of(RECORD_BYTES as u64)
+    u64::from(geometry.spare_bytes).next_multiple_of(FIXED_RECORD_BYTES as u64)
 }
 
 fn page_kind_code(kind: PageKind) -> u8 {
@@ -693,8 +693,8 @@ impl Session {
     }
 
     /// Encodes the session record, which is the file `session`.
-    pub fn encode(&self, salt: u64) -> [u8; RECORD_BYTES] {
-        let mut bytes = [0; RECORD_BYTES];
+    pub fn encode(&self, salt: u64) -> [u8; FIXED_RECORD_BYTES] {
+        let mut bytes = [0; FIXED_RECORD_BYTES];
         bytes[4] = u8::from(self.was_closed);
         bytes[5] = self.durability.code();
         put_u64(&mut bytes, 8, self.unsafe_shutdowns);
@@ -708,7 +708,7 @@ impl Session {
     }
 
     /// Decodes the session file; `None` if its checksum is wrong.
-    pub fn decode(bytes: &[u8; RECORD_BYTES], salt: u64) -> Option<Self> {
+    pub fn decode(bytes: &[u8; FIXED_RECORD_BYTES], salt: u64) -> Option<Self> {
         let durability = Durability::from_code(bytes[5])?;
         (has_valid_checksum(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {
             was_closed: bytes[4] == 1,

@@ -26,7 +26,7 @@ use super::backing::Backing;
 use super::file::ImageFile;
 use super::journal::{self, Journal};
 use super::layout::{
-    BlockHealth, BlockRecord, Layout, OobRecord, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES,
+    BlockHealth, BlockRecord, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, STATE_SECTOR_BYTES,
     STATE_SECTOR_WORDS, StateSector,
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
@@ -36,7 +36,7 @@ const STATE_SECTORS_PER_READ: u64 = 256;
 
 /// How an image is loaded: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LoadSettings {
+pub(super) struct FlashLoadSettings {
     /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
     /// half programmed.
     pub(super) last_durable_record_number: u64,
@@ -104,11 +104,11 @@ impl FoundBlock {
 
 /// Loads the state of the flash, and repairs metadata that is damaged in one of its two copies. Damage is recorded in
 /// the result; only a refused read of the operating system is an error.
-pub(super) fn load_flash_state(
+pub(super) fn load_and_repair_flash_state(
     backing: &mut impl Backing,
     layout: &Layout,
     journal: journal::FoundJournal,
-    settings: LoadSettings,
+    settings: FlashLoadSettings,
 ) -> io::Result<LoadedFlash> {
     let geometry = layout.geometry.clone();
     let retain =
@@ -138,7 +138,7 @@ pub(super) fn load_flash_state(
 }
 
 struct Loader<'a, B> {
-    settings: LoadSettings,
+    settings: FlashLoadSettings,
     layout: &'a Layout,
     backing: &'a mut B,
     /// Number of the journal's last record.
@@ -174,7 +174,7 @@ impl<B: Backing> Loader<'_, B> {
                 .map(|side| self.read_entries_of_copy(side, ImageFile::Nvram, at, count as usize));
             for k in 0..count {
                 let copies = sides.each_ref().map(|side| side[k as usize]);
-                let sector = self.choose_sector_copy(from + k, &copies, &journal);
+                let sector = self.choose_and_repair_sector_copy(from + k, &copies, &journal);
                 if sector.is_none() {
                     let first = (from + k) * STATE_SECTOR_WORDS as u64;
                     self.loaded
@@ -230,7 +230,7 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Chooses the newer copy of a sector of state words among those that the journal accepts, and repairs the other
     /// copy. `None` if neither copy is accepted.
-    fn choose_sector_copy(
+    fn choose_and_repair_sector_copy(
         &mut self,
         index: u64,
         copies: &[[u8; STATE_SECTOR_BYTES]; 2],
@@ -280,7 +280,7 @@ impl<B: Backing> Loader<'_, B> {
             return Ok(());
         }
         let mut block = self.read_block(id, record);
-        self.remove_damaged_oob_records(&mut block);
+        self.report_and_remove_bad_oob_records(&mut block);
         if self.continues_after_damage() {
             self.load_block_into_model(&block)?;
         }
@@ -293,7 +293,7 @@ impl<B: Backing> Loader<'_, B> {
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
-        let sides: [Vec<[u8; RECORD_BYTES]>; 2] =
+        let sides: [Vec<[u8; FIXED_RECORD_BYTES]>; 2] =
             METADATA_COPIES.map(|side| self.read_entries_of_copy(side, ImageFile::Flash, at, count as usize));
         let slots = |k: usize| {
             sides.each_ref().map(|side| self.layout.decode_oob_slot(Ppn(first.0 + k as u32), &side[k]))
@@ -313,7 +313,7 @@ impl<B: Backing> Loader<'_, B> {
         let programmed_pages = pages.rev().find(is_used).map_or(0, |last| last as u32 + 1);
         let record = BlockRecord { health: BlockHealth::Good, erase_count: erases, programmed_pages };
         let mut block = self.read_block(id, record);
-        self.remove_damaged_oob_records(&mut block);
+        self.report_and_remove_bad_oob_records(&mut block);
         self.loaded.skipped_metadata.blocks.push((id, page_kind_of_block(&block)));
         self.load_block_into_model(&block)
     }
@@ -327,7 +327,7 @@ impl<B: Backing> Loader<'_, B> {
         let page = |k: u32| {
             let ppn = Ppn(first.0 + k);
             let copies = sides.each_ref().map(|side| side[k as usize]);
-            self.choose_oob_copy(ppn, &copies, record)
+            self.choose_and_repair_oob_copy(ppn, &copies, record)
         };
         let pages = (0..count).map(page).collect();
         FoundBlock { id, record, pages }
@@ -335,10 +335,10 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Chooses the copy of a page's OOB record that was written since the block's last erase, and repairs the other
     /// copy. If only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
-    fn choose_oob_copy(
+    fn choose_and_repair_oob_copy(
         &mut self,
         ppn: Ppn,
-        copies: &[[u8; RECORD_BYTES]; 2],
+        copies: &[[u8; FIXED_RECORD_BYTES]; 2],
         block: BlockRecord,
     ) -> Option<OobRecord> {
         let slots = copies.each_ref().map(|bytes| self.layout.decode_oob_slot(ppn, bytes));
@@ -368,9 +368,10 @@ impl<B: Backing> Loader<'_, B> {
         let bytes = match &chosen {
             Some(record) => self.layout.encode_oob(ppn, record),
             // The page is erased: use a copy that is blank or of an older epoch, if there is one.
-            None => {
-                slots.iter().position(|slot| !is_wrong(slot)).map_or([0; RECORD_BYTES], |side| copies[side])
-            }
+            None => slots
+                .iter()
+                .position(|slot| !is_wrong(slot))
+                .map_or([0; FIXED_RECORD_BYTES], |side| copies[side]),
         };
         for ((side, copy), slot) in METADATA_COPIES.into_iter().zip(copies).zip(&slots) {
             if *copy != bytes && (chosen.is_some() || is_wrong(slot)) {
@@ -389,7 +390,7 @@ impl<B: Backing> Loader<'_, B> {
 
     /// Reports OOB records of a block that are missing or contradict other metadata as damage, and removes the
     /// contradicting ones from the block.
-    fn remove_damaged_oob_records(&mut self, block: &mut FoundBlock) {
+    fn report_and_remove_bad_oob_records(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
         let kind = page_kind_of_block(block);
         for k in 0..block.pages.len() {

@@ -50,10 +50,10 @@ pub(crate) use error::advice_for_io_error;
 pub use file::ImageFile;
 pub use layout::Durability;
 use layout::{
-    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS,
-    SUPERBLOCK_BYTES, Session, Superblock, SuperblockError,
+    FIXED_RECORD_BYTES, FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES,
+    STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session, Superblock, SuperblockError,
 };
-use load::{LoadSettings, LoadedFlash, load_flash_state};
+use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
 pub use nand::FileNand;
 pub use repair::{RepairReport, repair};
@@ -370,7 +370,7 @@ fn recover(
     config: Config,
 ) -> Result<RecoveredDevice, ImageError> {
     let plan = DevicePlan::new(superblock, config, nand.durability())?;
-    nand.set_max_waiting_erases(plan.max_waiting_erases_per_pool);
+    nand.set_max_waiting_erases_per_pool(plan.max_waiting_erases_per_pool);
     plan.recover_device(Box::new(nand), superblock.logical_pages)
 }
 
@@ -416,7 +416,7 @@ impl DevicePlan {
             None => error.into(),
         })?;
         // A backward scan does not read the whole map.
-        let mapped_pages = recovery.mapped_pages.or_else(|| device.count_mapped_pages().ok());
+        let mapped_pages = recovery.mapped_pages.or_else(|| device.count_mapped_lpns().ok());
         let (config_toml, endurance_cycles) = (self.config.to_toml(), self.endurance_cycles);
         Ok(RecoveredDevice { device, recovery, mapped_pages, config_toml, endurance_cycles })
     }
@@ -475,7 +475,7 @@ impl FoundImage {
         require_plausible_nvram(&superblock, &config)?;
         let layout = Layout::new(&superblock);
         extend_short_flash_file(backing, &layout)?;
-        let (mut session, of_session) = read_session(backing, &layout)?;
+        let (mut session, of_session) = read_and_repair_session(backing, &layout)?;
         let damaged = |finding| ImageError::Damaged { findings: vec![finding], may_be_rescued: true };
         let journal = if rescues {
             let last = rescue::newest_journal_record_number(backing, &layout, &session);
@@ -528,16 +528,16 @@ impl FoundImage {
         let whole_up_to =
             if is_host || may_have_lost_last_writes { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
-        let expectation = LoadSettings {
+        let expectation = FlashLoadSettings {
             last_durable_record_number: whole_up_to,
             verifies_all_data: verifies_all,
             logical_pages,
             skips_damaged_metadata: rescues,
         };
-        let loaded = load_flash_state(backing, &layout, journal, expectation);
+        let loaded = load_and_repair_flash_state(backing, &layout, journal, expectation);
         let mut loaded = loaded.map_err(io_error(backing, "read", ImageFile::Flash))?;
         if session.was_closed {
-            loaded.journal.record_synced();
+            loaded.journal.mark_all_records_synced();
         }
         Ok(loaded)
     }
@@ -624,7 +624,7 @@ fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> boo
             && layout.decode_state_sector(index, &sector).is_some()
     };
     let is_oob = |block: u32| {
-        let (mut record, ppn) = ([0; RECORD_BYTES], geometry.first_page(BlockId(block)));
+        let (mut record, ppn) = ([0; FIXED_RECORD_BYTES], geometry.first_page(BlockId(block)));
         let offset = layout.oob_record_offset(ppn);
         MetadataCopy::Home.read_metadata(backing, &layout, ImageFile::Flash, &mut record, offset)
             && matches!(layout.decode_oob_slot(ppn, &record), OobSlot::Record(_))
@@ -635,7 +635,7 @@ fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> boo
 }
 
 fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<Session> {
-    let mut bytes = [0; RECORD_BYTES];
+    let mut bytes = [0; FIXED_RECORD_BYTES];
     let is_read = side.read_metadata(backing, layout, ImageFile::Session, &mut bytes, 0);
     is_read.then(|| Session::decode(&bytes, layout.checksum_salt)).flatten()
 }
@@ -657,13 +657,16 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 ///
 /// # Errors
 /// [`ImageError::Damaged`] if the two copies cannot be of one image; [`ImageError::Io`].
-fn read_session(backing: &mut impl Backing, layout: &Layout) -> Result<(Session, u64), ImageError> {
+fn read_and_repair_session(
+    backing: &mut impl Backing,
+    layout: &Layout,
+) -> Result<(Session, u64), ImageError> {
     let file = ImageFile::Session;
     let found = METADATA_COPIES.map(|side| read_session_copy(backing, layout, side));
     if let [Some(home), Some(mirror)] = &found
         && !home.may_be_copy_of(mirror)
     {
-        return Err(foreign_mirror(backing));
+        return Err(foreign_mirror_error(backing));
     }
     let newest = found
         .into_iter()
@@ -688,7 +691,7 @@ fn read_session(backing: &mut impl Backing, layout: &Layout) -> Result<(Session,
 
 /// Returns the refusal of an image whose files `session` and `mirror` are of two copies of the image, or of two moments
 /// that are several sessions apart. Nothing shows which of the files is the wrong one, so none is changed.
-fn foreign_mirror(backing: &impl Backing) -> ImageError {
+fn foreign_mirror_error(backing: &impl Backing) -> ImageError {
     let finding = format!(
         "its files `{}` and `{}` are not of the same moment, or one of them is of another copy of the image: put the right \
          file back; if `{}` is the wrong one, move {} away, and opening makes it again from the other files",

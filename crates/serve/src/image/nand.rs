@@ -18,8 +18,8 @@
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
 //! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those
-//! that wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases`] allows. The
-//! states in which a crash of the host machine may leave programs since the last sync are described in `load`. The
+//! that wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases_per_pool`] allows.
+//! The states in which a crash of the host machine may leave programs since the last sync are described in `load`. The
 //! mirror is synced when the journal turns (begins its other area) and when the image is closed: after a crash of the
 //! host machine it may lag, and is repaired when the image is opened.
 //!
@@ -36,7 +36,7 @@ use std::path::Path;
 
 use wearwell::address::{BlockId, Ppn};
 use wearwell::data::{Content, ContentDescriptor, Fingerprint};
-use wearwell::nand::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
+use wearwell::nand::{ConsecutiveCopies, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, OpenImageFiles};
 use super::create::random_number;
@@ -45,8 +45,8 @@ use super::error::ImageError;
 use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, Layout, OobRecord, OobSlot, RECORD_BYTES,
-    Session,
+    BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, FIXED_RECORD_BYTES, Layout, OobRecord,
+    OobSlot, Session,
 };
 use super::load::{LoadedFlash, PageChecksum, read_spare};
 use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_page};
@@ -202,7 +202,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
     /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
-    pub fn set_max_waiting_erases(&mut self, blocks_of_a_pool: u32) {
+    pub fn set_max_waiting_erases_per_pool(&mut self, blocks_of_a_pool: u32) {
         self.waiting_erases.max_waiting_blocks_per_pool = blocks_of_a_pool;
     }
 
@@ -607,7 +607,7 @@ impl<B: Backing> FileNand<B> {
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let epoch = self.flash_model.erase_count(self.block_of(ppn));
         METADATA_COPIES.into_iter().find_map(|side| {
-            let (mut bytes, at) = ([0; RECORD_BYTES], self.layout.oob_record_offset(ppn));
+            let (mut bytes, at) = ([0; FIXED_RECORD_BYTES], self.layout.oob_record_offset(ppn));
             if !side.read_metadata(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
@@ -696,14 +696,18 @@ impl<B: Backing> FileNand<B> {
 
     /// Begins the copy of page number `k` of the copy run `run`: checks the read of the source page in the flash model.
     /// Returns the source, the destination, and the OOB of the copy.
-    fn check_copy_source(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(Ppn, Ppn, Oob), NandError> {
+    fn check_copy_source(
+        &mut self,
+        run: &ConsecutiveCopies<'_>,
+        k: usize,
+    ) -> Result<(Ppn, Ppn, Oob), NandError> {
         let (from, to) = (run.source_pages[k], Ppn(run.first_destination.0 + k as u32));
         let oob = self.flash_model.read(from, &mut [])?;
         Ok((from, to, Oob { owner: run.owners[k].0, sequence_number: run.first_sequence + k as u64, ..oob }))
     }
 
     /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
-    fn copy_page(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
+    fn copy_page(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let bytes = self.load_page(from)?;
         let (data, spare) = bytes.split_at(self.layout.geometry.page_bytes as usize);
@@ -713,7 +717,7 @@ impl<B: Backing> FileNand<B> {
     /// Reads the source pages `pages` of a copy run, adjacent in the file and plain
     /// ([`FileNand::is_readable_with_neighbours`]), into the buffer from which their copies will be written. Returns
     /// whether they could be read.
-    fn read_copy_sources(&mut self, run: &CopyRun<'_>, pages: &Range<usize>) -> bool {
+    fn read_copy_sources(&mut self, run: &ConsecutiveCopies<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_program_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
@@ -726,7 +730,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its
     /// data into the write buffer.
-    fn program_copy(&mut self, run: &CopyRun<'_>, k: usize) -> Result<(), NandError> {
+    fn program_copy(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let last = self.waiting_epochs.back().expect("there is always one");
         let data = last.reserved_data(to);
@@ -925,7 +929,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     /// Copies pages; source pages that are adjacent in the file are read together.
-    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
+    fn copy(&mut self, run: ConsecutiveCopies<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let mut done = 0;
         let mut outcome = Ok(());
         while done < run.source_pages.len() && outcome.is_ok() {
@@ -1030,7 +1034,7 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(())
     }
 
-    fn syncs_at_erase(&self) -> bool {
+    fn fences_at_erase(&self) -> bool {
         self.waiting_erases.max_waiting_blocks_per_pool == 0
     }
 }

@@ -23,9 +23,9 @@ pub struct RepairReport {
     /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
     /// Damaged flash pages that no logical page needs, and that were marked as lost.
-    pub marked_pages: Vec<Ppn>,
+    pub pages_marked_lost: Vec<Ppn>,
     /// Damaged flash pages that no logical page needs, and that were left as they are, because they hold metadata.
-    pub left_pages: Vec<Ppn>,
+    pub damaged_pages_left: Vec<Ppn>,
     page_bytes: u64,
 }
 
@@ -33,12 +33,12 @@ impl RepairReport {
     /// Returns one sentence for each logical page that is lost, and for each damaged flash page that none needs.
     pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         let lost = self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes));
-        let marked = self.marked_pages.iter().map(|ppn| {
+        let marked = self.pages_marked_lost.iter().map(|ppn| {
             format!(
                 "flash page {ppn} is damaged; no logical page needs its data, and it is marked as lost now"
             )
         });
-        let left = self.left_pages.iter().map(|ppn| {
+        let left = self.damaged_pages_left.iter().map(|ppn| {
             format!(
                 "flash page {ppn} is damaged and stays so, because it holds old metadata; no logical page needs it: \
                  serve the image until garbage collection erases its block, or make a new image with `wearwell copy`"
@@ -49,7 +49,7 @@ impl RepairReport {
 
     /// Whether an audit still finds damage.
     pub fn leaves_damage(&self) -> bool {
-        !self.lost_pages.is_empty() || !self.left_pages.is_empty()
+        !self.lost_pages.is_empty() || !self.damaged_pages_left.is_empty()
     }
 }
 
@@ -79,7 +79,7 @@ fn repair_files<B: Backing>(
     finish: impl FnOnce(B) -> Result<(), ImageError>,
 ) -> Result<RepairReport, ImageError> {
     let mut image = Image::open_and_verify(files)?;
-    let (mut marked_pages, mut left_pages) = (Vec::new(), Vec::new());
+    let (mut pages_marked_lost, mut damaged_pages_left) = (Vec::new(), Vec::new());
     for ppn in std::mem::take(&mut image.damaged_pages) {
         if image.device.may_hold_needed_data(ppn)? {
             image.device.report_unreadable_page(ppn);
@@ -87,8 +87,8 @@ fn repair_files<B: Backing>(
         }
         let nand: &mut FileNand<B> = FileNand::medium_of_device_mut(&mut image.device);
         match nand.mark_dead_page_lost(ppn) {
-            Ok(true) => marked_pages.push(ppn),
-            Ok(false) => left_pages.push(ppn),
+            Ok(true) => pages_marked_lost.push(ppn),
+            Ok(false) => damaged_pages_left.push(ppn),
             Err(_) => return Err(medium_failure(nand)),
         }
     }
@@ -96,8 +96,8 @@ fn repair_files<B: Backing>(
         repaired_metadata_copies: image.report.repaired_metadata_copies,
         verified_pages: image.report.verified_pages,
         lost_pages: image.device.lost_logical_pages(),
-        marked_pages,
-        left_pages,
+        pages_marked_lost,
+        damaged_pages_left,
         page_bytes: image.superblock.geometry.page_bytes.into(),
     };
     end_session(&mut image.device)?;

@@ -23,7 +23,7 @@
 use std::collections::BTreeSet;
 
 use wearwell::address::{BlockId, Lpn, Ppn};
-use wearwell::content::compress::CHUNK_MEMBERS;
+use wearwell::content::compress::MAX_CHUNK_MEMBERS;
 use wearwell::design::{MappingPart, Parts, Persistence};
 use wearwell::nand::{Nand as _, Oob, PageKind, SimNand};
 use wearwell_config::Config;
@@ -31,7 +31,7 @@ use wearwell_config::Config;
 use super::backing::Backing;
 use super::error::ImageError;
 use super::file::ImageFile;
-use super::layout::{Layout, OobSlot, RECORD_BYTES, STATE_SECTOR_BYTES, Session, Superblock};
+use super::layout::{FIXED_RECORD_BYTES, Layout, OobSlot, STATE_SECTOR_BYTES, Session, Superblock};
 use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
@@ -64,7 +64,7 @@ pub(super) fn newest_journal_record_number(
     });
     let pages = (0..layout.geometry.pages() as u32).map(Ppn).filter_map(|ppn| {
         let numbers = METADATA_COPIES.map(|side| {
-            let mut bytes = [0; RECORD_BYTES];
+            let mut bytes = [0; FIXED_RECORD_BYTES];
             let is_read = side.read_metadata(
                 backing,
                 layout,
@@ -204,7 +204,7 @@ impl FlatNvramMap<'_> {
         let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };
         let pages = self.layout.geometry.pages();
         if unit >= pages {
-            return u32::try_from((unit - pages) / CHUNK_MEMBERS as u64)
+            return u32::try_from((unit - pages) / MAX_CHUNK_MEMBERS as u64)
                 .is_ok_and(|number| found_chunk_numbers.contains(&number));
         }
         let Some(oob) = oob_of(model, self.layout, Ppn(unit as u32)) else { return false };

@@ -8,7 +8,7 @@
 //!
 //! If this ends at any instant, the directory holds either the image of before or the larger one, and the other one is
 //! left under a hidden name, perhaps with files of others. The next opening of the image for writing takes these files
-//! back and removes the rest ([`clear_remains_of_resizing`]).
+//! back and removes the rest ([`try_remove_remains_of_resizing`]).
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
@@ -60,14 +60,14 @@ pub fn resize(
     }
     exchanged?;
     // The hidden name is that of the image of before now. It stays if the exchange may be undone by a crash.
-    empty_replaced_directory(&directory, &larger)?;
+    remove_replaced_image(&directory, &larger)?;
     Ok(Some(report))
 }
 
 /// Removes what an interrupted resizing of the image in `directory` left behind, as far as that is possible. The caller
 /// has opened the image for writing and holds its lock, so no resizing that has not exchanged the directories is at
 /// work.
-pub(super) fn clear_remains_of_resizing(directory: &Path) {
+pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     let remains = fs::canonicalize(directory).ok().and_then(|directory| {
         let remains = hidden_sibling_path(&directory).ok()?;
         if has_image_files(&remains) {
@@ -92,17 +92,17 @@ fn has_image_files(directory: &Path) -> bool {
 
 /// Removes the directory `replaced`, whose image that in `directory` has replaced. First the exchange of their names is
 /// made durable, and files that are none of an image are moved to `directory`.
-fn empty_replaced_directory(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
+fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
     // If the exchange may be undone by a crash, both images stay.
     sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
-    let moved = move_files_of_others(replaced, directory);
+    let moved = move_non_image_files(replaced, directory);
     remove_image_files(replaced);
     moved
 }
 
 /// Moves all files and directories except the files of an image. Those that cannot be moved stay, and the error names
 /// the first one.
-fn move_files_of_others(from: &Path, to: &Path) -> Result<(), ImageError> {
+fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
     let is_of_image = |name: &OsStr| ImageFile::ALL.iter().any(|file| name == file.name());
     let entries = fs::read_dir(from).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let names = entries.map_err(io_error_at("list", from))?.into_iter().map(|entry| entry.file_name());
@@ -155,7 +155,7 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     }
     // A directory without a file of an image is somebody else's.
     if has_image_files(remains) {
-        empty_replaced_directory(directory, remains)?;
+        remove_replaced_image(directory, remains)?;
     } else {
         let _ = fs::remove_dir(remains);
     }

@@ -16,8 +16,8 @@ use super::error::ImageError;
 use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, RECORD_BYTES, SUPERBLOCK_BYTES, Session, Superblock,
-    SuperblockError,
+    FIXED_RECORD_BYTES, FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, SUPERBLOCK_BYTES, Session,
+    Superblock, SuperblockError,
 };
 use super::metadata_copy::MetadataCopy;
 use super::{Image, OpenOptions, close, io_error, version1};
@@ -68,7 +68,7 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
         Session { was_closed: true, unsafe_shutdowns, last_journal_record_number: 0, ..image.session };
     for (file, bytes) in [
         (ImageFile::Nvram, sectors),
-        (ImageFile::Journal, Journal::first_record(&layout)),
+        (ImageFile::Journal, Journal::encode_first_record(&layout)),
         (ImageFile::Session, session.encode(layout.checksum_salt).to_vec()),
     ] {
         write_mirror_copy(backing, &layout, file, &bytes, 0)?;
@@ -112,7 +112,7 @@ fn copy_page_to_mirror(
     ppn: Ppn,
     page: Option<&OobRecord>,
 ) -> Result<(), ImageError> {
-    let oob = page.map_or([0; RECORD_BYTES], |page| layout.encode_oob(ppn, page));
+    let oob = page.map_or([0; FIXED_RECORD_BYTES], |page| layout.encode_oob(ppn, page));
     write_mirror_copy(backing, layout, ImageFile::Flash, &oob, layout.oob_record_offset(ppn))?;
     let Some(page) = page else { return Ok(()) };
     let is_metadata = page.oob.is_some_and(|oob| !oob.kind.is_host_data());

@@ -8,7 +8,7 @@ use wearwell::address::{BlockId, Ppn};
 use super::backing::{Backing, read_prefix};
 use super::file::ImageFile;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, Layout, OobRecord, OobSlot, RECORD_BYTES, Session, checksum,
+    BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, Session, checksum,
     has_valid_checksum, u32_at, u64_at,
 };
 
@@ -43,7 +43,7 @@ struct JournalBatch {
 /// # Errors
 /// Errors of the operating system.
 pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Version1Image> {
-    let mut bytes = [0; RECORD_BYTES];
+    let mut bytes = [0; FIXED_RECORD_BYTES];
     backing.read(ImageFile::Session, &mut bytes, 0)?;
     let mut image = Version1Image {
         session: Session::default(),
@@ -89,15 +89,15 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
 }
 
 fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
-    let most = RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
+    let most = FIXED_RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
     let bytes = read_prefix(backing, ImageFile::Journal, most)?;
     Ok(decode_journal_batch(&bytes, layout))
 }
 
 fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
-    let head: &[u8; RECORD_BYTES] = bytes.first_chunk()?;
+    let head: &[u8; FIXED_RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
-    let entries = bytes[RECORD_BYTES..].get(..count.checked_mul(CHECKSUMMED_WORD_BYTES)?)?;
+    let entries = bytes[FIXED_RECORD_BYTES..].get(..count.checked_mul(CHECKSUMMED_WORD_BYTES)?)?;
     if !has_valid_checksum(head, layout.checksum_salt, 1)
         || u32_at(head, 24) != checksum(layout.checksum_salt, 0, entries)
     {
@@ -123,7 +123,7 @@ impl Version1Image {
             self.state_words.push(u64_at(bytes, 0));
         }
         let blocks = layout.geometry.blocks();
-        let mut bytes = vec![0; blocks as usize * RECORD_BYTES];
+        let mut bytes = vec![0; blocks as usize * FIXED_RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, 0)?;
         for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
             let record = decode_block_record(layout, block, bytes);
@@ -146,7 +146,7 @@ impl Version1Image {
     ) -> io::Result<()> {
         let index = layout.block_word_index(block) as usize;
         let first = layout.geometry.first_page(block);
-        let mut bytes = vec![0; layout.geometry.block_pages() as usize * RECORD_BYTES];
+        let mut bytes = vec![0; layout.geometry.block_pages() as usize * FIXED_RECORD_BYTES];
         backing.read(ImageFile::Flash, &mut bytes, layout.oob_record_offset(first))?;
         let Some(record) = BlockRecord::decode(self.state_words[index]) else { return Ok(()) };
         let mut pages = Vec::new();
@@ -206,7 +206,7 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
     Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_and_spare_crc)
 }
 
-fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) -> Option<BlockRecord> {
+fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<BlockRecord> {
     let health = match bytes[4] {
         0 => BlockHealth::Good,
         1 => BlockHealth::HalfErased,
@@ -214,7 +214,8 @@ fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; RECORD_BYTES]) 
         3 => BlockHealth::Condemned,
         _ => return None,
     };
-    let is_whole = has_valid_checksum(bytes, layout.checksum_salt, u64::from(block) * RECORD_BYTES as u64)
-        && u32_at(bytes, 8) == block;
+    let is_whole =
+        has_valid_checksum(bytes, layout.checksum_salt, u64::from(block) * FIXED_RECORD_BYTES as u64)
+            && u32_at(bytes, 8) == block;
     is_whole.then(|| BlockRecord { health, erase_count: u32_at(bytes, 12), programmed_pages: 0 })
 }

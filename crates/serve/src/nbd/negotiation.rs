@@ -92,7 +92,7 @@ pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
     tls_policy: TlsPolicy,
     is_encrypted: bool,
-    has_client_flags: bool,
+    has_received_client_flags: bool,
     omits_zero_padding: bool,
     negotiated: Negotiated,
     /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
@@ -110,7 +110,7 @@ impl<'a> Negotiation<'a> {
             exports,
             tls_policy: TlsPolicy::Refused,
             is_encrypted: false,
-            has_client_flags: false,
+            has_received_client_flags: false,
             omits_zero_padding: false,
             negotiated: Negotiated::default(),
             option_bytes_left_to_skip: 0,
@@ -134,7 +134,7 @@ impl<'a> Negotiation<'a> {
             let (used, outcome) = if self.option_bytes_left_to_skip > 0 && skipped > 0 {
                 self.option_bytes_left_to_skip -= skipped as u32;
                 (skipped, NegotiationState::Continues)
-            } else if self.has_client_flags {
+            } else if self.has_received_client_flags {
                 self.take_option(rest, reply)
             } else {
                 self.take_client_flags(rest)
@@ -154,7 +154,7 @@ impl<'a> Negotiation<'a> {
             return (4, NegotiationState::Ended);
         }
         self.omits_zero_padding = flags & NO_ZEROES != 0;
-        self.has_client_flags = true;
+        self.has_received_client_flags = true;
         (4, NegotiationState::Continues)
     }
 

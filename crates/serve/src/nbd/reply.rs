@@ -67,7 +67,7 @@ pub enum StepOutcome {
     /// The request is finished, and this is its reply.
     Replied(Reply),
     /// The request is finished. Its reply may be sent only after the device has written its deferred operations.
-    Settles,
+    NeedsDeferredWrites,
     /// The request is finished. Its reply may be sent only after a flush of the device.
     Flushes,
 }
@@ -140,7 +140,7 @@ impl RequestExecution {
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
             Ok(()) if self.needs_chunked_reply => {
-                self.form.chunk_header_with_capacity(chunk::NONE, 0, 0).into()
+                self.form.last_chunk_header_with_capacity(chunk::NONE, 0, 0).into()
             }
             Ok(()) => simple_reply(0, self.form.cookie).into(),
             Err(error) => self.error_reply(&error.into()),
@@ -208,7 +208,7 @@ impl RequestExecution {
             }
             Action::Flush => true,
         };
-        Ok(if is_durable { StepOutcome::Flushes } else { StepOutcome::Settles })
+        Ok(if is_durable { StepOutcome::Flushes } else { StepOutcome::NeedsDeferredWrites })
     }
 }
 
@@ -230,7 +230,7 @@ pub fn execute_request(
         match execution.step(device, Vec::new) {
             StepOutcome::More => {}
             StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
-            StepOutcome::Settles => break device.write_operations_to_files(),
+            StepOutcome::NeedsDeferredWrites => break device.write_operations_to_files(),
             StepOutcome::Flushes => break device.flush(),
         }
     };
@@ -245,7 +245,7 @@ fn execute_read(
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
     let head = if form.header_form.allows_reply_chunks() {
-        let mut head = form.chunk_header_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
+        let mut head = form.last_chunk_header_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
         head.extend(offset.to_be_bytes());
         head
     } else {
@@ -267,7 +267,7 @@ struct ReplyHeaderFields {
 impl ReplyHeaderFields {
     /// Makes the header of the last chunk of a reply, for a payload of `len` bytes, in a buffer that has room for
     /// `capacity` bytes more.
-    fn chunk_header_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
+    fn last_chunk_header_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
         let is_extended = self.header_form == HeaderForm::Extended;
         let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
         let mut head = Vec::with_capacity(EXTENDED_REPLY_HEADER_BYTES + capacity);
@@ -287,7 +287,7 @@ impl ReplyHeaderFields {
     fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
         let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
         let len = 6 + message.len();
-        let mut reply = self.chunk_header_with_capacity(chunk::ERROR, len, len);
+        let mut reply = self.last_chunk_header_with_capacity(chunk::ERROR, len, len);
         reply.extend(refusal.errno.to_be_bytes());
         reply.extend((message.len() as u16).to_be_bytes());
         reply.extend(message);
@@ -299,7 +299,7 @@ impl ReplyHeaderFields {
         let count = found.extents.len();
         if self.header_form == HeaderForm::Extended {
             let len = 8 + 16 * count;
-            let mut chunk = self.chunk_header_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
+            let mut chunk = self.last_chunk_header_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
             chunk.extend([found.context_id, count as u32].map(u32::to_be_bytes).as_flattened());
             for &(len, value) in &found.extents {
                 chunk.extend([len, value.into()].map(u64::to_be_bytes).as_flattened());
@@ -307,7 +307,7 @@ impl ReplyHeaderFields {
             return chunk;
         }
         let len = 4 + 8 * count;
-        let mut chunk = self.chunk_header_with_capacity(chunk::BLOCK_STATUS, len, len);
+        let mut chunk = self.last_chunk_header_with_capacity(chunk::BLOCK_STATUS, len, len);
         chunk.extend(found.context_id.to_be_bytes());
         for &(len, value) in &found.extents {
             // No extent is longer than the request, whose length has 32 bits here.

@@ -50,26 +50,26 @@ impl Fiu {
         mut fields: Fields<'_, SEPARATOR>,
         into: &mut Request,
     ) -> Result<ParseOutcome, ParseRefusal> {
-        let digests = fields.last_field();
-        let minor = fields.last_field().parse_u32("a minor device number")?;
-        let major = fields.last_field().parse_u32("a major device number")?;
+        let digests = fields.next_field_from_end();
+        let minor = fields.next_field_from_end().parse_u32("a minor device number")?;
+        let major = fields.next_field_from_end().parse_u32("a major device number")?;
         into.device = pack_device_number(major, minor, 0)?;
-        let kind = fields.last_field();
+        let kind = fields.next_field_from_end();
         into.op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
             _ => return kind.refuse("R or W"),
         };
-        into.len_bytes = fields.last_field().parse_sectors_as_bytes("a size in sectors")?;
-        into.offset_bytes = fields.last_field().parse_sectors_as_bytes("an address in sectors")?;
+        into.len_bytes = fields.next_field_from_end().parse_sectors_as_bytes("a size in sectors")?;
+        into.offset_bytes = fields.next_field_from_end().parse_sectors_as_bytes("an address in sectors")?;
         into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
         self.append_descriptors(unit_bytes, into);
         Ok(ParseOutcome::Request)
     }
 
-    /// Parses the MD5 digests of a request, stores the first half of each in `self.first_halves_of_digests`, and returns
-    /// how many bytes each digest covers (4096 or 512).
+    /// Parses the MD5 digests of a request, stores the first half of each in `self.first_halves_of_digests`, and
+    /// returns how many bytes each digest covers (4096 or 512).
     fn parse_digests(&mut self, field: Field<'_>, len_bytes: u64) -> Result<u64, ParseRefusal> {
         let digits = field.text.len();
         let count = (digits / MD5_HEX_DIGITS) as u64;
@@ -114,9 +114,9 @@ impl Fiu {
 fn parse_time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {
-        fields.last_field();
-        fields.last_field().parse_number("a process number")?;
-        return fields.last_field().parse_number(expected);
+        fields.next_field_from_end();
+        fields.next_field_from_end().parse_number("a process number")?;
+        return fields.next_field_from_end().parse_number(expected);
     }
     let time_ns = fields.next_number(expected)?;
     fields.next_number("a process number")?;

@@ -11,7 +11,7 @@ use super::{
     frame_checksum, operation_code, record_flags, run,
 };
 use crate::error::{ParseRefusal, RejectedRecords};
-use crate::read::ReadCounters;
+use crate::read::CommonReaderState;
 use crate::read::decompressed_stream::DecompressedStream;
 use crate::request::check_request_limits;
 use crate::{Format, Op, PAGE_BYTES, Request, TraceError, TraceReader};
@@ -33,7 +33,7 @@ pub(crate) fn matches_signature(head: &[u8]) -> bool {
 /// can be skipped.
 pub(crate) struct NativeReader {
     source: DecompressedStream,
-    counters: ReadCounters,
+    counters: CommonReaderState,
     provenance: String,
     stored_payload: Vec<u8>,
     frame_bytes: Vec<u8>,
@@ -56,7 +56,7 @@ struct KnownContents {
 }
 
 impl NativeReader {
-    pub(crate) fn new(mut source: DecompressedStream, tally: ReadCounters) -> Result<Self, TraceError> {
+    pub(crate) fn new(mut source: DecompressedStream, tally: CommonReaderState) -> Result<Self, TraceError> {
         let provenance = read_header(&mut source, &tally)?;
         let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;
         Ok(Self {
@@ -255,7 +255,7 @@ fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 }
 
 /// Reads and checks the header of a native trace file and returns its text about the trace's origin.
-fn read_header(source: &mut DecompressedStream, counters: &ReadCounters) -> Result<String, TraceError> {
+fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) -> Result<String, TraceError> {
     let corrupt = |error| counters.corrupt_error(error);
     let mut header = Vec::new();
     source.read_exact(HEADER_BYTES, &mut header).map_err(corrupt)?;

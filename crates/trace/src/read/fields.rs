@@ -60,7 +60,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
     }
 
     /// Takes the next field of the line from the right; it is empty when no field is left.
-    pub(crate) fn last_field(&mut self) -> Field<'a> {
+    pub(crate) fn next_field_from_end(&mut self) -> Field<'a> {
         if SEPARATOR == b' ' {
             while self.end_byte_index > self.next_byte_index
                 && Self::is_separator(self.line[self.end_byte_index - 1])
@@ -210,11 +210,11 @@ mod tests {
     fn fields_taken_from_both_ends_of_a_line_keep_their_offsets() {
         let mut fields = BlankFields::new(b" 12  a b\t7 ");
         assert_eq!(fields.next_number("n"), Ok(12));
-        let last = fields.last_field();
+        let last = fields.next_field_from_end();
         assert_eq!((last.text, last.byte_offset), (&b"7"[..], 9));
         assert_eq!(fields.next_field().text, b"a");
-        assert_eq!(fields.last_field().text, b"b");
-        assert!(fields.last_field().text.is_empty() && fields.next_field().text.is_empty());
+        assert_eq!(fields.next_field_from_end().text, b"b");
+        assert!(fields.next_field_from_end().text.is_empty() && fields.next_field().text.is_empty());
     }
 
     #[test]

@@ -59,14 +59,14 @@ pub trait TraceReader: Send {
     }
 
     /// Returns the number of requests so far whose time in the file is before that of the first request, and that were
-    /// delivered, with time 0, before any later time. A caller cannot see these times run backwards. It is 0 for readers
-    /// that deliver the file's times unchanged.
-    fn requests_moved_to_start(&self) -> u64 {
+    /// delivered, with time 0, before any later time. A caller cannot see these times run backwards. It is 0 for
+    /// readers that deliver the file's times unchanged.
+    fn requests_clamped_to_start_time(&self) -> u64 {
         0
     }
 
-    /// Returns the number of bytes of the decompressed trace up to the end of the last delivered request, or of the frame
-    /// of requests that contains it; `None` if the reader does not know it.
+    /// Returns the number of bytes of the decompressed trace up to the end of the last delivered request, or of the
+    /// frame of requests that contains it; `None` if the reader does not know it.
     fn consumed_bytes(&self) -> Option<u64> {
         None
     }
@@ -118,7 +118,7 @@ pub(crate) trait RecordFormat: Send {
 }
 
 /// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
-pub(crate) struct ReadCounters {
+pub(crate) struct CommonReaderState {
     pub file_name: String,
     pub delivered_requests: u64,
     pub rejected: RejectedRecords,
@@ -130,10 +130,10 @@ pub(crate) struct ReadCounters {
     unsorted_requests: u64,
     /// Latest time so far as delivered, that is since the first request, nanoseconds.
     latest_delivered_ns: u64,
-    requests_moved_to_start: u64,
+    requests_clamped_to_start_time: u64,
 }
 
-impl ReadCounters {
+impl CommonReaderState {
     pub(crate) fn new(file_name: String, skips_bad_lines: bool) -> Self {
         Self {
             file_name,
@@ -144,7 +144,7 @@ impl ReadCounters {
             previous_request_ns: 0,
             unsorted_requests: 0,
             latest_delivered_ns: 0,
-            requests_moved_to_start: 0,
+            requests_clamped_to_start_time: 0,
         }
     }
 
@@ -157,7 +157,7 @@ impl ReadCounters {
         self.previous_request_ns = request.time_ns;
         let base = *self.first_request_ns.get_or_insert(request.time_ns);
         let is_moved_to_start = request.time_ns < base && self.latest_delivered_ns == 0;
-        self.requests_moved_to_start += u64::from(is_moved_to_start);
+        self.requests_clamped_to_start_time += u64::from(is_moved_to_start);
         request.time_ns = request.time_ns.saturating_sub(base);
         self.latest_delivered_ns = self.latest_delivered_ns.max(request.time_ns);
         self.delivered_requests += 1;
@@ -191,11 +191,11 @@ pub(crate) struct TextReader<F> {
     source: DecompressedStream,
     format: F,
     line_number: u64,
-    counters: ReadCounters,
+    counters: CommonReaderState,
 }
 
 impl<F: LineFormat> TextReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, counters: ReadCounters) -> Self {
+    pub(crate) fn new(source: DecompressedStream, format: F, counters: CommonReaderState) -> Self {
         Self { source, format, line_number: 0, counters }
     }
 
@@ -280,8 +280,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         self.counters.unsorted_requests
     }
 
-    fn requests_moved_to_start(&self) -> u64 {
-        self.counters.requests_moved_to_start
+    fn requests_clamped_to_start_time(&self) -> u64 {
+        self.counters.requests_clamped_to_start_time
     }
 
     fn consumed_bytes(&self) -> Option<u64> {
@@ -294,11 +294,11 @@ pub(crate) struct BinaryReader<F> {
     source: DecompressedStream,
     format: F,
     record_number: u64,
-    counters: ReadCounters,
+    counters: CommonReaderState,
 }
 
 impl<F: RecordFormat> BinaryReader<F> {
-    pub(crate) fn new(source: DecompressedStream, format: F, counters: ReadCounters) -> Self {
+    pub(crate) fn new(source: DecompressedStream, format: F, counters: CommonReaderState) -> Self {
         Self { source, format, record_number: 0, counters }
     }
 
@@ -374,8 +374,8 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
         self.counters.unsorted_requests
     }
 
-    fn requests_moved_to_start(&self) -> u64 {
-        self.counters.requests_moved_to_start
+    fn requests_clamped_to_start_time(&self) -> u64 {
+        self.counters.requests_clamped_to_start_time
     }
 
     fn consumed_bytes(&self) -> Option<u64> {

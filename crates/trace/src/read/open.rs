@@ -26,7 +26,7 @@ use crate::native::NativeReader;
 use crate::read::decompressed_stream::{DecompressedStream, decompress_stream};
 use crate::read::options::{BlockLayerStage, OpenOptions};
 use crate::read::sidecar::CaptureSidecars;
-use crate::read::{BinaryReader, ReadCounters, TextReader};
+use crate::read::{BinaryReader, CommonReaderState, TextReader};
 use crate::{Format, TraceError, TraceReader};
 
 /// Number of bytes at the start of a trace file by which its format is detected.
@@ -92,7 +92,7 @@ pub(crate) fn open_decompressed_trace(
     if is_text(format) && begins_as_utf_16(&mut source, &file)? {
         return Err(TraceError::Utf16 { file });
     }
-    let tally = ReadCounters::new(file, options.skip_bad_lines);
+    let tally = CommonReaderState::new(file, options.skip_bad_lines);
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
     }
@@ -169,7 +169,7 @@ fn first_read_error(file: &str, source: std::io::Error) -> TraceError {
 fn make_reader(
     format: Format,
     source: DecompressedStream,
-    tally: ReadCounters,
+    tally: CommonReaderState,
     options: &OpenOptions,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
     let block_layer_stage = options.block_layer_stage;

@@ -10,8 +10,8 @@ use crate::read::options::OpenOptions;
 use crate::read::sidecar::CaptureSidecars;
 use crate::{Format, Request};
 
-/// Copies to `part` the beginning of a trace, decompressed, up to the end of its request `max_requests`, and returns the
-/// format of the trace; of a native trace a whole frame of requests is copied. `name` is its name.
+/// Copies to `part` the beginning of a trace, decompressed, up to the end of its request `max_requests`, and returns
+/// the format of the trace; of a native trace a whole frame of requests is copied. `name` is its name.
 ///
 /// Returns `None` if the trace ends, is damaged or cannot be read before that request. All that was read of it, as it
 /// was, is then in `whole`, where a reader finds the same end, damage or bad line; `part` is then of no use.
@@ -25,14 +25,14 @@ pub fn copy_first_requests(
     max_requests: u64,
     [whole, mut part]: [File; 2],
 ) -> io::Result<Option<Format>> {
-    let failure = Failure::default();
-    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), is_source: true };
+    let failure = CopyError::default();
+    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), has_source_errors: true };
     let copied = decompress_stream(raw).ok().and_then(|stream| {
         let decompressed = CopyingReader {
             stream,
             copy: part.try_clone().ok()?,
             failure: failure.clone(),
-            is_source: false,
+            has_source_errors: false,
         };
         let source = DecompressedStream::new(Box::new(decompressed));
         let sidecars = || Ok(CaptureSidecars::default());
@@ -54,9 +54,9 @@ pub fn copy_first_requests(
 
 /// The error that ended a copy; the reader of a trace would report it as damage of the trace.
 #[derive(Clone, Default)]
-struct Failure(Arc<Mutex<Option<io::Error>>>);
+struct CopyError(Arc<Mutex<Option<io::Error>>>);
 
-impl Failure {
+impl CopyError {
     /// Keeps `error` unless there is an earlier one, and returns an error of its kind.
     fn keep(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
@@ -73,15 +73,15 @@ impl Failure {
 struct CopyingReader<R> {
     stream: R,
     copy: File,
-    failure: Failure,
+    failure: CopyError,
     /// Whether errors of the stream are those of the source, and not damage that its decompressor finds.
-    is_source: bool,
+    has_source_errors: bool,
 }
 
 impl<R: Read> Read for CopyingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = match self.stream.read(into) {
-            Err(error) if self.is_source && error.kind() != io::ErrorKind::Interrupted => {
+            Err(error) if self.has_source_errors && error.kind() != io::ErrorKind::Interrupted => {
                 return Err(self.failure.keep(error));
             }
             read => read?,

@@ -24,7 +24,7 @@ const CONTENTS_WITH_SIZES_MAX: usize = 1 << 28;
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
     lz4_sizes_bytes: Vec<u16>,
-    delta_sizes: Option<(PathBuf, DecompressedStream)>,
+    delta_size_stream: Option<(PathBuf, DecompressedStream)>,
     content_bytes: Option<(PathBuf, ContentBytes)>,
 }
 
@@ -71,7 +71,11 @@ impl CaptureSidecars {
                 ));
             }
         };
-        Ok(Self { lz4_sizes_bytes: sizes.unwrap_or_default(), delta_sizes: deltas, content_bytes: pages })
+        Ok(Self {
+            lz4_sizes_bytes: sizes.unwrap_or_default(),
+            delta_size_stream: deltas,
+            content_bytes: pages,
+        })
     }
 
     /// Adds compressed and delta sizes to the content descriptors of one write and, if requested, the bytes of its
@@ -95,7 +99,9 @@ impl CaptureSidecars {
     }
 
     fn next_delta_size(&mut self) -> Result<u16, String> {
-        let Some((file, deltas)) = &mut self.delta_sizes else { return Ok(ContentDescriptor::UNKNOWN_SIZE) };
+        let Some((file, deltas)) = &mut self.delta_size_stream else {
+            return Ok(ContentDescriptor::UNKNOWN_SIZE);
+        };
         let pair = deltas.peek(2).map_err(|error| unreadable_size_file(file, &error).to_string())?;
         let pair: [u8; 2] = pair.try_into().map_err(|_| {
             format!(
@@ -178,24 +184,30 @@ fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
-    packed_content_ends: Vec<usize>,
-    packed_contents: Vec<u8>,
+    compressed_content_ends: Vec<usize>,
+    compressed_contents: Vec<u8>,
     page_buffer: Vec<u8>,
 }
 
 impl ContentBytes {
     fn new(source: DecompressedStream) -> Self {
-        Self { source, packed_content_ends: vec![0], packed_contents: Vec::new(), page_buffer: Vec::new() }
+        Self {
+            source,
+            compressed_content_ends: vec![0],
+            compressed_contents: Vec::new(),
+            page_buffer: Vec::new(),
+        }
     }
 
     /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
     fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> io::Result<bool> {
-        while self.packed_content_ends.len() <= id + 1 {
+        while self.compressed_content_ends.len() <= id + 1 {
             if !self.read_next_content()? {
                 return Ok(false);
             }
         }
-        let packed = &self.packed_contents[self.packed_content_ends[id]..self.packed_content_ends[id + 1]];
+        let packed =
+            &self.compressed_contents[self.compressed_content_ends[id]..self.compressed_content_ends[id + 1]];
         let page = lz4_flex::block::decompress(packed, PAGE_BYTES as usize).expect("it was compressed here");
         into.extend_from_slice(&page);
         Ok(true)
@@ -207,8 +219,8 @@ impl ContentBytes {
         }
         self.page_buffer.clear();
         self.source.read_exact(PAGE_BYTES as usize, &mut self.page_buffer)?;
-        self.packed_contents.extend_from_slice(&lz4_flex::block::compress(&self.page_buffer));
-        self.packed_content_ends.push(self.packed_contents.len());
+        self.compressed_contents.extend_from_slice(&lz4_flex::block::compress(&self.page_buffer));
+        self.compressed_content_ends.push(self.compressed_contents.len());
         Ok(true)
     }
 }

@@ -93,7 +93,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => {
                 let mut live = Vec::new();
                 self.list_live_pages(block, &mut live).map_err(|error| error.to_string())?;
-                self.check_live_pages(block, &live, &pages, mapped, unidentified_invalid_pages)
+                self.check_pages_reported_valid(block, &live, &pages, mapped, unidentified_invalid_pages)
             }
             kind @ (PageKind::Delta
             | PageKind::Chunk
@@ -127,7 +127,7 @@ impl<N: Nand> Ftl<N> {
         ))
     }
 
-    fn check_live_pages(
+    fn check_pages_reported_valid(
         &self,
         block: BlockId,
         live: &[Ppn],

@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.check_host_write_counts()?;
         self.store.check_counters()?;
-        self.check_recovery_evidence(&map)?;
+        self.check_recoverable_map(&map)?;
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
         let bound = self.read_bound_entries_on_flash()?;
         self.check_content_records(&bound)?;
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// [`Error::Damaged`] if a part of the map on flash cannot be read.
-    pub fn count_mapped_pages(&mut self) -> Result<u64, Error> {
+    pub fn count_mapped_lpns(&mut self) -> Result<u64, Error> {
         let map = self.read_whole_map().map_err(Error::Damaged)?;
         Ok(map.iter().filter(|unit| unit.to_option().is_some()).count() as u64)
     }
@@ -87,8 +87,8 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the map entries on flash of bound logical pages without a dirty entry; none if the device keeps no records
-    /// of them. Costs no counted operation.
+    /// Returns the map entries on flash of bound logical pages without a dirty entry; none if the device keeps no
+    /// records of them. Costs no counted operation.
     fn read_bound_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
         let mut bound = BTreeMap::new();
         if self.store.keeps_recovery_notes() {
@@ -298,7 +298,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Data => {
                 (first.0..first.0 + pages).filter(|&ppn| valid.contains(Ppn(ppn))).count() as u32
             }
-            PageKind::Delta | PageKind::Chunk => self.live_packed_pages(block).len() as u32,
+            PageKind::Delta | PageKind::Chunk => self.live_delta_or_chunk_pages(block).len() as u32,
             PageKind::Translation => self.count_current_metadata_pages(Stream::Translation, first, pages),
             PageKind::RemapLog => self.count_current_metadata_pages(Stream::RemapLog, first, pages),
             PageKind::Validity => self.count_current_metadata_pages(Stream::Validity, first, pages),
@@ -374,7 +374,7 @@ impl<N: Nand> Ftl<N> {
     /// the flash page to which the table maps it. Each bound logical page (mapped without a program) must be found by
     /// an entry, and no unmapped one may be found. Trims that a design does not record are not checked, nor are media
     /// without sequence numbers.
-    fn check_recovery_evidence(&mut self, map: &[Unit]) -> Result<(), String> {
+    fn check_recoverable_map(&mut self, map: &[Unit]) -> Result<(), String> {
         let records_trims = self.persistence.replays_reverse_map_entries();
         if !records_trims && self.persistence != Persistence::OobScan {
             return Ok(());
@@ -415,8 +415,8 @@ impl<N: Nand> Ftl<N> {
             if found != place {
                 return Err(format!(
                     "logical page {lpn} is mapped to {}, but recovery would map it to {}",
-                    place_name(place),
-                    place_name(found)
+                    describe_flash_page(place),
+                    describe_flash_page(found)
                 ));
             }
             let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
@@ -432,7 +432,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-fn place_name(place: Option<Ppn>) -> String {
+fn describe_flash_page(place: Option<Ppn>) -> String {
     place.map_or_else(|| "no flash page".to_owned(), |ppn| format!("flash page {ppn}"))
 }
 

@@ -15,7 +15,7 @@ mod silent;
 mod stage;
 mod table_limit;
 
-pub(crate) use scheme_counters::{SchemeCounters, SchemeOutcome};
+pub(crate) use scheme_counters::{MechanismCounters, MechanismOutcome};
 pub use schemes::MechanismSet;
 pub(crate) use stage::{ContentMechanism, HostWrite, OfferResult, StatelessMechanisms};
 

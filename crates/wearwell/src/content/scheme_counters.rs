@@ -15,7 +15,7 @@
 //! write a base and its delta as one full page. A merge in GC replaces a copy and costs nothing. Deltas keep costing
 //! that after the scheme is switched off, but are not counted then, because they do not predict the next write.
 
-use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::{MechanismKind, MechanismSet};
 use crate::data::{Content, Fingerprint, compressed_len};
 use crate::ftl::Ftl;
@@ -26,13 +26,13 @@ use crate::operation::Cause;
 /// Outcome of a page write that reached a content scheme (such as compression): whether the scheme stored the page,
 /// tried without success, or did not try.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum SchemeOutcome {
+pub(crate) enum MechanismOutcome {
     /// The scheme (such as compression) stored the page or found its content on flash. If the scheme is on, no later
     /// scheme receives the page; if it is off, this outcome is only counted.
     Served,
     /// The scheme (such as deduplication) spent work on the page (a hash, a look-up or an encoding) without success;
     /// the page passes to the next scheme.
-    PassedOn,
+    TriedWithoutSuccess,
     /// The scheme (such as compression) passed the page on to the next one without any work on it.
     NotTried,
 }
@@ -40,11 +40,11 @@ pub(crate) enum SchemeOutcome {
 /// Counters of the pages that reached each content scheme (such as compression), and the group of pages that is being
 /// sampled for compression while compression is off.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct SchemeCounters {
+pub(crate) struct MechanismCounters {
     sampler: ShadowSampler,
     /// For each content scheme (such as compression), indexed by [`MechanismKind`]: bytes offered to it, bytes that it
     /// did not save, and bytes of flash programs charged to it.
-    bytes_by_scheme: [SchemeBytes; MechanismKind::COUNT],
+    bytes_by_mechanism: [SchemeBytes; MechanismKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`MechanismKind`].
     bypassed_writes: [u64; MechanismKind::COUNT],
     sampled_page_group: SampledPageGroup,
@@ -57,7 +57,7 @@ struct SampledPageGroup {
     sampled_content: Vec<u8>,
 }
 
-impl SchemeCounters {
+impl MechanismCounters {
     /// Whether pages with this content are in the sample: hashed and looked up even while deduplication and recycling
     /// are off.
     pub(crate) fn is_content_sampled(&self, fingerprint: Fingerprint) -> bool {
@@ -66,17 +66,22 @@ impl SchemeCounters {
 
     /// Counts a page of `page_bytes` bytes that reached the content scheme `kind` (such as compression), with its
     /// outcome.
-    pub(crate) fn count_page_outcome(&mut self, kind: MechanismKind, page_bytes: u64, seen: SchemeOutcome) {
-        let counts = &mut self.bytes_by_scheme[kind as usize];
+    pub(crate) fn count_page_outcome(
+        &mut self,
+        kind: MechanismKind,
+        page_bytes: u64,
+        seen: MechanismOutcome,
+    ) {
+        let counts = &mut self.bytes_by_mechanism[kind as usize];
         counts.offered_bytes += page_bytes;
-        counts.still_written_bytes += if seen == SchemeOutcome::Served { 0 } else { page_bytes };
-        counts.untried_bytes += if seen == SchemeOutcome::NotTried { page_bytes } else { 0 };
+        counts.still_written_bytes += if seen == MechanismOutcome::Served { 0 } else { page_bytes };
+        counts.untried_bytes += if seen == MechanismOutcome::NotTried { page_bytes } else { 0 };
     }
 
     /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn count_programmed_bytes(&mut self, kind: MechanismKind, bytes: u64) {
-        let counts = &mut self.bytes_by_scheme[kind as usize];
+        let counts = &mut self.bytes_by_mechanism[kind as usize];
         counts.still_written_bytes += bytes;
         counts.scheme_programmed_bytes += bytes;
     }
@@ -92,7 +97,7 @@ impl SchemeCounters {
     /// Counts a page that compression does not process because it is off. If the write is sampled, adds the page to the
     /// sampled group. A complete group of four pages is compressed to measure the saving, and discarded. Returns `true`
     /// if this page completed the group.
-    fn sample_bypassed_page(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
+    fn sample_page_and_check_group_full(&mut self, content: &Content<'_>, page_bytes: usize) -> bool {
         if !self.count_and_sample_write(MechanismKind::Compression) {
             return false;
         }
@@ -103,7 +108,7 @@ impl SchemeCounters {
                 self.sampled_page_group.compressed_bytes += content.compressed_bytes().unwrap_or(page_bytes);
             }
         }
-        if self.sampled_page_group.page_count < CHUNK_MEMBERS {
+        if self.sampled_page_group.page_count < MAX_CHUNK_MEMBERS {
             return false;
         }
         let group = std::mem::take(&mut self.sampled_page_group);
@@ -112,9 +117,9 @@ impl SchemeCounters {
         } else {
             compressed_len(&group.sampled_content)
         };
-        let kept_pages = bytes.div_ceil(page_bytes).clamp(1, CHUNK_MEMBERS);
-        let counts = &mut self.bytes_by_scheme[MechanismKind::Compression as usize];
-        counts.offered_bytes += (CHUNK_MEMBERS * page_bytes) as u64;
+        let kept_pages = bytes.div_ceil(page_bytes).clamp(1, MAX_CHUNK_MEMBERS);
+        let counts = &mut self.bytes_by_mechanism[MechanismKind::Compression as usize];
+        counts.offered_bytes += (MAX_CHUNK_MEMBERS * page_bytes) as u64;
         counts.still_written_bytes += (kept_pages * page_bytes) as u64;
         true
     }
@@ -124,7 +129,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the bytes that reached the content scheme `kind` (such as compression) and the bytes that the scheme did
     /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
     pub fn scheme_bytes(&self, kind: MechanismKind) -> SchemeBytes {
-        let mut observed = self.scheme_counters.bytes_by_scheme[kind as usize];
+        let mut observed = self.scheme_counters.bytes_by_mechanism[kind as usize];
         if let Some(stage) = self.chunks.as_ref().filter(|_| kind == MechanismKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
@@ -136,9 +141,9 @@ impl<N: Nand> Ftl<N> {
         observed
     }
 
-    /// Returns the number of flash pages that store host writes, programmed since the counters were cleared: whole pages,
-    /// and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks write are
-    /// left out: they regain flash pages, as garbage collection does, and store no host write.
+    /// Returns the number of flash pages that store host writes, programmed since the counters were cleared: whole
+    /// pages, and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks
+    /// write are left out: they regain flash pages, as garbage collection does, and store no host write.
     pub fn pages_programmed_for_host_writes(&self) -> u64 {
         let programs = &self.store.stats.programs;
         let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.split_pages);
@@ -170,14 +175,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Counts a page write that reached the content scheme `kind` (such as compression), with its outcome.
-    pub(crate) fn count_scheme_outcome(&mut self, kind: MechanismKind, seen: SchemeOutcome) {
+    pub(crate) fn count_mechanism_outcome(&mut self, kind: MechanismKind, seen: MechanismOutcome) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.scheme_counters.count_page_outcome(kind, page_bytes, seen);
     }
 
     /// Charges delta encoding with `pages` programs of flash pages. If delta encoding is off, these are the pages that
     /// it would have programmed.
-    pub(crate) fn count_delta_pages(&mut self, pages: u64) {
+    pub(crate) fn count_delta_page_programs(&mut self, pages: u64) {
         let page_bytes = self.store.geometry().page_bytes as u64;
         self.scheme_counters.count_programmed_bytes(MechanismKind::Delta, pages * page_bytes);
     }
@@ -186,8 +191,9 @@ impl<N: Nand> Ftl<N> {
     /// chunk's size, and each full group is compressed to measure the saving.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
-        if self.chunks.is_some() && self.scheme_counters.sample_bypassed_page(content, page_bytes) {
-            self.store.stats.controller_work.compressed_pages += CHUNK_MEMBERS as u64;
+        if self.chunks.is_some() && self.scheme_counters.sample_page_and_check_group_full(content, page_bytes)
+        {
+            self.store.stats.controller_work.compressed_pages += MAX_CHUNK_MEMBERS as u64;
         }
     }
 }

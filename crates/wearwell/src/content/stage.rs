@@ -93,7 +93,7 @@ pub(crate) trait ContentMechanism {
     /// # Errors
     /// Those of [`Ftl::write`].
     #[inline]
-    fn finish_write<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
+    fn do_work_after_write<N: Nand>(_ftl: &mut Ftl<N>) -> Result<()> {
         Ok(())
     }
 }
@@ -112,7 +112,7 @@ pub(crate) struct OfferResult {
     /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
     pub(crate) is_complete: bool,
     /// Number of content mechanisms to which the host write was offered, including the one that completed it.
-    pub(crate) stages_offered: usize,
+    pub(crate) mechanisms_offered: usize,
 }
 
 /// Makes [`MechanismKind`] and the chain of a host write from the list of mechanisms.
@@ -184,19 +184,19 @@ macro_rules! content_mechanisms {
                 $(
                     seen += 1;
                     if <$stage>::offer_write(self, write)? {
-                        return Ok($crate::content::OfferResult { is_complete: true, stages_offered: seen });
+                        return Ok($crate::content::OfferResult { is_complete: true, mechanisms_offered: seen });
                     }
                 )*
-                Ok($crate::content::OfferResult { is_complete: false, stages_offered: seen })
+                Ok($crate::content::OfferResult { is_complete: false, mechanisms_offered: seen })
             }
 
             /// Runs the follow-up work of the first `seen` content mechanisms, those to which the completed host write
             /// was offered.
             #[inline(always)]
-            pub(crate) fn finish_write_in_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
+            pub(crate) fn do_work_after_write_in_mechanisms(&mut self, seen: usize) -> $crate::error::Result<()> {
                 $(
                     if (MechanismKind::$kind as usize) < seen {
-                        <$stage>::finish_write(self)?;
+                        <$stage>::do_work_after_write(self)?;
                     }
                 )*
                 Ok(())

@@ -20,16 +20,16 @@ use crate::sharing::reverse_map::ReverseMap;
 impl<N: Nand> Ftl<N> {
     /// Returns the bytes of controller RAM of the tables that grow with the stored contents: logical pages bound to
     /// shared pages, reference counts of shared pages, deltas, and the directory of compressed chunks.
-    pub fn content_table_bytes(&self) -> u64 {
+    pub fn content_table_ram_bytes(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| sharing.growing_table_bytes());
         let of_deltas = self.delta.as_ref().map_or(0, |stage| stage.growing_table_bytes());
-        let of_chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_directory_bytes());
+        let of_chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_table_ram_bytes());
         of_sharing + of_deltas + of_chunks
     }
 
-    /// Returns an upper bound of the records of content mechanisms in NVRAM: one of each bound logical page, of each unit
-    /// to which such pages are bound, of each flash page of a chunk, and of each delta.
-    fn max_content_record_count(&self) -> u64 {
+    /// Returns an upper bound of the records of content mechanisms in NVRAM: one of each bound logical page, of each
+    /// unit to which such pages are bound, of each flash page of a chunk, and of each delta.
+    fn content_record_count_upper_bound(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| {
             sharing.reverse_map.valid_entry_count() + sharing.reverse_map.max_bound_units()
         });
@@ -41,10 +41,10 @@ impl<N: Nand> Ftl<N> {
     /// Whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts `pages` host
     /// pages that are stored whole for this reason.
     #[inline]
-    pub(crate) fn has_room_in_content_tables(&mut self, pages: u64) -> bool {
-        let has_room = self.content_table_bytes() < self.content_table_limit_bytes
+    pub(crate) fn has_content_table_room_or_count(&mut self, pages: u64) -> bool {
+        let has_room = self.content_table_ram_bytes() < self.content_table_limit_bytes
             && (self.content_record_limit == u64::MAX
-                || self.max_content_record_count() < self.content_record_limit);
+                || self.content_record_count_upper_bound() < self.content_record_limit);
         self.store.stats.demotions_by_full_content_tables += if has_room { 0 } else { pages };
         has_room
     }

@@ -35,17 +35,17 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  which is implemented only for a flat map (a table in RAM) without compress",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_reverse_map_entries() && !parts.has_flat_map(),
+        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_flat_map(),
         reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are \
                  current, and a map on flash cannot answer without a flash read",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_reverse_map_entries() && parts.content.chunks.is_some(),
+        is_broken: |parts| parts.has_durable_reverse_map() && parts.content.chunks.is_some(),
         reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, and with compress they would \
                  have to name members of compressed chunks",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_reverse_map_entries(),
+        is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_durable_reverse_map(),
         reason: "atomic remap commands need a reverse map in NVRAM or in a flash log, where the last entry of a command \
                  makes all of it durable",
     },
@@ -103,7 +103,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  spare areas alone would return older data for the others",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_reverse_map_entries(),
+        is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_durable_reverse_map(),
         reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
                  flash, and this design has no such reverse map",
     },
@@ -234,7 +234,7 @@ impl Parts {
         matches!(self.mapping, MappingPart::Journalled { .. })
     }
 
-    fn cached_map_options(&self) -> Option<DemandPagedMapOptions> {
+    fn options_of_cached_map_without_journal(&self) -> Option<DemandPagedMapOptions> {
         match self.mapping {
             MappingPart::Cached(options) => Some(options),
             MappingPart::Flat | MappingPart::Journalled { .. } => None,
@@ -242,17 +242,17 @@ impl Parts {
     }
 
     fn has_lazy_map(&self) -> bool {
-        self.cached_map_options()
+        self.options_of_cached_map_without_journal()
             .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
     }
 
     /// Whether a lazy map writes checkpoints.
     pub(crate) fn makes_checkpoints(&self) -> bool {
-        self.cached_map_options().is_some_and(|map| map.makes_checkpoints)
+        self.options_of_cached_map_without_journal().is_some_and(|map| map.makes_checkpoints)
     }
 
     fn limits_dirty_map_entries(&self) -> bool {
-        self.cached_map_options().is_some_and(|map| map.max_dirty_entries.is_some())
+        self.options_of_cached_map_without_journal().is_some_and(|map| map.max_dirty_entries.is_some())
     }
 
     /// Whether recovery replays the journal of the design's L2P map: only a recovery that reads all translation pages
@@ -295,7 +295,7 @@ impl Parts {
     }
 
     /// Whether the reverse map of the design is in NVRAM segments, or in a log in NVRAM or on flash.
-    fn has_reverse_map_entries(&self) -> bool {
+    fn has_durable_reverse_map(&self) -> bool {
         self.binds_pages() && self.reverse_map_kind() != Some(ReverseMapKind::Ideal)
     }
 }

@@ -31,10 +31,12 @@ pub use wearwell::{WearwellOptions, wearwell};
 use crate::address::MAX_UNITS_WITH_BIND_MARK;
 use crate::content::MechanismSet;
 pub use crate::content::compress::CompressionOptions;
-use crate::content::compress::{CHUNK_MEMBERS, unit_count};
+use crate::content::compress::{MAX_CHUNK_MEMBERS, unit_count};
 pub use crate::content::delta::DeltaOptions;
 use crate::gc::GcOptions;
-use crate::mapping::{DemandPagedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_needed};
+use crate::mapping::{
+    DemandPagedMapOptions, InvalidPageIdentification, JournalOptions, nvram_words_for_dirty_entries,
+};
 use crate::nand::{Geometry, RetainedFields};
 pub use crate::sharing::SharingOptions;
 use crate::sharing::counts::{MAX_REFERRERS, ReferenceCountForm};
@@ -43,8 +45,8 @@ use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
 /// Bytes of the limit on tables of content mechanisms in RAM for which the design has room for one record of them in
-/// NVRAM. A bound logical page takes about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for each
-/// of its pages.
+/// NVRAM. A bound logical page takes about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for
+/// each of its pages.
 const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
 
 /// Where a design stores its L2P table.
@@ -254,15 +256,18 @@ impl Parts {
     pub fn total_nvram_bytes(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let words = match self.mapping {
             _ if self.persistence != Persistence::NvramMap => 0,
-            MappingPart::Cached(options) => {
-                nvram_words_needed(&options, geometry, logical_pages, self.max_lpns_per_flash_page())
-            }
+            MappingPart::Cached(options) => nvram_words_for_dirty_entries(
+                &options,
+                geometry,
+                logical_pages,
+                self.max_lpns_per_flash_page(),
+            ),
             MappingPart::Flat | MappingPart::Journalled { .. } => logical_pages.into(),
         };
         let for_recovery = match self.recovery_block_scan {
             RecoveryBlockScan::FirstPages => {
                 recovery_note_words(geometry)
-                    + content_record_words(self.max_content_records(geometry, logical_pages))
+                    + content_record_words(self.content_record_capacity(geometry, logical_pages))
             }
             RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => 0,
         };
@@ -271,7 +276,7 @@ impl Parts {
 
     /// Returns the number of records of content mechanisms for which NVRAM has room, if recovery reads first pages of
     /// blocks only: [`Self::content_record_limit`], or as many as there can be.
-    pub(crate) fn max_content_records(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
+    pub(crate) fn content_record_capacity(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
         let logical_pages = u64::from(logical_pages);
         let (is_bound, is_delta) = (recycle.is_some() || sharing.is_some(), delta.is_some());
@@ -283,9 +288,9 @@ impl Parts {
         self.content_record_limit().map_or(possible, |limit| limit.min(possible))
     }
 
-    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::max_content_records`]): one record for
-    /// each [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited. `None` if nothing limits them,
-    /// as for pages that are revived and not shared.
+    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::content_record_capacity`]): one record
+    /// for each [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited.
+    /// `None` if nothing limits them, as for pages that are revived and not shared.
     pub(crate) fn content_record_limit(&self) -> Option<u64> {
         let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
         self.content
@@ -323,7 +328,7 @@ impl Parts {
 
     /// Returns the maximum number of logical pages whose data one flash page can hold.
     pub(crate) fn max_lpns_per_flash_page(&self) -> u32 {
-        let members = if self.content.chunks.is_some() { CHUNK_MEMBERS as u32 } else { 1 };
+        let members = if self.content.chunks.is_some() { MAX_CHUNK_MEMBERS as u32 } else { 1 };
         let referrers = if self.content.sharing.is_some() { MAX_REFERRERS } else { 1 };
         members * referrers
     }

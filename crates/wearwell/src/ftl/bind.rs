@@ -13,7 +13,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMapEntry;
-use crate::store::{ContentRecord, RecordKey};
+use crate::store::{ContentRecord, ContentRecordKey};
 
 impl<N: Nand> Ftl<N> {
     /// Maps `lpn` to `unit` (a stored physical page or member of a compressed chunk) without a program. With a
@@ -39,10 +39,10 @@ impl<N: Nand> Ftl<N> {
         if source.is_none() && mapping.lookup_in_ram(lpn) == Some(unit) {
             // `lpn` is mapped to the unit already, and the unit's content is the current one: a delta against it is
             // obsolete.
-            self.end_delta(lpn);
+            self.drop_delta_and_its_record(lpn);
             return Ok(true);
         }
-        if !self.has_room_in_content_tables(1) {
+        if !self.has_content_table_room_or_count(1) {
             return Ok(false);
         }
         let Self { sharing, mapping, store, .. } = self;
@@ -114,7 +114,7 @@ impl<N: Nand> Ftl<N> {
     /// mapped. Returns `true` if other logical pages still refer to `unit`; otherwise removes `unit` from the content
     /// index.
     #[inline]
-    pub(crate) fn remove_sharing_reference(&mut self, lpn: Lpn, unit: Unit) -> bool {
+    pub(crate) fn remove_reference_and_check_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
         let Self { sharing, store, chunks, .. } = self;
         let Some(sharing) = sharing else { return false };
@@ -126,7 +126,7 @@ impl<N: Nand> Ftl<N> {
             return true;
         }
         if was_bound {
-            store.remove_content_record_later(RecordKey::WithoutWriter(unit));
+            store.remove_content_record_later(ContentRecordKey::WithoutWriter(unit));
         }
         if let Some(index) = &mut sharing.content_index {
             index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`; `false` if the
     /// unit cannot be read. Of a descriptor, only whether the unit can be read. Costs one flash read.
     pub(crate) fn read_and_compare_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
-        let mut stored = self.zero_page_bytes();
+        let mut stored = self.zero_filled_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);
         let equal = match content {
             Content::Bytes(bytes) => stored.is_empty() || *bytes == stored.as_slice(),

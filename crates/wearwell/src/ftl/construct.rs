@@ -28,7 +28,7 @@ impl<N: Nand> Ftl<N> {
         let (content, fingerprint) = (Content::Descriptor(descriptor), descriptor.fingerprint);
         let ppn = self.store.append_page(Stream::Host, pool, lpn.0, content, fingerprint, Cause::Host)?;
         if !is_valid {
-            return self.construct_initial_dead_page(ppn);
+            return self.mark_initial_page_dead(ppn);
         }
         let old = match self.mapping.as_demand_paged_mut() {
             Some(cached) => cached.construct_initial_entry(lpn, ppn.into()).to_option(),
@@ -44,7 +44,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn construct_initial_dead_page(&mut self, ppn: Ppn) -> Result<()> {
+    fn mark_initial_page_dead(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
             self.store.count_page_invalid(ppn);
             return Ok(());

@@ -37,7 +37,7 @@ impl<N: Nand> Ftl<N> {
     /// # Errors
     /// Those of [`Ftl::write`]: pages buffered for a compressed chunk and deltas buffered for a page are written before
     /// their scheme is switched off.
-    pub fn switch_content_schemes(&mut self, running: MechanismSet) -> Result<()> {
+    pub fn switch_content_mechanisms(&mut self, running: MechanismSet) -> Result<()> {
         self.write_buffers_of_stopping_mechanisms(running)?;
         self.switch_mechanisms(running);
         Ok(())
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
         while self.mapping.has_unwritten_changes() {
             self.make_room_in_metadata_stream(
                 Stream::Translation,
-                self.mapping.max_pages_per_update().max(1),
+                self.mapping.max_metadata_pages_per_access().max(1),
             )?;
             self.mapping.write_back_step(&mut self.store)?;
             self.invalidate_identified_pages();
@@ -108,7 +108,7 @@ impl<N: Nand> Ftl<N> {
     /// this, to write metadata pages in order and to retain superseded versions of translation pages.
     pub(super) fn configure_store_for_flash_metadata(&mut self) {
         if self.validity.is_on_flash() {
-            self.store.enable_opened_block_recording();
+            self.store.record_opened_data_blocks();
         }
         if self.persistence.recovery_compares_map_versions() {
             self.store.enable_metadata_page_fences();

@@ -75,7 +75,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn make_room_for_metadata(&mut self) -> Result<()> {
         if self.validity.is_on_flash() {
             self.write_deferred_metadata()?;
-        } else if self.mapping.max_pages_per_update() > 0 {
+        } else if self.mapping.max_metadata_pages_per_access() > 0 {
             self.write_deferred_translation_pages()?;
         }
         let log_pages =
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     /// translation pages of `map_accesses` look-ups and updates of the map, between which no room can be made.
     pub(crate) fn make_room_for_map_accesses(&mut self, map_accesses: u32) -> Result<()> {
         self.make_room_for_metadata()?;
-        let pages = map_accesses * self.mapping.max_pages_per_update();
+        let pages = map_accesses * self.mapping.max_metadata_pages_per_access();
         if pages == 0 {
             Ok(())
         } else if self.validity.is_on_flash() {
@@ -101,7 +101,7 @@ impl<N: Nand> Ftl<N> {
     /// moved, if a collection that failed has left some.
     #[inline]
     pub(crate) fn store_moves_and_change_records(&mut self) -> Result<()> {
-        if self.store.has_waiting_record_changes() {
+        if self.store.has_waiting_content_record_changes() {
             self.mapping.store_moves_in_nvram(&mut self.store)
         } else {
             Ok(())
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn write_deferred_translation_pages(&mut self) -> Result<()> {
-        let pages = self.mapping.max_pages_per_update();
+        let pages = self.mapping.max_metadata_pages_per_access();
         loop {
             self.make_room_in_metadata_stream(Stream::Translation, pages)?;
             if !self.mapping.write_deferred_step(&mut self.store)? {
@@ -124,9 +124,9 @@ impl<N: Nand> Ftl<N> {
     /// step of the map that programmed nothing, the validity store has no new work and is not checked again.
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
-            (self.mapping.max_pages_per_update(), self.validity.max_pages_per_deferred_step());
+            (self.mapping.max_metadata_pages_per_access(), self.validity.max_pages_per_deferred_step());
         self.store_moves_and_change_records()?;
-        self.store.note_programs_with_known_validity()?;
+        self.store.renew_known_validity_note_if_due()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
             if self.write_deferred_validity_step()? {
@@ -163,7 +163,7 @@ impl<N: Nand> Ftl<N> {
             || self.store.are_recovery_notes_nearly_full();
         if is_due {
             self.store.note_validity_flush_start();
-            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityDue);
+            self.store.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityReplayLimit);
             self.validity.flush_validity_buffer(&mut self.store)?;
         }
         Ok(is_due)
@@ -190,8 +190,8 @@ impl<N: Nand> Ftl<N> {
 
     #[inline]
     fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
-        let fits = (of_map == 0 || self.store.fits_only_open_block(Stream::Translation, of_map))
-            && self.store.fits_only_open_block(Stream::Validity, of_validity);
+        let fits = (of_map == 0 || self.store.fits_in_only_open_block(Stream::Translation, of_map))
+            && self.store.fits_in_only_open_block(Stream::Validity, of_validity);
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 

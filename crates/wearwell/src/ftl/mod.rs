@@ -38,7 +38,7 @@ use crate::content::compress::directory::CHUNK_DIRECTORY_BYTES;
 use crate::content::compress::{CompressionState, CompressionStatistics};
 use crate::content::delta::{self, DeltaState, DeltaStatistics};
 use crate::content::recycle::{FingerprintStorePolicy, RecycleState, Recycler};
-use crate::content::{MechanismSet, SchemeCounters, StatelessMechanisms};
+use crate::content::{MechanismCounters, MechanismSet, StatelessMechanisms};
 use crate::data::Fingerprint;
 use crate::design::{MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
@@ -67,7 +67,7 @@ pub struct Ftl<N> {
     /// Limit of the records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all that there can be.
     pub(crate) content_record_limit: u64,
     pub(crate) stateless_mechanisms: StatelessMechanisms,
-    pub(crate) scheme_counters: SchemeCounters,
+    pub(crate) scheme_counters: MechanismCounters,
     pub(crate) collector: GarbageCollector,
     pub(crate) flush_limits: ValidityFlushLimits,
     pub(crate) logical_pages: u32,
@@ -152,7 +152,7 @@ impl<N: Nand> Ftl<N> {
                 in_design: parts.content.stateless_mechanisms,
                 switched_on: parts.content.stateless_mechanisms,
             },
-            scheme_counters: SchemeCounters::default(),
+            scheme_counters: MechanismCounters::default(),
             logical_pages,
             may_valid_counts_be_too_high: false,
             has_recovered_by_backward_scan: false,
@@ -169,9 +169,9 @@ impl<N: Nand> Ftl<N> {
             cached.limit_unidentified_invalid_pages(spare_pages);
         }
         if let Some(stage) = &mut ftl.delta {
-            stage.set_delta_page_limit(spare_pages);
+            stage.limit_delta_pages_by_spare_pages(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
-                stage.limit_deltas_to_owner_list(ftl.store.geometry().spare_bytes);
+                stage.limit_deltas_per_page_to_spare_list(ftl.store.geometry().spare_bytes);
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
@@ -187,13 +187,13 @@ impl<N: Nand> Ftl<N> {
             && let Some(AnyReverseMap::Ideal(reverse_map)) =
                 ftl.sharing.as_mut().map(|sharing| &mut sharing.reverse_map)
         {
-            reverse_map.count_rebuilt_entries();
+            reverse_map.account_entries_as_rebuilt();
         }
         if let Some(stage) = &mut ftl.chunks {
-            stage.set_excess_page_limit(spare_pages);
+            stage.derive_max_pages_beyond_live_members(spare_pages);
             if parts.persistence == Persistence::NvramMap {
-                stage.enable_holding_of_freed_chunk_numbers();
-                stage.count_flash_directories();
+                stage.defer_reuse_of_freed_chunk_numbers();
+                stage.exclude_flash_directories_from_ram_bytes();
             }
         }
         if parts.recovery_block_scan == RecoveryBlockScan::FirstPages {
@@ -217,7 +217,7 @@ impl<N: Nand> Ftl<N> {
             )));
         }
         let words = parts.total_nvram_bytes(geometry, self.logical_pages) / 8;
-        let max_records = parts.max_content_records(geometry, self.logical_pages);
+        let max_records = parts.content_record_capacity(geometry, self.logical_pages);
         let first_record_word = words - content_record_words(max_records);
         let first_note_word = first_record_word - recovery_note_words(geometry);
         self.store.enable_recovery_notes(first_note_word as usize)?;
@@ -290,7 +290,7 @@ impl<N: Nand> Ftl<N> {
     pub fn reserved_blocks_per_pool(&self) -> u64 {
         let open_blocks = 1
             + u64::from(self.max_metadata_pages() > self.validity.max_metadata_pages())
-            + u64::from(self.mapping.max_pages_per_update() > 1)
+            + u64::from(self.mapping.max_metadata_pages_per_access() > 1)
             + u64::from(self.delta.is_some())
             + 2 * u64::from(self.chunks.is_some())
             + u64::from(self.validity.is_on_flash() || self.battery_saves_validity_bitmap())
@@ -357,7 +357,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.chunks {
             stage.statistics = CompressionStatistics::default();
         }
-        self.scheme_counters = SchemeCounters::default();
+        self.scheme_counters = MechanismCounters::default();
     }
 
     /// Returns the device's store: block allocation, block table, list of flash operations, and the medium (flash and
@@ -430,7 +430,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the number of logical pages that were acknowledged to the host but wait in RAM until a compressed chunk
     /// is complete.
     pub fn logical_pages_awaiting_compression(&self) -> usize {
-        self.chunks.as_ref().map_or(0, |stage| stage.pending_page_count())
+        self.chunks.as_ref().map_or(0, |stage| stage.chunk_buffer_len())
     }
 
     /// Returns the counters of delta encoding; `None` if delta encoding is not part of the design.

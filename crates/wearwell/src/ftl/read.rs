@@ -22,7 +22,7 @@ impl<N: Nand> Ftl<N> {
         self.require_in_range(lpn)?;
         if self.is_buffered_for_chunk(lpn) {
             self.store.stats.host_page_reads += 1;
-            return Ok(self.read_buffered_page(lpn, into));
+            return Ok(self.read_page_from_chunk_buffer(lpn, into));
         }
         let place = self.look_up_unit(lpn)?;
         self.store.stats.host_page_reads += 1;
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     /// that it counts no host read.
     pub(crate) fn read_for_modify(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;
-        if self.read_buffered_page(lpn, into) {
+        if self.read_page_from_chunk_buffer(lpn, into) {
             return Ok(true);
         }
         let place = self.look_up_unit(lpn)?;
@@ -120,7 +120,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.read_unit(unit, into, Cause::Host)?;
         if self.delta.is_some() {
-            self.read_delta(lpn, into, Cause::Host)?;
+            self.apply_delta_if_any(lpn, into, Cause::Host)?;
         }
         if let Some(stage) = &mut self.recycle
             && is_flash_page(unit, self.store.geometry().pages())
@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
     /// buffered in RAM; `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
     /// read; it is empty on a medium that keeps no bytes.
     pub(crate) fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
-        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(lpn)) {
+        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(lpn)) {
             return Ok(Some(pending));
         }
         let place = self.look_up_unit(lpn)?;

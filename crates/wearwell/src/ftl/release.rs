@@ -34,9 +34,9 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn release_reference(&mut self, lpn: Lpn, old: Option<Unit>) {
         let Some(old) = old else { return };
         if self.delta.is_some() {
-            self.end_delta(lpn);
+            self.drop_delta_and_its_record(lpn);
         }
-        if self.sharing.is_some() && self.remove_sharing_reference(lpn, old) {
+        if self.sharing.is_some() && self.remove_reference_and_check_shared(lpn, old) {
             return;
         }
         if self.chunks.is_some() && !is_flash_page(old, self.store.geometry().pages()) {
@@ -64,7 +64,7 @@ impl<N: Nand> Ftl<N> {
     /// store is written: recovery reports only blocks that were opened after that write.
     #[inline]
     pub(crate) fn report_opened_blocks_to_validity(&mut self) {
-        while let Some(block) = self.store.take_opened_block() {
+        while let Some(block) = self.store.take_opened_data_block() {
             self.validity.record_block_opened(block);
         }
     }

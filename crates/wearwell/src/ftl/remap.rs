@@ -60,7 +60,7 @@ impl<N: Nand> Ftl<N> {
         }
         let pool = self.make_room_for_write()?;
         self.append_and_map_host_page(lpn, pool, content, fingerprint)?;
-        self.drop_buffered_page(lpn);
+        self.drop_page_from_chunk_buffer(lpn);
         Ok(())
     }
 
@@ -68,7 +68,7 @@ impl<N: Nand> Ftl<N> {
     /// without a program) is impossible (Remap-SSD, section 4.3). A relocated source is trimmed. Each operation counts
     /// as a host operation. On a medium without bytes the fingerprint is copied, but not the known compressed size.
     fn remap_by_writing(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
-        let mut page = self.zero_page_bytes();
+        let mut page = self.zero_filled_page();
         if !self.read(source, &mut page)? {
             return self.trim(target);
         }

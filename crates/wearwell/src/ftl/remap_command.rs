@@ -112,7 +112,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes the content of `lpn` to a physical page of its own, so that `lpn` shares no page with other logical
     /// pages.
     fn rewrite_unshared(&mut self, lpn: Lpn) -> Result<()> {
-        let mut page = self.zero_page_bytes();
+        let mut page = self.zero_filled_page();
         self.read(lpn, &mut page)?;
         let identity = self.current_fingerprint_of(lpn, &page)?.unwrap_or(Fingerprint::ZERO_PAGE);
         self.retry_after_program_failure(|ftl| {

@@ -62,7 +62,7 @@ impl<N: Nand> Ftl<N> {
             self.overwrite_with_zeros(lpn)?;
         } else {
             let old = self.change_map_entry(lpn, None)?;
-            self.drop_buffered_page(lpn);
+            self.drop_page_from_chunk_buffer(lpn);
             self.release_reference(lpn, old);
         }
         self.store.stats.host_page_trims += 1;
@@ -73,7 +73,7 @@ impl<N: Nand> Ftl<N> {
     /// stored.
     fn overwrite_with_zeros(&mut self, lpn: Lpn) -> Result<()> {
         let pool = self.make_room_for_write()?;
-        let zeros = self.zero_page_bytes();
+        let zeros = self.zero_filled_page();
         self.append_and_map_host_page(
             lpn,
             pool,
@@ -86,7 +86,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns a page of zeros, or an empty vector if the medium keeps no bytes.
-    pub(crate) fn zero_page_bytes(&self) -> Vec<u8> {
+    pub(crate) fn zero_filled_page(&self) -> Vec<u8> {
         vec![
             0;
             if self.store.nand().keeps_host_bytes() { self.store.geometry().page_bytes as usize } else { 0 }

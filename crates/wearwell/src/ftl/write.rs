@@ -63,12 +63,12 @@ impl<N: Nand> Ftl<N> {
             return self.append_and_map_host_page(lpn, pool, content, Fingerprint::default());
         }
         let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count_hash(&content) };
-        let OfferResult { is_complete, stages_offered: seen } = self.offer_to_mechanisms(&write)?;
+        let OfferResult { is_complete, mechanisms_offered: seen } = self.offer_to_mechanisms(&write)?;
         if !is_complete {
             self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
-            self.drop_buffered_page(lpn);
+            self.drop_page_from_chunk_buffer(lpn);
         }
-        self.finish_write_in_mechanisms(seen)
+        self.do_work_after_write_in_mechanisms(seen)
     }
 
     /// Returns the fingerprint of a page to be written. Counts one hashed page if this design looks up fingerprints,

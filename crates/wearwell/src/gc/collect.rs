@@ -7,7 +7,7 @@
 //!
 //! Invariant: emptying a victim appends fewer pages than it frees (for static wear leveling: as many). So one free
 //! block per pool is always enough, and collection never recurses. Each valid page is copied once. Only if the reverse
-//! map has no room for the entries of a victim more pages are needed; [`Ftl::prepare_to_empty_block`] counts them
+//! map has no room for the entries of a victim more pages are needed; [`Ftl::prepare_and_check_emptying`] counts them
 //! first.
 
 use crate::address::{BlockId, Lpn, Ppn};
@@ -21,7 +21,7 @@ use crate::mapping::Mapping;
 use crate::nand::{Geometry, Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::ReverseMap;
-use crate::store::{BlockState, GC_RESERVE_BLOCKS, PageCopies, RecordKey, Stream};
+use crate::store::{BlockState, ContentRecordKey, GC_RESERVE_BLOCKS, PagesToCopy, Stream};
 use crate::validity::ValidityStore;
 
 impl<N: Nand> Ftl<N> {
@@ -58,7 +58,7 @@ impl<N: Nand> Ftl<N> {
         self.store.stats.gc_delta_victims += u64::from(holds_deltas);
         self.store.stats.gc_metadata_victims += u64::from(!self.store.blocks().kind(victim).is_host_data());
         self.empty_and_erase(victim, pool, Cause::Gc)?;
-        if let Some(cold) = self.collector.find_block_to_move(&mut self.store, pool)
+        if let Some(cold) = self.collector.find_block_to_move_for_wear(&mut self.store, pool)
             && self.may_move_for_wear(cold, pool)?
         {
             self.empty_and_erase(cold, pool, Cause::Wear)?;
@@ -117,12 +117,12 @@ impl<N: Nand> Ftl<N> {
 
     /// Erases up to `most` blocks without valid pages before GC needs them, and returns the number of erased blocks.
     /// This causes no extra wear, because each such block would be erased anyway before its next program. Erases none
-    /// if recycling may revive dead pages, or if page validity is on flash, where a query costs reads. Leaves a block to
-    /// GC if the reverse map has no room for the deallocations that only entries of this block record.
+    /// if recycling may revive dead pages, or if page validity is on flash, where a query costs reads. Leaves a block
+    /// to GC if the reverse map has no room for the deallocations that only entries of this block record.
     ///
     /// # Errors
     /// Power loss.
-    pub fn erase_dead_blocks(&mut self, most: u32) -> Result<u32> {
+    pub fn erase_blocks_without_valid_pages(&mut self, most: u32) -> Result<u32> {
         let mut erased = 0;
         if self.validity.is_on_flash() || self.recycle.is_some() {
             return Ok(erased);
@@ -131,7 +131,7 @@ impl<N: Nand> Ftl<N> {
             while erased < most
                 && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
                 && self.store.blocks().valid_pages(block) == 0
-                && self.prepare_to_empty_block(block, 0)?
+                && self.prepare_and_check_emptying(block, 0)?
             {
                 self.store.stats.gc_victims += 1;
                 self.empty_and_erase(block, pool, Cause::Gc)?;
@@ -145,7 +145,7 @@ impl<N: Nand> Ftl<N> {
     /// these pages would need the blocks reserved for GC.
     #[inline]
     fn write_back_map_if_nvram_nearly_full(&mut self) -> Result<()> {
-        let pages = self.mapping.max_pages_per_update();
+        let pages = self.mapping.max_metadata_pages_per_access();
         while self.mapping.is_nvram_nearly_full() && self.store.has_room_for_pages(Stream::Translation, pages)
         {
             self.mapping.write_deferred_step(&mut self.store)?;
@@ -157,7 +157,7 @@ impl<N: Nand> Ftl<N> {
     /// the reverse map can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
-            && self.prepare_to_empty_block(block, self.store.blocks().block_pages())?)
+            && self.prepare_and_check_emptying(block, self.store.blocks().block_pages())?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
@@ -180,14 +180,14 @@ impl<N: Nand> Ftl<N> {
     /// page.
     fn choose_collectable_victim(&mut self, pool: u32) -> Result<Option<(BlockId, VictimRule)>> {
         let Some((chosen, rule)) = self.choose_victim(pool)? else { return Ok(None) };
-        if self.prepare_to_empty_block(chosen, self.max_pages_to_append(chosen, pool))? {
+        if self.prepare_and_check_emptying(chosen, self.max_pages_to_append(chosen, pool))? {
             return Ok(Some((chosen, rule)));
         }
         for block in self.store.blocks().closed_blocks_by_valid_count(pool) {
             let most_pages = self.max_pages_to_append(block, pool);
             let gains = self.store.blocks().valid_pages(block) <= most_pages;
-            if block != chosen && gains && self.prepare_to_empty_block(block, most_pages)? {
-                return Ok(Some((block, VictimRule::Recordable)));
+            if block != chosen && gains && self.prepare_and_check_emptying(block, most_pages)? {
+                return Ok(Some((block, VictimRule::FitsReverseMap)));
             }
         }
         Ok(None)
@@ -220,7 +220,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(forced
                 .map(by(VictimRule::MetadataShare))
                 .or(own)
-                .or_else(|| blocks.block_with_fewest_valid(pool).map(by(VictimRule::EmptyMetadata)))
+                .or_else(|| blocks.block_with_fewest_valid(pool).map(by(VictimRule::DataOrEmptyMetadata)))
                 .or_else(|| blocks.emptiest_metadata_block(pool).map(by(VictimRule::OnlyMetadata))));
         }
         if own.is_some() {
@@ -251,7 +251,7 @@ impl<N: Nand> Ftl<N> {
         }
         let erases = |block| self.store.nand().erase_count(block);
         let (blocks, now) = (self.store.blocks(), self.store.last_sequence());
-        policy.choose(&VictimCandidates { blocks, erase_count_of: &erases, pool, programs_so_far: now })
+        policy.choose(&VictimCandidates { blocks, erase_count_of: &erases, pool, last_sequence_number: now })
     }
 
     /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
@@ -330,7 +330,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         self.store.erase(victim, cause)?;
         if let Some(stage) = &mut self.chunks
-            && self.store.nand().syncs_at_erase()
+            && self.store.nand().fences_at_erase()
         {
             stage.release_freed_chunk_numbers();
         }
@@ -352,11 +352,11 @@ impl<N: Nand> Ftl<N> {
         let stream = self.stream_of_copies(PageKind::Data, pool);
         self.list_live_pages(victim, &mut batch.source_pages)?;
         self.drop_superseded_pages(&mut batch);
-        self.merge_delta_bases(&mut batch.source_pages, stream, pool, cause)?;
+        self.merge_due_deltas_in_victim(&mut batch.source_pages, stream, pool, cause)?;
         self.list_one_referrer_per_page(&batch.source_pages, &mut batch.owners);
-        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let moves = PagesToCopy { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
-        let told = self.record_copied_pages(victim, &batch);
+        let told = self.update_tables_for_copied_pages(victim, &batch);
         let outcome = outcome.and(told);
         // In RAM, superseded pages are invalid from this moment, even if copying was interrupted: the map must not find
         // them again.
@@ -411,15 +411,15 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the pages of a block of packed pages (deltas or compressed chunks) that still hold live data, as the
     /// delta table or the chunk directory shows.
-    pub(crate) fn live_packed_pages(&self, block: BlockId) -> Vec<Ppn> {
+    pub(crate) fn live_delta_or_chunk_pages(&self, block: BlockId) -> Vec<Ppn> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
         match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
-            (PageKind::Chunk, _, Some(stage)) => {
-                stage.filter_pages_in_chunks(pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect())
-            }
+            (PageKind::Chunk, _, Some(stage)) => stage.keep_pages_of_stored_chunks(
+                pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect(),
+            ),
             (kind, ..) => unreachable!(
                 "block {block} holds {kind:?} pages, which are never packed into compressed chunks"
             ),
@@ -451,7 +451,7 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    fn record_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
+    fn update_tables_for_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         self.mapping
             .record_gc_moves(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
         self.move_valid_bits(batch);
@@ -459,7 +459,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_none() && self.recycle.is_some() {
             // The OOBs of the copies name the logical pages that revived their sources.
             for &owner in &batch.owners[..batch.destination_pages.len()] {
-                self.store.remove_content_record_later(RecordKey::BoundEntryOf(owner));
+                self.store.remove_content_record_later(ContentRecordKey::BoundEntryOf(owner));
             }
         }
         if let Some(stage) = &mut self.recycle {
@@ -527,7 +527,7 @@ impl<N: Nand> Ftl<N> {
                 batch.owners.push(id);
             }
         }
-        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let moves = PagesToCopy { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, stream, pool, cause, &mut batch.destination_pages);
         for ((id, &from), &to) in batch.owners.iter().zip(&batch.source_pages).zip(&batch.destination_pages) {
             match &mut self.sharing {
@@ -554,9 +554,11 @@ impl<N: Nand> Ftl<N> {
     /// this is: translation page, validity page, or page of the reverse map's log.
     pub(crate) fn is_current_metadata_page(&self, stream: Stream, id: u32, ppn: Ppn) -> bool {
         match &self.sharing {
-            Some(sharing) if stream == Stream::RemapLog => sharing.reverse_map.owns_metadata_page(id, ppn),
-            _ if stream == Stream::Validity => self.validity.owns_metadata_page(id, ppn),
-            _ => self.mapping.owns_metadata_page(id, ppn),
+            Some(sharing) if stream == Stream::RemapLog => {
+                sharing.reverse_map.holds_current_metadata_page(id, ppn)
+            }
+            _ if stream == Stream::Validity => self.validity.holds_current_metadata_page(id, ppn),
+            _ => self.mapping.holds_current_metadata_page(id, ppn),
         }
     }
 

@@ -195,7 +195,11 @@ impl GarbageCollector {
     /// Returns the block of `pool` (set of planes) that static wear leveling requires to be moved; `None` if there is
     /// none. With a table of erase counts in RAM, the blocks are searched only once per N victims, where N is 1/32 of
     /// the pool's blocks.
-    pub(crate) fn find_block_to_move<N: Nand>(&mut self, store: &mut Store<N>, pool: u32) -> Option<BlockId> {
+    pub(crate) fn find_block_to_move_for_wear<N: Nand>(
+        &mut self,
+        store: &mut Store<N>,
+        pool: u32,
+    ) -> Option<BlockId> {
         let WearOptions { static_gap_erases, scans_erase_counts: scan, .. } = self.options.wear;
         if static_gap_erases == 0 {
             return None;

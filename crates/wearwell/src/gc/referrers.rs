@@ -6,7 +6,7 @@
 //! Then no entry is needed.
 //!
 //! This takes more pages than the victim has valid ones. So it is only done if the collection still frees a page
-//! ([`Ftl::prepare_to_empty_block`]), and other victims are skipped. There always is a victim: stored once per
+//! ([`Ftl::prepare_and_check_emptying`]), and other victims are skipped. There always is a victim: stored once per
 //! referrer, all logical pages fit the device (its size is checked for this), so some closed block has fewer referrers
 //! than pages. The estimate is only too high if entries in several blocks deallocate one logical page; then the device
 //! reports that it is full too early.
@@ -20,7 +20,7 @@ use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{EntryLiveness, ReverseMapEntry};
-use crate::store::{RecordKey, Stream};
+use crate::store::{ContentRecordKey, Stream};
 
 impl<N: Nand> Ftl<N> {
     /// Returns whether GC can empty the victim `block` by appending at most `most_pages` pages; always true if one copy
@@ -28,7 +28,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Errors of the medium.
-    pub(super) fn prepare_to_empty_block(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
+    pub(super) fn prepare_and_check_emptying(&mut self, block: BlockId, most_pages: u32) -> Result<bool> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(true) };
         if store.blocks().kind(block) != PageKind::Data {
@@ -63,8 +63,8 @@ impl<N: Nand> Ftl<N> {
     /// page mapped to the page) gets a new entry or a page of its own, durable before the victim is erased.
     ///
     /// # Panics
-    /// The entries of `victim` were not loaded before ([`Self::prepare_to_empty_block`]): the deallocations that they
-    /// record would be lost with the block.
+    /// The entries of `victim` were not loaded before ([`Self::prepare_and_check_emptying`]): the deallocations that
+    /// they record would be lost with the block.
     pub(super) fn relocate_shared_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         let pool = self.store.pool_of(victim);
         let Self { sharing, store, .. } = self;
@@ -79,7 +79,7 @@ impl<N: Nand> Ftl<N> {
         }
         if let Some(index) = &mut sharing.content_index {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
-            index.prefetch_entries(batch.destination_pages.iter().map(content));
+            index.prefetch_index_removals(batch.destination_pages.iter().map(content));
             for (&from, to) in batch.source_pages.iter().zip(&batch.destination_pages) {
                 index.relocate(content(to), from.into(), (*to).into());
             }
@@ -121,8 +121,8 @@ impl<N: Nand> Ftl<N> {
         sharing.unmark_bound(store, entry.lpn, place.into());
         if owner == entry.lpn {
             // From now on the OOB of the page names this logical page, whose map entry needs no bind mark.
-            store.remove_content_record_later(RecordKey::BoundEntryOf(owner));
-            store.remove_content_record_later(RecordKey::WithoutWriter(place.into()));
+            store.remove_content_record_later(ContentRecordKey::BoundEntryOf(owner));
+            store.remove_content_record_later(ContentRecordKey::WithoutWriter(place.into()));
         } else {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again
@@ -168,7 +168,7 @@ impl<N: Nand> Ftl<N> {
     /// Stores a copy of the shared page `at` for `lpn` alone, maps `lpn` to the copy, and removes the reference of
     /// `lpn` to `at`.
     fn store_unshared_copy(&mut self, lpn: Lpn, at: Ppn) -> Result<()> {
-        let mut page = self.zero_page_bytes();
+        let mut page = self.zero_filled_page();
         let pool = self.store.pool_of(self.store.block_of(at));
         let fingerprint = self.store.nand().fingerprint(at);
         match self.store.read(at, &mut page, Cause::Gc) {
@@ -205,7 +205,7 @@ impl<N: Nand> Ftl<N> {
         if !sharing.liveness_of(mapping, &tombstone).is_tombstone_needed {
             return Ok(());
         }
-        let zeros = self.zero_page_bytes();
+        let zeros = self.zero_filled_page();
         let content = Content::of_page(&zeros, Fingerprint::ZERO_PAGE);
         self.append_unshared_page(tombstone.lpn, pool, content, Fingerprint::ZERO_PAGE)
     }

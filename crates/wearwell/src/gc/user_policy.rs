@@ -36,7 +36,7 @@ pub struct VictimCandidates<'a> {
     pub(crate) blocks: &'a BlockTable,
     pub(crate) erase_count_of: &'a dyn Fn(BlockId) -> u32,
     pub(crate) pool: u32,
-    pub(crate) programs_so_far: u64,
+    pub(crate) last_sequence_number: u64,
 }
 
 /// Properties of one block that GC can collect, as a user-supplied victim policy sees them.
@@ -67,8 +67,8 @@ impl VictimCandidates<'_> {
     }
 
     /// Returns the last sequence number: flash programs and reverse-map entries since the device was new.
-    pub fn programs_so_far(&self) -> u64 {
-        self.programs_so_far
+    pub fn last_sequence_number(&self) -> u64 {
+        self.last_sequence_number
     }
 
     /// Returns all candidates for collection in the order of their block numbers. O(blocks of the pool).
@@ -77,7 +77,7 @@ impl VictimCandidates<'_> {
             VictimCandidate {
                 block,
                 valid_pages: self.blocks.valid_pages(block),
-                age_programs: self.programs_so_far.saturating_sub(self.blocks.closed_at_sequence(block)),
+                age_programs: self.last_sequence_number.saturating_sub(self.blocks.closed_at_sequence(block)),
                 erases: (self.erase_count_of)(block),
                 kind: self.blocks.kind(block),
             }

@@ -24,9 +24,9 @@ pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 pub(crate) struct WearScan {
     next_block: u32,
     /// Maximum erase count of any block that the last complete round of the scan (over all blocks) found.
-    max_erases_in_last_round: u32,
+    max_erase_count_in_last_round: u32,
     /// Maximum erase count of any block that the current round of the scan has found so far.
-    max_erases_in_round: u32,
+    max_erase_count_in_round: u32,
     /// Number of page programs of the device at the last call of [`Self::scan_for_block_to_move`]; one block is scanned
     /// for each later program.
     programs_at_last_scan: u64,
@@ -60,8 +60,8 @@ impl WearScan {
         let block = BlockId(self.next_block);
         self.next_block += 1;
         if self.next_block == store.blocks().len() {
-            (self.next_block, self.max_erases_in_last_round, self.max_erases_in_round) =
-                (0, self.max_erases_in_round.max(self.max_erases_in_last_round), 0);
+            (self.next_block, self.max_erase_count_in_last_round, self.max_erase_count_in_round) =
+                (0, self.max_erase_count_in_round.max(self.max_erase_count_in_last_round), 0);
         }
         // The spare area of a free block contains nothing; its erase count is written with its first page.
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
@@ -69,8 +69,8 @@ impl WearScan {
         }
         store.record_spare_read(store.geometry().first_page(block), Cause::Wear);
         let erases = store.nand().erase_count(block);
-        self.max_erases_in_round = self.max_erases_in_round.max(erases);
-        let most = self.max_erases_in_round.max(self.max_erases_in_last_round);
+        self.max_erase_count_in_round = self.max_erase_count_in_round.max(erases);
+        let most = self.max_erase_count_in_round.max(self.max_erase_count_in_last_round);
         if store.blocks().state(block) == BlockState::Closed && most - erases > gap {
             self.block_to_move = Some(block);
         }

@@ -41,7 +41,7 @@ impl WeightedEpochHistory {
     }
 
     /// Drops from the history the values of all epochs except the newest.
-    pub fn drop_older_epochs(&mut self) {
+    pub fn drop_all_but_newest_epoch(&mut self) {
         self.epoch_values.drain(..self.epoch_values.len().saturating_sub(1));
     }
 
@@ -112,7 +112,7 @@ impl WriteActivity {
 /// Returns the flash bytes that an epoch may program so that `remaining_bytes`, the bytes that can be programmed until
 /// the rated cycles are used up, suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after
 /// the target lifetime, may program all remaining bytes.
-pub fn epoch_capacity_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
+pub fn epoch_write_budget_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }
 

@@ -41,9 +41,9 @@ pub use crate::content::{MechanismKind, MechanismSet};
 pub use algorithm::{
     EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes, needs_less_energy_than,
 };
-pub use demand::{WeightedEpochHistory, WriteActivity, epoch_capacity_bytes, remaining_endurance_bytes};
+pub use demand::{WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, remaining_endurance_bytes};
 pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
-pub use sampling::{SchemeBytes, ShadowSampler, WriteRatioEstimate};
+pub use sampling::{SchemeBytes, ShadowSampler, WrittenShareEstimate};
 pub use throttle::Throttle;
 
 /// Seconds per year of 365 days.
@@ -51,7 +51,7 @@ pub const YEAR_S: u64 = 365 * 86_400;
 
 /// The five configurations that the integrated-lifetime paper (IL, table I) compares.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum IlPaperConfiguration {
+pub enum LifetimePaperConfiguration {
     /// No lifetime schemes (such as compression) and no throttling.
     #[default]
     Baseline,
@@ -132,15 +132,17 @@ pub struct LifetimeOptions {
 impl LifetimeOptions {
     /// Returns the lifetime-management options of one of the five configurations of the integrated-lifetime paper (IL):
     /// epochs of five minutes, a target of five years.
-    pub fn of_il_paper(configuration: IlPaperConfiguration, energy: &EnergyModel) -> Self {
+    pub fn of_il_paper(configuration: LifetimePaperConfiguration, energy: &EnergyModel) -> Self {
         let [dedup, compression] = [MechanismKind::Dedup, MechanismKind::Compression]
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
         let (schemes, choice, throttles) = match configuration {
-            IlPaperConfiguration::Baseline => (vec![], SchemeSelectionRule::Always, false),
-            IlPaperConfiguration::Throttling => (vec![], SchemeSelectionRule::Algorithm, true),
-            IlPaperConfiguration::Compression => (vec![compression], SchemeSelectionRule::Always, false),
-            IlPaperConfiguration::Dedup => (vec![dedup], SchemeSelectionRule::Always, false),
-            IlPaperConfiguration::Integrated => {
+            LifetimePaperConfiguration::Baseline => (vec![], SchemeSelectionRule::Always, false),
+            LifetimePaperConfiguration::Throttling => (vec![], SchemeSelectionRule::Algorithm, true),
+            LifetimePaperConfiguration::Compression => {
+                (vec![compression], SchemeSelectionRule::Always, false)
+            }
+            LifetimePaperConfiguration::Dedup => (vec![dedup], SchemeSelectionRule::Always, false),
+            LifetimePaperConfiguration::Integrated => {
                 (vec![dedup, compression], SchemeSelectionRule::Algorithm, true)
             }
         };
@@ -165,7 +167,7 @@ impl LifetimeOptions {
             schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
             choice: SchemeSelectionRule::Best,
             may_throttle: false,
-            ..Self::of_il_paper(IlPaperConfiguration::Baseline, energy)
+            ..Self::of_il_paper(LifetimePaperConfiguration::Baseline, energy)
         }
     }
 
@@ -202,11 +204,12 @@ pub struct LifetimeController {
     epoch_ticks: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
     decided_epoch: Option<u64>,
-    /// Time of the last decision, in nanoseconds or page writes; `last_counters` holds the counters at that time.
+    /// Time of the last decision, in nanoseconds or page writes; `counters_at_decision` holds the counters at that
+    /// time.
     decision_time_ticks: u64,
-    last_counters: LifetimeCounters,
+    counters_at_decision: LifetimeCounters,
     demand_history: WeightedEpochHistory,
-    write_ratios: Vec<WriteRatioEstimate>,
+    written_share_estimates: Vec<WrittenShareEstimate>,
     decision: EpochDecision,
     throttle: Option<Throttle>,
 }
@@ -228,9 +231,9 @@ impl LifetimeController {
             epoch_ticks,
             decided_epoch: None,
             decision_time_ticks: 0,
-            last_counters: LifetimeCounters::default(),
+            counters_at_decision: LifetimeCounters::default(),
             demand_history: WeightedEpochHistory::default(),
-            write_ratios: vec![WriteRatioEstimate::default(); options.schemes.len()],
+            written_share_estimates: vec![WrittenShareEstimate::default(); options.schemes.len()],
             decision: EpochDecision::default(),
             throttle: None,
             options,
@@ -286,13 +289,17 @@ impl LifetimeController {
             return None;
         }
         let epoch = self.epoch_at(now);
-        assert_eq!(counters.scheme_bytes.len(), self.write_ratios.len(), "one observation per scheme");
+        assert_eq!(
+            counters.scheme_bytes.len(),
+            self.written_share_estimates.len(),
+            "one observation per scheme"
+        );
         self.record_history(epoch, now, counters);
         let left = self.options.target_epochs().saturating_sub(epoch);
-        self.decision = self.decide_epoch(epoch_capacity_bytes(counters.remaining_endurance_bytes, left));
+        self.decision = self.decide_epoch(epoch_write_budget_bytes(counters.remaining_endurance_bytes, left));
         self.set_throttle(epoch * self.epoch_ticks, counters.activity.flash_bytes);
         self.decided_epoch = Some(epoch);
-        (self.decision_time_ticks, self.last_counters) = (now, counters.clone());
+        (self.decision_time_ticks, self.counters_at_decision) = (now, counters.clone());
         Some(self.decision)
     }
 
@@ -309,7 +316,7 @@ impl LifetimeController {
     /// writes).
     fn record_history(&mut self, epoch: u64, now: u64, counters: &LifetimeCounters) {
         let Some(decided) = self.decided_epoch else { return };
-        let activity = counters.activity.since(&self.last_counters.activity);
+        let activity = counters.activity.since(&self.counters_at_decision.activity);
         let elapsed_ticks = now - self.decision_time_ticks;
         let demand_bytes = if self.options.choice == SchemeSelectionRule::Always && self.options.may_throttle
         {
@@ -320,12 +327,13 @@ impl LifetimeController {
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand_history.push_epoch(demand_bytes);
         }
-        let observed = counters.scheme_bytes.iter().zip(&self.last_counters.scheme_bytes);
+        let observed = counters.scheme_bytes.iter().zip(&self.counters_at_decision.scheme_bytes);
         let is_best = self.options.choice == SchemeSelectionRule::Best;
-        for (at, (ratio, (now, before))) in self.write_ratios.iter_mut().zip(observed).enumerate() {
+        for (at, (ratio, (now, before))) in self.written_share_estimates.iter_mut().zip(observed).enumerate()
+        {
             ratio.push_epoch(now.since(before));
             if is_best && self.decision.enabled_schemes.contains(at) {
-                ratio.drop_older_epochs();
+                ratio.drop_all_but_newest_epoch();
             }
         }
     }
@@ -360,7 +368,7 @@ impl LifetimeController {
     /// save nothing.
     fn decide_by_paper_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
-            self.options.schemes.iter().zip(&self.write_ratios).map(scheme_estimate).collect();
+            self.options.schemes.iter().zip(&self.written_share_estimates).map(scheme_estimate).collect();
         let groups = self.jointly_decided_schemes();
         let of_groups: Vec<SchemeEstimate> = groups
             .iter()
@@ -386,12 +394,12 @@ impl LifetimeController {
         else {
             return decision;
         };
-        let of = |at: usize| scheme_estimate((&self.options.schemes[at], &self.write_ratios[at]));
+        let of = |at: usize| scheme_estimate((&self.options.schemes[at], &self.written_share_estimates[at]));
         let meet = decision.enabled_schemes.contains(delta) && decision.enabled_schemes.contains(compression);
         if !meet
             || needs_less_energy_than(
                 of(delta),
-                self.write_ratios[delta].scheme_programmed_share(),
+                self.written_share_estimates[delta].scheme_programmed_share(),
                 of(compression),
             )
         {
@@ -426,7 +434,7 @@ impl LifetimeController {
 
 /// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
 /// without observations is expected to save nothing.
-fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WriteRatioEstimate)) -> SchemeEstimate {
+fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WrittenShareEstimate)) -> SchemeEstimate {
     let overhead = scheme.energy_overhead_in_programs * ratio.tried_share();
     SchemeEstimate::new(ratio.written_share().unwrap_or(1.0), overhead)
 }

@@ -106,14 +106,14 @@ impl SchemeBytes {
 /// to it. Numerator and denominator are averaged over the last epochs before they are divided, so that an epoch with
 /// more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct WriteRatioEstimate {
+pub struct WrittenShareEstimate {
     offered_bytes: WeightedEpochHistory,
     unsaved_bytes: WeightedEpochHistory,
     scheme_programmed_bytes: WeightedEpochHistory,
     untried_bytes: WeightedEpochHistory,
 }
 
-impl WriteRatioEstimate {
+impl WrittenShareEstimate {
     /// Adds the bytes that a lifetime scheme (such as compression) was offered and kept in an epoch to the history.
     /// Ignores epochs in which no bytes were offered to the scheme.
     pub fn push_epoch(&mut self, epoch: SchemeBytes) {
@@ -126,7 +126,7 @@ impl WriteRatioEstimate {
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
-    pub fn drop_older_epochs(&mut self) {
+    pub fn drop_all_but_newest_epoch(&mut self) {
         let Self {
             offered_bytes,
             unsaved_bytes: kept_bytes,
@@ -135,7 +135,7 @@ impl WriteRatioEstimate {
         } = self;
         [offered_bytes, kept_bytes, own, untried]
             .into_iter()
-            .for_each(WeightedEpochHistory::drop_older_epochs);
+            .for_each(WeightedEpochHistory::drop_all_but_newest_epoch);
     }
 
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);

@@ -44,13 +44,13 @@ use crate::error::{Error, Result};
 use crate::events::MetadataWriteReason;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{ContentRecord, RecordKey, Store};
+use crate::store::{ContentRecord, ContentRecordKey, Store};
 use crate::tables::prefetch::{
     HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
 };
 
 /// Bytes of one entry in the cache of map entries: LPN and PPN.
-const CACHE_ENTRY_BYTES: u64 = 8;
+const CACHE_ENTRY_BYTES_IN_DRIVE: u64 = 8;
 
 /// Number of evictions from the cache of map entries that are prefetched together. Data prefetched for twice as many
 /// evictions would leave the processor's first-level cache before its use.
@@ -145,7 +145,7 @@ pub struct DemandPagedMap {
     /// validity.
     identified_invalid_pages: Vec<IdentifiedInvalidPage>,
     max_unidentified_invalid_pages: u32,
-    max_pages_per_update: u32,
+    max_metadata_pages_per_access: u32,
     entry_changes_since_checkpoint: u32,
     is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
@@ -179,7 +179,7 @@ impl DemandPagedMap {
             || options.max_dirty_entries.is_some()
             || options.identification == InvalidPageIdentification::AtSynchronisation;
         Self {
-            max_pages_per_update: if writes { table.max_pages_per_translation_write() } else { 0 },
+            max_metadata_pages_per_access: if writes { table.max_pages_per_translation_write() } else { 0 },
             cache: EntryCache::new(entries, table.translation_pages(), table.entries_per_page()),
             table,
             identified_invalid_pages: Vec::new(),
@@ -227,14 +227,19 @@ impl DemandPagedMap {
         entries_per_page: u32,
     ) -> Result<Self> {
         let map = Self::new(logical_pages, io.geometry().page_bytes, options);
-        let words =
-            nvram_entries::nvram_words_needed(&options, io.geometry(), logical_pages, entries_per_page);
+        let words = nvram_entries::nvram_words_for_dirty_entries(
+            &options,
+            io.geometry(),
+            logical_pages,
+            entries_per_page,
+        );
         let in_nvram = NvramEntries::new(io, first_nvram_word, words, logical_pages, entries_per_page)?;
         // With fewer words than logical pages, entries of moved pages may have to be written although all fit the
         // cache.
-        let writes = words < logical_pages.into() || map.max_pages_per_update > 0;
-        let max_pages_per_update = if writes { map.table.max_pages_per_translation_write() } else { 0 };
-        Ok(Self { dirty_entries_in_nvram: Some(in_nvram), max_pages_per_update, ..map })
+        let writes = words < logical_pages.into() || map.max_metadata_pages_per_access > 0;
+        let max_metadata_pages_per_access =
+            if writes { map.table.max_pages_per_translation_write() } else { 0 };
+        Ok(Self { dirty_entries_in_nvram: Some(in_nvram), max_metadata_pages_per_access, ..map })
     }
 
     /// Returns the options of the demand-paged map.
@@ -322,8 +327,8 @@ impl DemandPagedMap {
     /// dirty entries in NVRAM stays.
     pub(crate) fn drop_ram_state(&mut self) {
         let (logical_pages, hidden_limit) = (self.logical_pages(), self.max_unidentified_invalid_pages);
-        let (max_pages_per_update, mut in_nvram) =
-            (self.max_pages_per_update, self.dirty_entries_in_nvram.take());
+        let (max_metadata_pages_per_access, mut in_nvram) =
+            (self.max_metadata_pages_per_access, self.dirty_entries_in_nvram.take());
         let has_bind_marks = self.has_bind_marks;
         if let Some(in_nvram) = &mut in_nvram {
             in_nvram.drop_ram_state();
@@ -331,7 +336,7 @@ impl DemandPagedMap {
         let new = Self::new(logical_pages, self.table.page_bytes(), self.options);
         *self = Self {
             max_unidentified_invalid_pages: hidden_limit,
-            max_pages_per_update,
+            max_metadata_pages_per_access,
             dirty_entries_in_nvram: in_nvram,
             ..new
         };
@@ -527,7 +532,7 @@ impl DemandPagedMap {
         let Some(mut map) = self.steady_state_construction_map.take() else { return Ok(()) };
         for id in 0..self.table.translation_pages() {
             let lpns = self.table.lpn_range_of(id);
-            map.free_segment_before(Lpn(lpns.start));
+            map.free_part_before(Lpn(lpns.start));
             self.table.load_entries(io, id, lpns.clone().map(Lpn), Cause::Translation)?;
             for (k, lpn) in lpns.map(Lpn).enumerate() {
                 self.table.set_loaded_entry(k, map.get(lpn));
@@ -587,7 +592,7 @@ impl DemandPagedMap {
     /// Evicts least recently used map entries until the cache is within its capacity or a dirty entry was evicted.
     /// Returns whether a dirty entry was evicted.
     #[inline]
-    fn evict_excess_entries<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
+    fn evict_excess_until_page_written<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         while self.cache.len() > self.options.cache_entries as usize {
             if self.evict_entry(io)? {
                 return Ok(true);
@@ -624,7 +629,7 @@ impl DemandPagedMap {
             changes += u32::from(on_flash != entry.unit);
             if entry.has_unidentified_invalid_page && on_flash != entry.unit && on_flash.to_option().is_some()
             {
-                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.may_old_page_be_reported);
+                let (ppn, is_certainly_unreported) = (Ppn(on_flash.0), !entry.is_old_page_report_uncertain);
                 self.counts.spare_reads_for_uncertain_entries += u64::from(!is_certainly_unreported);
                 if is_certainly_unreported || is_owner_in_oob(io, ppn, entry.lpn)? {
                     self.identified_invalid_pages
@@ -709,7 +714,7 @@ impl DemandPagedMap {
                 on_flash.push(at);
             }
         }
-        io.nand().peek_words(&pages, &mut words);
+        io.nand().prefetch_words(&pages, &mut words);
         for (at, word) in on_flash.into_iter().zip(words) {
             units[at] = self.unit_of_entry(Unit(word.word_value));
         }
@@ -733,7 +738,7 @@ impl DemandPagedMap {
             words.extend(dirty.take(words.remaining_capacity()));
             pages.push((place, words.len() - before));
         }
-        io.nand().peek_words(&pages, &mut words);
+        io.nand().prefetch_words(&pages, &mut words);
         // Unmapped entries are clamped to the last page, whose block is read in vain: cheaper than a branch.
         let last = io.geometry().pages() - 1;
         let named = words.iter().map(|word| Ppn(u64::from(word.word_value).min(last) as u32));
@@ -808,7 +813,7 @@ impl DemandPagedMap {
             return Ok(false);
         }
         let slot = self.cache.least_recently_changed().expect("only dirty entries are counted");
-        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapBound);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::MapLimit);
         self.counts.synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true)
@@ -883,7 +888,7 @@ impl Mapping for DemandPagedMap {
             io.note_replaced_unit(self.unit_of_entry(entry))?;
             self.store_entry_in_nvram(io, slot, new)?;
             if self.is_bound_entry(entry) && !self.is_bound_entry(new) {
-                io.remove_content_record_later(RecordKey::BoundEntryOf(lpn));
+                io.remove_content_record_later(ContentRecordKey::BoundEntryOf(lpn));
             }
         }
         let old = self.set_entry_unit(slot, new);
@@ -957,7 +962,7 @@ impl Mapping for DemandPagedMap {
             }
             in_nvram.moved_entries.pop();
         }
-        io.apply_waiting_record_changes()
+        io.apply_waiting_content_record_changes()
     }
 
     #[inline]
@@ -984,14 +989,14 @@ impl Mapping for DemandPagedMap {
     /// the spare area is read before any of them is reported.
     fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
         if let Some(slot) = self.cache.find_slot(lpn)
-            && !self.cache.entry(slot).may_old_page_be_reported
+            && !self.cache.entry(slot).is_old_page_report_uncertain
         {
             self.cache.set_has_unidentified_invalid_page(slot, false);
         }
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.table.owns_metadata_page(id, ppn)
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        self.table.holds_current_metadata_page(id, ppn)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
@@ -1003,7 +1008,7 @@ impl Mapping for DemandPagedMap {
         if self.is_early_translation_write_due() && self.write_due_translation_page(io)? {
             return Ok(true);
         }
-        self.evict_excess_entries(io)
+        self.evict_excess_until_page_written(io)
     }
 
     fn has_unwritten_changes(&self) -> bool {
@@ -1019,8 +1024,8 @@ impl Mapping for DemandPagedMap {
     }
 
     #[inline]
-    fn max_pages_per_update(&self) -> u32 {
-        self.max_pages_per_update
+    fn max_metadata_pages_per_access(&self) -> u32 {
+        self.max_metadata_pages_per_access
     }
 
     fn metadata_pages(&self) -> u64 {
@@ -1029,7 +1034,7 @@ impl Mapping for DemandPagedMap {
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let cache = ("cached mapping table", self.options.cache_entries as u64 * CACHE_ENTRY_BYTES);
+        let cache = ("cached mapping table", self.options.cache_entries as u64 * CACHE_ENTRY_BYTES_IN_DRIVE);
         vec![cache, self.table.ram_bytes()]
     }
 }

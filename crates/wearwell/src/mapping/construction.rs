@@ -56,7 +56,7 @@ impl ConstructionMap {
 
     /// Frees the memory of the last part of the L2P map in RAM that lies entirely before `lpn`. The logical pages of
     /// this part are not accessed again.
-    pub(super) fn free_segment_before(&mut self, lpn: Lpn) {
+    pub(super) fn free_part_before(&mut self, lpn: Lpn) {
         let (part, _) = Self::part_and_index(lpn);
         if let Some(before) = part.checked_sub(1) {
             self.map_parts[before] = DenseTable::zeroed(0);
@@ -84,7 +84,7 @@ mod tests {
             assert_eq!(map.replace(lpn, Unit(lpn.0 + 7)), Unit::NONE);
         }
         for lpn in lpns {
-            map.free_segment_before(lpn);
+            map.free_part_before(lpn);
             assert_eq!(map.get(lpn), Unit(lpn.0 + 7));
         }
         assert_eq!(map.map_parts.iter().map(DenseTable::len).collect::<Vec<_>>(), [0, 0, 5]);

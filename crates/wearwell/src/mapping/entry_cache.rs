@@ -61,7 +61,7 @@ pub(super) struct CachedEntry {
     pub(super) has_unidentified_invalid_page: bool,
     /// Whether a recovery created this map entry, so that it is unknown whether the earlier version of the logical page
     /// was reported as invalid before the power loss.
-    pub(super) may_old_page_be_reported: bool,
+    pub(super) is_old_page_report_uncertain: bool,
 }
 
 const _: () = assert!(size_of::<CachedEntry>() == 32);
@@ -98,7 +98,7 @@ impl CachedEntry {
             nvram_word: NO_NVRAM_WORD,
             is_dirty: false,
             has_unidentified_invalid_page: false,
-            may_old_page_be_reported: false,
+            is_old_page_report_uncertain: false,
         }
     }
 }
@@ -325,7 +325,7 @@ impl EntryCache {
     }
 
     pub(super) fn mark_old_page_report_uncertain(&mut self, slot: CacheSlot) {
-        self.slots[slot as usize].may_old_page_be_reported = true;
+        self.slots[slot as usize].is_old_page_report_uncertain = true;
     }
 
     /// Returns the number of the translation page that holds the map entry of `lpn`.
@@ -374,7 +374,7 @@ impl EntryCache {
             );
             let entry = &mut self.slots[slot as usize];
             self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
-            (entry.is_dirty, entry.has_unidentified_invalid_page, entry.may_old_page_be_reported) =
+            (entry.is_dirty, entry.has_unidentified_invalid_page, entry.is_old_page_report_uncertain) =
                 (false, false, false);
         }
         self.dirty_slots_by_page[page as usize] = dirty;

@@ -383,10 +383,10 @@ impl Mapping for JournalledMap {
         self.demand_paged_map.prefetch(lpns);
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         match id.checked_sub(self.first_journal_page_id()) {
             Some(slot) => self.journal.page_ppns.get(slot as usize) == Some(&ppn),
-            None => self.demand_paged_map.owns_metadata_page(id, ppn),
+            None => self.demand_paged_map.holds_current_metadata_page(id, ppn),
         }
     }
 
@@ -404,7 +404,7 @@ impl Mapping for JournalledMap {
             return Ok(true);
         }
         if self.journal.has_full_page_of_records() {
-            io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalFull);
+            io.flash_ops.record_metadata_reason(MetadataWriteReason::JournalPageFull);
             return self.journal.write_journal_page(io, self.first_journal_page_id()).map(|()| true);
         }
         self.demand_paged_map.write_deferred_step(io)
@@ -426,8 +426,8 @@ impl Mapping for JournalledMap {
         self.merge_step(io, merge).map(|_| true)
     }
 
-    fn max_pages_per_update(&self) -> u32 {
-        self.demand_paged_map.max_pages_per_update().max(1)
+    fn max_metadata_pages_per_access(&self) -> u32 {
+        self.demand_paged_map.max_metadata_pages_per_access().max(1)
     }
 
     fn metadata_pages(&self) -> u64 {

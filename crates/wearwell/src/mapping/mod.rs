@@ -21,7 +21,7 @@ mod translation_table;
 pub use cached::{DemandPagedMap, DemandPagedMapOptions, InvalidPageIdentification, MapCacheCounts};
 pub(crate) use cached::{IdentifiedInvalidPage, is_owner_in_oob};
 pub use journal::{JournalCounts, JournalOptions, JournalledMap};
-pub(crate) use nvram_entries::nvram_words_needed;
+pub(crate) use nvram_entries::nvram_words_for_dirty_entries;
 pub use ram_map::RamMap;
 pub use translation_table::DirectoryLocation;
 
@@ -62,7 +62,7 @@ pub trait Mapping {
 
     /// Deallocates the logical pages from `first` to `last` whose map entries are on the translation page of `first`.
     /// Returns the last logical page deallocated, or `None` if this step has to be repeated. Appends at most
-    /// [`Mapping::max_pages_per_update`] pages.
+    /// [`Mapping::max_metadata_pages_per_access`] pages.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -118,7 +118,7 @@ pub trait Mapping {
     fn prefetch(&self, lpns: &[Lpn]);
 
     /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved the map's metadata page `id` to `new`.
     fn record_metadata_page_move(&mut self, id: u32, new: Ppn);
@@ -142,7 +142,7 @@ pub trait Mapping {
 
     /// Returns the maximum number of metadata pages that one lookup, update or [`Mapping::write_deferred_step`] of the
     /// L2P map may append.
-    fn max_pages_per_update(&self) -> u32;
+    fn max_metadata_pages_per_access(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
     fn metadata_pages(&self) -> u64;
@@ -253,8 +253,8 @@ impl Mapping for AnyMapping {
     fn drop_unidentified_invalid_page(&mut self, lpn: Lpn) {
         delegate!(self, m => m.drop_unidentified_invalid_page(lpn));
     }
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        delegate!(self, m => m.owns_metadata_page(id, ppn))
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        delegate!(self, m => m.holds_current_metadata_page(id, ppn))
     }
     fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         delegate!(self, m => m.record_metadata_page_move(id, new));
@@ -270,8 +270,8 @@ impl Mapping for AnyMapping {
         delegate!(self, m => m.write_back_step(io))
     }
     #[inline]
-    fn max_pages_per_update(&self) -> u32 {
-        delegate!(self, m => m.max_pages_per_update())
+    fn max_metadata_pages_per_access(&self) -> u32 {
+        delegate!(self, m => m.max_metadata_pages_per_access())
     }
     fn metadata_pages(&self) -> u64 {
         delegate!(self, m => m.metadata_pages())

@@ -9,8 +9,8 @@
 //!
 //! The new location of a page that GC moved is stored a little later ([`super::Mapping::store_moves_in_nvram`]), but
 //! before the old block is erased. A collection makes entries dirty for which no host write made room. The words beyond
-//! the bound of dirty entries are for these ([`nvram_words_needed`]), and the engine writes translation pages when they
-//! run short.
+//! the bound of dirty entries are for these ([`nvram_words_for_dirty_entries`]), and the engine writes translation
+//! pages when they run short.
 //!
 //! Invariants: a logical page has at most one word; between operations every dirty entry has a word with its location.
 
@@ -30,7 +30,7 @@ fn nvram_words_for_gc_moves(geometry: &Geometry, entries_per_page: u32) -> u64 {
 
 /// Returns the number of NVRAM words (8 bytes each, one map entry) that a demand-paged map with these options needs for
 /// its dirty entries.
-pub(crate) fn nvram_words_needed(
+pub(crate) fn nvram_words_for_dirty_entries(
     options: &DemandPagedMapOptions,
     geometry: &Geometry,
     logical_pages: u32,

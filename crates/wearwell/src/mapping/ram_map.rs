@@ -168,7 +168,7 @@ impl Mapping for RamMap {
         load_into_cpu_cache(self.table.get_each(lpns.iter().map(|lpn| lpn.index())).map(u64::from));
     }
 
-    fn owns_metadata_page(&self, _: u32, _: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, _: u32, _: Ppn) -> bool {
         false
     }
 
@@ -190,7 +190,7 @@ impl Mapping for RamMap {
     }
 
     #[inline]
-    fn max_pages_per_update(&self) -> u32 {
+    fn max_metadata_pages_per_access(&self) -> u32 {
         0
     }
 

@@ -136,7 +136,7 @@ impl TranslationTable {
         lpns: impl Iterator<Item = Lpn>,
         cause: Cause,
     ) -> Result<()> {
-        self.fetch_directory_node(io, id, cause)?;
+        self.ensure_directory_node_cached(io, id, cause)?;
         let first = id * self.entries_per_page;
         self.loaded_entry_words.clear();
         for lpn in lpns {
@@ -241,7 +241,12 @@ impl TranslationTable {
     /// Makes sure that RAM holds the directory node with the PPN of translation page `id`: if the node is not cached,
     /// reads it from flash.
     #[inline]
-    fn fetch_directory_node<N: Nand>(&mut self, io: &mut Store<N>, id: u32, cause: Cause) -> Result<()> {
+    fn ensure_directory_node_cached<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        id: u32,
+        cause: Cause,
+    ) -> Result<()> {
         if self.directory_tree.is_none() { Ok(()) } else { self.touch_or_fetch_directory_node(io, id, cause) }
     }
 
@@ -323,7 +328,7 @@ impl TranslationTable {
 
     /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
     /// after those, a node of the directory tree.
-    pub(super) fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    pub(super) fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.metadata_page_ppn(id) == Some(ppn)
     }
 

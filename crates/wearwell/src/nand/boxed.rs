@@ -2,7 +2,9 @@
 //!
 //! Every operation of flash costs an indirect call then. In return the engine is compiled once for all of them.
 
-use super::{BlockId, Content, CopyRun, Lpn, Nand, NandError, Oob, PageWord, Ppn, ProgramRun};
+use super::{
+    BlockId, ConsecutiveCopies, ConsecutivePrograms, Content, Lpn, Nand, NandError, Oob, PageWord, Ppn,
+};
 
 impl<N: Nand + ?Sized> Nand for Box<N> {
     delegate_queries!(self => **self);
@@ -44,10 +46,10 @@ impl<N: Nand + ?Sized> Nand for Box<N> {
     fn zeroed_page_buffer(&self) -> Vec<u8> {
         (**self).zeroed_page_buffer()
     }
-    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        (**self).program_run(run)
+    fn program_consecutive_pages(&mut self, run: ConsecutivePrograms<'_>) -> (usize, Result<(), NandError>) {
+        (**self).program_consecutive_pages(run)
     }
-    fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
+    fn copy(&mut self, run: ConsecutiveCopies<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         (**self).copy(run, page)
     }
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {

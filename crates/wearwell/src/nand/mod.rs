@@ -45,8 +45,8 @@ macro_rules! delegate_queries {
         fn programmed_pages(&$self, block: BlockId) -> u32 {
             $inner.programmed_pages(block)
         }
-        fn peek_words(&$self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
-            $inner.peek_words(pages, words);
+        fn prefetch_words(&$self, pages: &[(Ppn, usize)], words: &mut [crate::nand::PageWord]) {
+            $inner.prefetch_words(pages, words);
         }
         fn keeps_host_bytes(&$self) -> bool {
             $inner.keeps_host_bytes()
@@ -75,8 +75,8 @@ macro_rules! delegate_queries {
         fn fence(&mut $self) -> Result<(), crate::nand::NandError> {
             $inner.fence()
         }
-        fn syncs_at_erase(&$self) -> bool {
-            $inner.syncs_at_erase()
+        fn fences_at_erase(&$self) -> bool {
+            $inner.fences_at_erase()
         }
     };
 }
@@ -273,7 +273,7 @@ impl PageWord {
 
 /// Request to the flash medium to copy pages into consecutive pages of one block, as GC does.
 #[derive(Clone, Copy, Debug)]
-pub struct CopyRun<'a> {
+pub struct ConsecutiveCopies<'a> {
     /// Source pages of the copy, all in one block, ascending.
     pub source_pages: &'a [Ppn],
     /// Logical page to be stored as owner in the OOB of each page that is programmed.
@@ -287,7 +287,7 @@ pub struct CopyRun<'a> {
 /// Request to program host pages into consecutive pages of an open block, without content: only their owners (LPNs) are
 /// kept.
 #[derive(Clone, Copy, Debug)]
-pub struct ProgramRun<'a> {
+pub struct ConsecutivePrograms<'a> {
     /// Logical page to be stored as owner in the OOB of each page that is programmed.
     pub owners: &'a [Lpn],
     /// First page to be programmed. The others follow it in the block.
@@ -296,7 +296,7 @@ pub struct ProgramRun<'a> {
     pub first_sequence: u64,
 }
 
-impl ProgramRun<'_> {
+impl ConsecutivePrograms<'_> {
     /// Returns the PPN and the OOB of each page that is to be programmed.
     pub fn pages(self) -> impl Iterator<Item = (Ppn, Oob)> {
         let numbers = (self.first_page.0..).zip(self.first_sequence..);
@@ -405,7 +405,7 @@ pub trait Nand {
     /// prefetches: no flash read is counted, and the values must not influence any result. The first argument lists the
     /// pages, each with its number of words; the second holds the words of all these pages, page after page, none in a
     /// spare area.
-    fn peek_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
+    fn prefetch_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
 
     /// Programs a metadata page that equals the page `base` except for `words` (four bytes each, at different
     /// positions). `base` was read before and is still readable. Costs one program, as [`Nand::program`].
@@ -435,7 +435,7 @@ pub trait Nand {
 
     /// Programs consecutive pages of an open block. Stops at the first error. Returns the number of programs that
     /// succeeded, and the error, if any.
-    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
+    fn program_consecutive_pages(&mut self, run: ConsecutivePrograms<'_>) -> (usize, Result<(), NandError>) {
         let nothing = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint::default()));
         for (k, (ppn, oob)) in run.pages().enumerate() {
             let programmed = self.program(ppn, oob, nothing);
@@ -449,7 +449,7 @@ pub trait Nand {
     /// Reads each source page and programs it at its destination: one read and one program per page of `run`. Stops at
     /// the first error. Returns the number of copies that succeeded, and the error, if any. `page` is a buffer for a
     /// page and its spare area, for media that keep bytes.
-    fn copy(&mut self, run: CopyRun<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
+    fn copy(&mut self, run: ConsecutiveCopies<'_>, page: &mut [u8]) -> (usize, Result<(), NandError>) {
         for (k, (&from, &owner)) in run.source_pages.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
                 let content = if self.keeps_bytes_of(oob.kind) {
@@ -492,7 +492,7 @@ pub trait Nand {
         outcome
     }
 
-    /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::syncs_at_erase`] tells whether
+    /// Erases a block. O(1), plus the page bytes that a simulation has to free. [`Nand::fences_at_erase`] tells whether
     /// an erase also orders earlier and later operations.
     ///
     /// # Errors
@@ -581,7 +581,7 @@ pub trait Nand {
     /// Whether an erase also orders operations, as [`Nand::fence`] does: no later operation becomes durable before the
     /// erase and everything that preceded it. If not, the medium itself makes sure that later programs of the erased
     /// block become durable after the erase.
-    fn syncs_at_erase(&self) -> bool {
+    fn fences_at_erase(&self) -> bool {
         true
     }
 }

@@ -66,19 +66,19 @@ impl PackedPages {
 
     /// Stores a packed page (deltas, chunk) that is being programmed as a copy of page `from`.
     pub(super) fn copy_page(&mut self, page: PageLocation, from: PageLocation) {
-        let Some(words) = self.page_words(from).map(<[PackedWord]>::to_vec) else { return };
+        let Some(words) = self.stored_words_of_page(from).map(<[PackedWord]>::to_vec) else { return };
         self.blocks.entry(page.block).or_default().append_page(page.offset, words.into_iter());
     }
 
     /// Whether the bytes of this packed page (deltas, chunk) are stored.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
-        self.page_words(page).is_some()
+        self.stored_words_of_page(page).is_some()
     }
 
     /// Copies the stored bytes of a packed page (deltas, chunk), followed by zeros, into `into`. Returns `false` if no
     /// bytes are stored for the page.
     pub(super) fn read_page(&self, page: PageLocation, into: &mut [u8]) -> bool {
-        let Some(words) = self.page_words(page) else { return false };
+        let Some(words) = self.stored_words_of_page(page) else { return false };
         into.fill(0);
         for word in words {
             let rest = into.get_mut(usize::from(word.word_index) * PACKED_WORD_BYTES..).unwrap_or_default();
@@ -92,7 +92,7 @@ impl PackedPages {
         self.blocks.remove(&block.0);
     }
 
-    fn page_words(&self, page: PageLocation) -> Option<&[PackedWord]> {
+    fn stored_words_of_page(&self, page: PageLocation) -> Option<&[PackedWord]> {
         self.blocks.get(&page.block)?.words_of_page(page.offset)
     }
 }

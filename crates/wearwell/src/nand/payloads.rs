@@ -47,21 +47,21 @@ struct PageVersion {
     version_user_count: u32,
     /// First words of the spare area of this page version, which replace those in the frame (the memory with the bytes
     /// of the newest version).
-    spare_head: [u32; SPARE_PREFIX_WORDS],
+    spare_prefix: [u32; SPARE_PREFIX_WORDS],
 }
 
 impl PageVersion {
     fn new_newest_version(
         frame: FrameNumber,
         version_user_count: u32,
-        spare_head: [u32; SPARE_PREFIX_WORDS],
+        spare_prefix: [u32; SPARE_PREFIX_WORDS],
     ) -> Self {
         Self {
             frame,
             newer_version: NO_SLOT_OR_LIST,
             difference_list_index: NO_SLOT_OR_LIST,
             version_user_count,
-            spare_head,
+            spare_prefix,
         }
     }
 }
@@ -138,7 +138,7 @@ impl PagePayloads {
     pub(super) fn store_changed_page(&mut self, page: PageLocation, base: PageLocation, words: &[PageWord]) {
         let old = self.version_slot_of(base);
         assert!(old != NO_SLOT_OR_LIST, "page {} is changed after its bytes were dropped", base.ppn);
-        let PageVersion { frame, newer_version: newer, spare_head: mut head, .. } = *self.version(old);
+        let PageVersion { frame, newer_version: newer, spare_prefix: mut head, .. } = *self.version(old);
         if newer != NO_SLOT_OR_LIST {
             return self.store_changed_page_in_full(page, old, words);
         }
@@ -233,7 +233,7 @@ impl PagePayloads {
     /// Fills in 4-byte words of several flash pages without counting reads, to prefetch the memory that the reads will
     /// access (see [`crate::tables::prefetch`]). `pages` lists the pages, each with its number of words; `words` holds
     /// those of all pages, page after page, none in a spare area. Words of pages without bytes are unchanged.
-    pub(super) fn peek_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
+    pub(super) fn prefetch_words(&self, pages: &[(PageLocation, usize)], words: &mut [PageWord]) {
         let slots: ArrayVec<VersionSlot, TRANSLATION_PAGES_PER_PREFETCH> =
             pages.iter().map(|&(page, _)| self.version_slot_of(page)).collect();
         let newest: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
@@ -381,7 +381,7 @@ impl PagePayloads {
             self.copy_version_to(version.newer_version, into);
         }
         let head = (self.page_words..)
-            .zip(version.spare_head)
+            .zip(version.spare_prefix)
             .map(|(index, value)| PageWord { word_index: index, word_value: value });
         for word in self.difference_words(version).iter().copied().chain(head) {
             if into.len() >= word.byte_range().end {
@@ -414,7 +414,7 @@ impl PagePayloads {
 
     fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {
         if let Some(at) = spare_prefix_index(index, self.page_words) {
-            return self.version(slot).spare_head[at];
+            return self.version(slot).spare_prefix[at];
         }
         loop {
             if let Some(bytes) = self.newest_bytes(slot) {

@@ -54,7 +54,7 @@ fn flash_timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: 
 pub fn all_presets() -> Vec<DevicePreset> {
     let mut devices = paper_presets();
     devices.extend(modern_drive_presets());
-    devices.extend(laboratory_presets());
+    devices.extend(measurement_presets());
     devices
 }
 
@@ -146,7 +146,7 @@ fn modern_drive_presets() -> Vec<DevicePreset> {
 
 /// Returns the devices that serve for measurements only: those of one plane and one pool, for which write amplification
 /// has closed formulas, and the benchmark device.
-fn laboratory_presets() -> Vec<DevicePreset> {
+fn measurement_presets() -> Vec<DevicePreset> {
     [("lab-8g", 1 << 14, "8 GiB"), ("lab-64g", 1 << 17, "64 GiB"), ("lab-512g", 1 << 20, "512 GiB"), ("lab-2t", 1 << 22, "2 TiB")]
         .into_iter()
         .map(|(name, blocks, size)| DevicePreset {

@@ -30,7 +30,7 @@ const DIFFERENCE_TOO_LARGE: u32 = COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT - 1;
 /// Sequence number and generation (sequence number of the program that first wrote the content) of every page of the
 /// simulated flash.
 #[derive(Clone, Debug)]
-pub(super) struct PageSequenceNumbers {
+pub(super) struct SequenceNumberTable {
     /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
     /// first page.
     block_base_sequence: Vec<u64>,
@@ -41,7 +41,7 @@ pub(super) struct PageSequenceNumbers {
     full_numbers_by_ppn: FxHashMap<u32, SequenceNumbers>,
 }
 
-impl PageSequenceNumbers {
+impl SequenceNumberTable {
     pub(super) fn new(blocks: usize, pages: usize, keeps_first_write_sequences: bool) -> Self {
         Self {
             block_base_sequence: vec![0; blocks],
@@ -136,7 +136,7 @@ mod tests {
             numbers(3, 3),
         ];
         for kind in [PageKind::Data, PageKind::Translation] {
-            let mut all = PageSequenceNumbers::new(2, 16, true);
+            let mut all = SequenceNumberTable::new(2, 16, true);
             for (offset, &pair) in (0..).zip(&written) {
                 all.set_sequence_numbers(8 + offset, (1, offset), kind, pair);
             }
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
-        let mut all = PageSequenceNumbers::new(1, 4, false);
+        let mut all = SequenceNumberTable::new(1, 4, false);
         all.set_sequence_numbers(0, (0, 0), PageKind::Data, numbers(10, 10));
         all.set_sequence_numbers(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
         all.set_sequence_numbers(2, (0, 2), PageKind::Validity, numbers(12, 4));
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
-        let mut all = PageSequenceNumbers::new(1, 4, false);
+        let mut all = SequenceNumberTable::new(1, 4, false);
         all.set_sequence_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
         all.drop_sequence_numbers_of_pages(0..4);
         assert!(all.full_numbers_by_ppn.is_empty());

@@ -14,8 +14,11 @@ use rustc_hash::FxHashMap;
 
 use super::packed::PackedPages;
 use super::payloads::{PageLocation, PagePayloads};
-use super::sequence_numbers::{PageSequenceNumbers, SequenceNumbers};
-use super::{CopyRun, FaultInjectable, Geometry, Nand, NandError, Oob, PageKind, PageWord, ProgramRun};
+use super::sequence_numbers::{SequenceNumberTable, SequenceNumbers};
+use super::{
+    ConsecutiveCopies, ConsecutivePrograms, FaultInjectable, Geometry, Nand, NandError, Oob, PageKind,
+    PageWord,
+};
 use crate::address::{BlockId, Lpn, Ppn};
 use crate::data::{Content, Fingerprint};
 use crate::divide::Divider;
@@ -62,7 +65,7 @@ pub struct SimNand {
     pages_per_block_divider: Divider,
     block_states: Vec<SimBlockState>,
     page_owners: DenseTable<u32>,
-    sequence_numbers: Option<PageSequenceNumbers>,
+    sequence_numbers: Option<SequenceNumberTable>,
     page_fingerprints: DenseTable<u64>,
     page_payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
@@ -171,7 +174,7 @@ impl SimNand {
             block_states: vec![fresh; blocks],
             page_owners: DenseTable::zeroed(pages),
             sequence_numbers: retained_fields.keeps_sequence_numbers.then(|| {
-                PageSequenceNumbers::new(blocks, pages, retained_fields.keeps_first_write_sequences)
+                SequenceNumberTable::new(blocks, pages, retained_fields.keeps_first_write_sequences)
             }),
             page_fingerprints: DenseTable::zeroed(if retained_fields.keeps_fingerprints { pages } else { 0 }),
             page_payloads: PagePayloads::new(&geometry),
@@ -343,14 +346,14 @@ impl SimNand {
     }
 
     #[inline]
-    fn start_program(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
+    fn claim_pages_to_program(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
         let place = self.page_location(ppn);
-        self.start_program_at(place, count)?;
+        self.claim_pages_to_program_at(place, count)?;
         Ok(place.block as usize)
     }
 
     #[inline]
-    fn start_program_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+    fn claim_pages_to_program_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { block, offset, .. } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
@@ -379,7 +382,7 @@ impl SimNand {
     }
 
     #[inline]
-    fn require_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
+    fn set_or_check_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.is_head_or_tail() {
             return self.record_head_or_tail_page(block, ppn.0 - block as u32 * self.block_pages, kind);
         }
@@ -394,7 +397,7 @@ impl SimNand {
         pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.require_readable(ppn, block).err()?)))
     }
 
-    fn copy_oobs(&mut self, run: &CopyRun<'_>) {
+    fn copy_oobs(&mut self, run: &ConsecutiveCopies<'_>) {
         let to = run.first_destination.index();
         self.page_owners.set_consecutive(to, run.owners.iter().map(|lpn| lpn.0));
         if self.sequence_numbers.is_some() {
@@ -405,7 +408,7 @@ impl SimNand {
         }
     }
 
-    fn copy_sequence_numbers(&mut self, run: &CopyRun<'_>) {
+    fn copy_sequence_numbers(&mut self, run: &ConsecutiveCopies<'_>) {
         let Some(first) = run.source_pages.first() else { return };
         let ((source, _), (block, offset)) =
             (self.block_and_offset(*first), self.block_and_offset(run.first_destination));
@@ -421,7 +424,7 @@ impl SimNand {
         }
     }
 
-    fn copy_bytes(&mut self, run: &CopyRun<'_>, kind: PageKind) {
+    fn copy_bytes(&mut self, run: &ConsecutiveCopies<'_>, kind: PageKind) {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
             if self.stores_bytes_without_zeros(kind) {
@@ -502,8 +505,8 @@ impl Nand for SimNand {
 
     #[inline(always)]
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        let block = self.start_program(ppn, 1)?;
-        self.require_kind_of_block(block, oob.kind, ppn);
+        let block = self.claim_pages_to_program(ppn, 1)?;
+        self.set_or_check_kind_of_block(block, oob.kind, ppn);
         self.store_page(ppn, &oob, &content);
         Ok(())
     }
@@ -535,12 +538,12 @@ impl Nand for SimNand {
 
     /// Programs consecutive pages; the programming rules of NAND are checked once per call instead of once per page.
     #[inline]
-    fn program_run(&mut self, run: ProgramRun<'_>) -> (usize, Result<(), NandError>) {
-        let block = match self.start_program(run.first_page, run.owners.len() as u32) {
+    fn program_consecutive_pages(&mut self, run: ConsecutivePrograms<'_>) -> (usize, Result<(), NandError>) {
+        let block = match self.claim_pages_to_program(run.first_page, run.owners.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
-        self.require_kind_of_block(block, PageKind::Data, run.first_page);
+        self.set_or_check_kind_of_block(block, PageKind::Data, run.first_page);
         self.page_owners.set_consecutive(run.first_page.index(), run.owners.iter().map(|lpn| lpn.0));
         if !self.keeps_owner_only {
             run.pages().for_each(|(ppn, oob)| {
@@ -593,7 +596,7 @@ impl Nand for SimNand {
         Ok(())
     }
 
-    fn peek_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
+    fn prefetch_words(&self, pages: &[(Ppn, usize)], words: &mut [PageWord]) {
         let mut rest = words;
         for pages in pages.chunks(TRANSLATION_PAGES_PER_PREFETCH) {
             let places: ArrayVec<_, TRANSLATION_PAGES_PER_PREFETCH> =
@@ -601,7 +604,7 @@ impl Nand for SimNand {
             let row = |place: &PageLocation| &self.block_states[place.block as usize];
             load_into_cpu_cache(places.iter().map(|(place, _)| row(place).programmed_pages.into()));
             let (words, behind) = rest.split_at_mut(places.iter().map(|(_, count)| count).sum());
-            self.page_payloads.peek_words(&places, words);
+            self.page_payloads.prefetch_words(&places, words);
             rest = behind;
         }
     }
@@ -616,8 +619,8 @@ impl Nand for SimNand {
         let (place, base_place) = (self.page_location(ppn), self.location_of_programmed_page(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.require_readable(base, base_place.block as usize)?;
-        self.start_program_at(place, 1)?;
-        self.require_kind_of_block(block, oob.kind, ppn);
+        self.claim_pages_to_program_at(place, 1)?;
+        self.set_or_check_kind_of_block(block, oob.kind, ppn);
         self.page_owners.set(ppn.index(), oob.owner);
         self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
         self.page_payloads.store_changed_page(place, base_place, words);
@@ -626,7 +629,7 @@ impl Nand for SimNand {
 
     /// Copies pages into consecutive pages of a block; the programming rules of NAND are checked once per call instead
     /// of once per page.
-    fn copy(&mut self, run: CopyRun<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
+    fn copy(&mut self, run: ConsecutiveCopies<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let Some(&last) = run.source_pages.last() else { return (0, Ok(())) };
         let source = self.block_of_programmed_page(last);
         let first = self.geometry.first_page(BlockId(source as u32));
@@ -635,15 +638,15 @@ impl Nand for SimNand {
             "a run has one source block"
         );
         if let Some((k, error)) = self.first_unreadable_page(run.source_pages, source) {
-            let readable = CopyRun { source_pages: &run.source_pages[..k], ..run };
+            let readable = ConsecutiveCopies { source_pages: &run.source_pages[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
-        let block = match self.start_program(run.first_destination, run.source_pages.len() as u32) {
+        let block = match self.claim_pages_to_program(run.first_destination, run.source_pages.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
         let kind = self.kind_of(last, source);
-        self.require_kind_of_block(block, kind, run.first_destination);
+        self.set_or_check_kind_of_block(block, kind, run.first_destination);
         self.copy_oobs(&run);
         if self.keeps_bytes_of(kind) {
             self.copy_bytes(&run, kind);
@@ -777,7 +780,7 @@ impl Nand for SimNand {
 impl FaultInjectable for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         // A worn-out block refuses the program, but consumes the page too.
-        let _ = self.start_program(ppn, 1);
+        let _ = self.claim_pages_to_program(ppn, 1);
         self.damaged_pages.insert(ppn.0, PageDamage::Torn);
     }
 

@@ -51,7 +51,7 @@ pub struct RecoveryStepCost {
 
 /// Flash operations of each step of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct RecoverySteps {
+pub struct RecoveryStepCosts {
     /// Recovery step 1: finds kind and age of every block, from its first page.
     pub find_blocks: RecoveryStepCost,
     /// Recovery step that lists the pages of full blocks from their tail pages (only for designs with head and tail
@@ -75,7 +75,7 @@ pub struct RecoverySteps {
     pub synchronise_map: RecoveryStepCost,
 }
 
-impl RecoverySteps {
+impl RecoveryStepCosts {
     /// Returns the cost (flash operations) of each step of recovery with the step's name, in the order in which the
     /// steps run.
     pub fn named_step_costs(&self) -> [(&'static str, RecoveryStepCost); 9] {
@@ -167,9 +167,9 @@ impl<N: Nand> Ftl<N> {
     /// Recovers a device with a lazy map (which identifies invalid pages late) from flash alone, as GeckoRec does:
     /// scans data pages backwards in time for the map changes that translation pages do not contain yet. If
     /// `synchronises`, these changes are written to translation pages before the device accepts requests.
-    pub(super) fn rebuild_by_backward_scan(&mut self, synchronises: bool) -> Result<RecoverySteps> {
+    pub(super) fn rebuild_by_backward_scan(&mut self, synchronises: bool) -> Result<RecoveryStepCosts> {
         self.has_recovered_by_backward_scan = true;
-        let mut steps = RecoverySteps::default();
+        let mut steps = RecoveryStepCosts::default();
         let survey = self.survey_flash(&mut steps)?;
         let mut changes = RecoveredMapChanges::default();
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
@@ -188,8 +188,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Recovers a device whose battery has written all dirty state to flash: rebuilds the directories of translation
     /// and validity pages from the spare areas of these pages, and then the valid counts of blocks from page validity.
-    pub(super) fn rebuild_after_battery_save(&mut self) -> Result<RecoverySteps> {
-        let mut steps = RecoverySteps::default();
+    pub(super) fn rebuild_after_battery_save(&mut self) -> Result<RecoveryStepCosts> {
+        let mut steps = RecoveryStepCosts::default();
         let survey = self.survey_flash(&mut steps)?;
         if self.battery_saves_validity_bitmap() {
             self.run_counted_step(&mut steps.recount_valid_pages, |ftl| ftl.load_validity_bitmap(&survey))?;
@@ -215,7 +215,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes steps 1 to 3 of recovery: restores block states, the directory of translation pages, and page validity
     /// as far as it is stored on flash.
-    fn survey_flash(&mut self, steps: &mut RecoverySteps) -> Result<FlashSurvey> {
+    fn survey_flash(&mut self, steps: &mut RecoveryStepCosts) -> Result<FlashSurvey> {
         let mut survey = FlashSurvey::default();
         self.store.drop_ram_state();
         self.run_counted_step(&mut steps.find_blocks, |ftl| ftl.survey_blocks(&mut survey))?;
@@ -228,7 +228,7 @@ impl<N: Nand> Ftl<N> {
     pub(super) fn survey_map_and_validity(
         &mut self,
         survey: &mut FlashSurvey,
-        steps: &mut RecoverySteps,
+        steps: &mut RecoveryStepCosts,
     ) -> Result<()> {
         self.run_counted_step(&mut steps.rebuild_directory, |ftl| {
             ftl.survey_metadata(survey, PageKind::Translation)
@@ -247,7 +247,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Executes step 5 of recovery: restores the valid counts of blocks, and the state of the victim policy that
     /// depends on these counts.
-    fn restore_valid_counts_and_policy(&mut self, steps: &mut RecoverySteps) -> Result<()> {
+    fn restore_valid_counts_and_policy(&mut self, steps: &mut RecoveryStepCosts) -> Result<()> {
         self.run_counted_step(&mut steps.recount_valid_pages, Self::restore_valid_counts)?;
         self.set_victim_policy(self.collector.options.policy);
         Ok(())
@@ -371,7 +371,7 @@ impl<N: Nand> Ftl<N> {
     /// `pages` are all validity pages that recovery found, from which the store was just rebuilt.
     pub(super) fn count_live_validity_pages(&mut self, pages: &[(Ppn, Oob)]) {
         for &(ppn, oob) in pages {
-            if self.validity.owns_metadata_page(oob.owner, ppn) {
+            if self.validity.holds_current_metadata_page(oob.owner, ppn) {
                 self.store.count_recovered_page_valid(ppn);
             }
         }
@@ -642,7 +642,7 @@ impl<N: Nand> Ftl<N> {
         blocks_with_wanted_bitmap: &FxHashSet<BlockId>,
     ) -> Result<FxHashMap<BlockId, Vec<u64>>> {
         let mut bitmaps = FxHashMap::default();
-        let mut counts = self.store.initial_page_counts_by_data_block();
+        let mut counts = self.store.programmed_and_valid_pages_by_block();
         for (&block, pages) in &mut counts {
             if self.store.nand().has_failed_program(BlockId(block)) {
                 let readable = self.count_readable_pages(BlockId(block))?;

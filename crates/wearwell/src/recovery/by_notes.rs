@@ -8,10 +8,11 @@
 //!   (`store/notes.rs`) name the pages and blocks that these reports can concern. Recovery asks the map about each such
 //!   page, and reads a translation page for it unless NVRAM has the entry. Blocks opened since the buffer was written
 //!   are known by the sequence number of their first page, and reported again.
-//! - Records in NVRAM (`store/content_records.rs`) hold the map entries of bound logical pages (with a bind mark: a bind
-//!   and not a program gave the logical page its unit), shared units that lost their writer, chunks with their pages and
-//!   live members, and deltas. So recovery knows referrers, reference counts, chunks and deltas without reading the map.
-//!   It asks the map about the members of chunks that were written or that lost a member shortly before.
+//! - Records in NVRAM (`store/content_records.rs`) hold the map entries of bound logical pages (with a bind mark: a
+//!   bind and not a program gave the logical page its unit), shared units that lost their writer, chunks with their
+//!   pages and live members, and deltas. So recovery knows referrers, reference counts, chunks and deltas without
+//!   reading the map. It asks the map about the members of chunks that were written or that lost a member shortly
+//!   before.
 //! - Each translation page is read at most once. (The simulation keeps those that it has read; a controller with little
 //!   RAM sorts its questions by translation page.)
 //!
@@ -26,13 +27,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
-use super::RecoverySteps;
+use super::RecoveryStepCosts;
 use super::backward::FlashSurvey;
-use super::recorded_content::RecordedContent;
+use super::recorded_content::NvramContentRecords;
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
-use crate::content::compress::CHUNK_MEMBERS;
+use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::compress::directory::RecoveredChunks;
-use crate::content::delta::RecordedBase;
+use crate::content::delta::BaseOfRecordedDelta;
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
 use crate::ftl::Ftl;
@@ -52,15 +53,15 @@ type ChunkPage = (u64, Ppn, u32);
 /// What recovery knows of the map so far, besides the dirty entries in the cache.
 #[derive(Default)]
 struct RecoveredMap {
-    content: RecordedContent,
+    content: NvramContentRecords,
     /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
-    pages_read: FxHashMap<u32, Vec<Unit>>,
+    units_by_translation_page: FxHashMap<u32, Vec<Unit>>,
 }
 
 impl<N: Nand> Ftl<N> {
     /// Recovers the device by notes in NVRAM. Returns `false`, without having read flash, if it keeps none or if they
     /// do not name every page that they should.
-    pub(super) fn rebuild_by_recovery_notes(&mut self, steps: &mut RecoverySteps) -> Result<bool> {
+    pub(super) fn rebuild_by_recovery_notes(&mut self, steps: &mut RecoveryStepCosts) -> Result<bool> {
         let notes = self.store.read_recovery_notes();
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
             return Ok(false);
@@ -86,7 +87,7 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             let Self { mapping, store, .. } = ftl;
             mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
-            map.content = ftl.load_recorded_content()?;
+            map.content = ftl.load_nvram_content_records()?;
             ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
             ftl.restore_referrers(&mut map, &unsettled)?;
             ftl.restore_deltas(&mut map, &unsettled)?;
@@ -189,14 +190,14 @@ impl<N: Nand> Ftl<N> {
         let id = map.translation_page_of(lpn);
         let Some(place) = map.translation_page_ppn(id) else { return Ok(None) };
         let page_bytes = self.store.geometry().page_bytes;
-        if let Entry::Vacant(vacant) = recovered.pages_read.entry(id) {
+        if let Entry::Vacant(vacant) = recovered.units_by_translation_page.entry(id) {
             let mut page = vec![0; page_bytes as usize];
             self.store.read(place, &mut page, Cause::Recovery)?;
             let units = self.demand_paged_map().decode_entries(id, &page).map(|(_, unit)| unit);
             vacant.insert(units.collect());
         }
         let entries_per_page = page_bytes / size_of::<u32>() as u32;
-        Ok(recovered.pages_read[&id][(lpn.0 % entries_per_page) as usize].to_option())
+        Ok(recovered.units_by_translation_page[&id][(lpn.0 % entries_per_page) as usize].to_option())
     }
 
     /// Enters the blocks of chunks and deltas into the block table. Reads of each the spare areas of its first and last
@@ -289,7 +290,7 @@ impl<N: Nand> Ftl<N> {
         }
         let mut members = Vec::new();
         for (&number, &live_members) in &map.content.live_members_by_chunk {
-            let live = (0..CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
+            let live = (0..MAX_CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
             members.extend(live.map(|k| member_unit(number, k)));
         }
         self.rebuild_chunk_table(members, found)
@@ -338,15 +339,17 @@ impl<N: Nand> Ftl<N> {
             let cached = ftl.demand_paged_map().cached_unit(lpn);
             let bound = map.content.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
             let unit = match cached.or(bound) {
-                None if !must_be_known => return Ok(RecordedBase::Unchanged),
+                None if !must_be_known => return Ok(BaseOfRecordedDelta::Unchanged),
                 None => ftl.recovered_unit(lpn, map)?,
                 Some(unit) => unit.to_option(),
             };
             let page = unit.filter(|&unit| is_flash_page(unit, ftl.store.geometry().pages()));
             Ok(match page.map(|unit| Ppn(unit.0)) {
-                None => RecordedBase::Gone,
-                Some(page) if must_be_known || unsettled.contains_key(&page) => RecordedBase::Compare(page),
-                Some(_) => RecordedBase::Unchanged,
+                None => BaseOfRecordedDelta::Gone,
+                Some(page) if must_be_known || unsettled.contains_key(&page) => {
+                    BaseOfRecordedDelta::Compare(page)
+                }
+                Some(_) => BaseOfRecordedDelta::Unchanged,
             })
         })
     }
@@ -443,15 +446,15 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Sets the valid counts of all data blocks from page validity on flash, and corrects both for the pages
-    /// `unsettled`, about which the map is asked, and `pages_with_binders`, which may have been revived.
+    /// `unsettled`, about which the map is asked, and `pages_with_bound_lpns`, which may have been revived.
     fn restore_validity(
         &mut self,
-        steps: &mut RecoverySteps,
+        steps: &mut RecoveryStepCosts,
         unsettled: &PagesWithUncertainValidity,
-        pages_with_binders: &BTreeSet<Ppn>,
+        pages_with_bound_lpns: &BTreeSet<Ppn>,
         map: &mut RecoveredMap,
     ) -> Result<()> {
-        let doubtful = unsettled.keys().chain(pages_with_binders).map(|&ppn| self.store.block_of(ppn));
+        let doubtful = unsettled.keys().chain(pages_with_bound_lpns).map(|&ppn| self.store.block_of(ppn));
         let open = self.store.programmed_pages_of_open_blocks().map(|(block, _)| block);
         let doubtful: FxHashSet<BlockId> = doubtful.chain(open).collect();
         let mut invalid = FxHashMap::default();
@@ -459,12 +462,12 @@ impl<N: Nand> Ftl<N> {
             invalid = ftl.recount_valid_pages_with_bitmaps(&doubtful)?;
             Ok(())
         })?;
-        self.close_blocks_listed_as_closed(|block| invalid.get(&block));
+        self.reclose_blocks_closed_by_recovery(|block| invalid.get(&block));
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
-            for &ppn in pages_with_binders {
+            for &ppn in pages_with_bound_lpns {
                 ftl.correct_page_validity(ppn, &invalid, true)?;
             }
-            for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !pages_with_binders.contains(ppn)) {
+            for (&ppn, &owner) in unsettled.iter().filter(|(ppn, _)| !pages_with_bound_lpns.contains(ppn)) {
                 let is_valid = match owner.filter(|owner| owner.0 < ftl.logical_pages) {
                     Some(owner) => ftl.recovered_unit(owner, map)? == Some(ppn.into()),
                     None => false,

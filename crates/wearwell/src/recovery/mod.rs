@@ -25,7 +25,7 @@ mod nvram_map;
 mod recorded_content;
 mod survey;
 
-pub use backward::{RecoveryStepCost, RecoverySteps};
+pub use backward::{RecoveryStepCost, RecoveryStepCosts};
 pub(crate) use survey::FoundPage;
 
 /// Cost and result of a recovery after power loss.
@@ -45,7 +45,7 @@ pub struct RecoveryReport {
     /// recovery counted nothing.
     pub mapped_pages: Option<u64>,
     /// Flash operations of each step of recovery; zero for designs whose recovery is not divided into steps.
-    pub steps: RecoverySteps,
+    pub steps: RecoveryStepCosts,
 }
 
 /// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
@@ -155,7 +155,7 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         stage.recycler.clear_fingerprint_store_after_power_loss();
         let mut candidates = stage.recycler.pages_to_reload();
-        candidates.retain(|&ppn| !stage.is_too_old(&self.store, ppn));
+        candidates.retain(|&ppn| !stage.is_too_old_to_revive(&self.store, ppn));
         for ppn in candidates {
             let oob = self.store.read_spare(ppn, Cause::Recovery)?;
             stage.recycler.load_dead_page_after_restart(ppn, oob.fingerprint);
@@ -212,7 +212,7 @@ impl<N: Nand> Ftl<N> {
         if self.validity.is_on_flash() {
             self.report_opened_blocks_to_validity();
             for (kind, page) in self.store.take_interrupted_pages() {
-                self.discard_interrupted_page(kind, page)?;
+                self.supersede_completed_page(kind, page)?;
             }
         }
         self.write_back()
@@ -221,14 +221,14 @@ impl<N: Nand> Ftl<N> {
     /// Supersedes a page that was programmed completely although power was lost during its program, so that RAM does
     /// not know it: marks a data page as invalid, and writes a newer version of a translation page, which recovery
     /// would otherwise take for the newest.
-    fn discard_interrupted_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
+    fn supersede_completed_page(&mut self, kind: PageKind, page: Ppn) -> Result<()> {
         match kind {
             PageKind::Data => self.validity.invalidate(page),
             PageKind::Translation => {
                 let id = self.store.owner_in_oob(page).0;
                 self.make_room_in_metadata_stream(
                     Stream::Translation,
-                    self.mapping.max_pages_per_update().max(1),
+                    self.mapping.max_metadata_pages_per_access().max(1),
                 )?;
                 if let AnyMapping::Cached(cached) = &mut self.mapping {
                     cached.rewrite_translation_page(&mut self.store, id)?;
@@ -246,7 +246,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    fn rebuild_from_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+    fn rebuild_from_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut data = NewestPageVersions::new(self.logical_pages as usize);
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Data => data.record_page_if_newer(ppn, page),
@@ -272,7 +272,7 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds map and sharing state from the OOB of every page and from the entries of the reverse map, in the order
     /// of their sequence numbers. A reverse-map entry is valid if the page that it names still exists and was
     /// programmed before the entry was recorded.
-    fn rebuild_from_pages_and_reverse_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+    fn rebuild_from_pages_and_reverse_map(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut newest = NewestPageVersions::new(self.logical_pages as usize);
         let mut programmed = vec![0; self.store.geometry().pages() as usize];
         let mut log_pages = BTreeMap::<u32, (u64, Ppn)>::new();
@@ -351,7 +351,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn rebuild_from_translation_pages(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+    fn rebuild_from_translation_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut newest = NewestPageVersions::new(self.mapping.metadata_pages() as usize);
         let mut delta_pages = Vec::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
@@ -513,7 +513,7 @@ mod tests {
                 held[at] = None;
             }
             1 => {
-                let mut page = ftl.zero_page_bytes();
+                let mut page = ftl.zero_filled_page();
                 ftl.read(lpn, &mut page).expect("a healthy medium reads");
             }
             _ => {

@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::RecoverySteps;
+use super::RecoveryStepCosts;
 use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory, RecoveredChunks};
 use crate::content::compress::unit_count;
@@ -49,7 +49,7 @@ struct ScannedPages {
 type PpnOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
-    pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoverySteps) -> Result<u64> {
+    pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let scanned = self.scan_pages_by_kind(steps)?;
         self.reload_map(&scanned)?;
         self.run_counted_step(&mut steps.rebuild_validity_directories, |ftl| {
@@ -65,7 +65,7 @@ impl<N: Nand> Ftl<N> {
             self.rebuild_chunk_table(members, found)?;
         }
         let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
-        let content = self.load_recorded_content()?;
+        let content = self.load_nvram_content_records()?;
         if self.delta.is_some() {
             let recorded = self.store.keeps_recovery_notes().then_some(&content.deltas);
             self.rebuild_deltas(scanned.delta_pages, recorded, |_, lpn| Ok(bases.get(&lpn).copied()))?;
@@ -128,8 +128,8 @@ impl<N: Nand> Ftl<N> {
         validity.for_each_block_with_invalid_pages(store, |block, pages| {
             invalid.insert(block, pages.to_vec());
         })?;
-        self.close_blocks_listed_as_closed(|block| invalid.get(&block));
-        for (block, (programmed, _)) in self.store.initial_page_counts_by_data_block() {
+        self.reclose_blocks_closed_by_recovery(|block| invalid.get(&block));
+        for (block, (programmed, _)) in self.store.programmed_and_valid_pages_by_block() {
             let (first, known) =
                 (self.store.geometry().first_page(BlockId(block)), invalid.get(&BlockId(block)));
             for k in 0..programmed {
@@ -151,7 +151,7 @@ impl<N: Nand> Ftl<N> {
     /// Closes again the open data blocks that an earlier recovery closed with the pages that they had. Page validity on
     /// flash then lists their other pages as invalid (`listed_as_invalid` returns the bitmap of a block), and could not
     /// learn that one of them becomes valid.
-    pub(super) fn close_blocks_listed_as_closed<'a>(
+    pub(super) fn reclose_blocks_closed_by_recovery<'a>(
         &mut self,
         listed_as_invalid: impl Fn(BlockId) -> Option<&'a Vec<u64>>,
     ) {
@@ -176,7 +176,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    fn scan_pages_by_kind(&mut self, steps: &mut RecoverySteps) -> Result<ScannedPages> {
+    fn scan_pages_by_kind(&mut self, steps: &mut RecoveryStepCosts) -> Result<ScannedPages> {
         let data = PageSet::new(self.store.geometry().pages());
         let mut scanned = ScannedPages {
             data_pages: data,

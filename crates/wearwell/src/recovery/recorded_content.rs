@@ -15,11 +15,11 @@ use crate::error::{Error, Result};
 use crate::ftl::Ftl;
 use crate::nand::Nand;
 use crate::sharing::reverse_map::ReverseMap;
-use crate::store::{ContentRecord, RecordKey};
+use crate::store::{ContentRecord, ContentRecordKey};
 
 /// The records of content mechanisms in NVRAM, and the dirty map entries that replace some of them.
 #[derive(Debug, Default)]
-pub(super) struct RecordedContent {
+pub(super) struct NvramContentRecords {
     /// Map entries of bound logical pages, with their bind marks.
     pub(super) bound_entries: BTreeMap<Lpn, Unit>,
     pub(super) units_without_writer: FxHashSet<Unit>,
@@ -34,7 +34,7 @@ pub(super) struct RecordedContent {
     records: Vec<ContentRecord>,
 }
 
-impl RecordedContent {
+impl NvramContentRecords {
     /// Returns the units to which binds have mapped logical pages, each with the first of these logical pages.
     pub(super) fn bound_units(&self) -> BTreeMap<Unit, Lpn> {
         let mut bound = BTreeMap::new();
@@ -51,9 +51,9 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Power loss; [`Error::Damaged`] for a record of something that the device does not have.
-    pub(super) fn load_recorded_content(&mut self) -> Result<RecordedContent> {
+    pub(super) fn load_nvram_content_records(&mut self) -> Result<NvramContentRecords> {
         let records = self.store.load_content_records()?;
-        let mut content = RecordedContent::default();
+        let mut content = NvramContentRecords::default();
         let Some(map) = self.mapping.as_demand_paged() else { return Ok(content) };
         let flash_pages = self.store.geometry().pages();
         let max_units = unit_count(flash_pages, self.chunks.is_some());
@@ -101,9 +101,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Corrects the records of content mechanisms in NVRAM: removes those of `content` that the recovered state
     /// contradicts, and adds those that the interrupted request did not store.
-    pub(super) fn correct_content_records(&mut self, content: &RecordedContent) -> Result<()> {
+    pub(super) fn correct_content_records(&mut self, content: &NvramContentRecords) -> Result<()> {
         let recorded: FxHashSet<ContentRecord> = content.records.iter().copied().collect();
-        let mut right = self.records_without_map_entries();
+        let mut right = self.records_except_map_entries();
         let is_needed = |record: &ContentRecord| match *record {
             ContentRecord::BoundEntry { lpn, .. } => content.bound_entries.contains_key(&lpn),
             ContentRecord::UnitWithoutWriter { .. }
@@ -119,15 +119,15 @@ impl<N: Nand> Ftl<N> {
         for record in missing {
             self.store.put_content_record_later(record);
         }
-        self.store.apply_waiting_record_changes()
+        self.store.apply_waiting_content_record_changes()
     }
 
     /// Returns the records that the state in RAM calls for, by key, without those of map entries: shared units without
     /// their writer, chunks, and deltas on flash.
-    fn records_without_map_entries(&self) -> FxHashMap<RecordKey, ContentRecord> {
+    fn records_except_map_entries(&self) -> FxHashMap<ContentRecordKey, ContentRecord> {
         let without_writer = self.units_without_writer().into_iter();
         let chunks = self.chunks.iter().flat_map(|stage| stage.chunk_page_records());
-        let deltas = self.delta.iter().flat_map(|stage| stage.stored_deltas());
+        let deltas = self.delta.iter().flat_map(|stage| stage.current_deltas_on_flash());
         let records = without_writer
             .map(|unit| ContentRecord::UnitWithoutWriter { unit })
             .chain(chunks)
@@ -161,7 +161,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         };
         let records = self.store.check_content_records()?;
-        let mut expected = self.records_without_map_entries();
+        let mut expected = self.records_except_map_entries();
         let bound = bound_entries.iter().map(|(&lpn, &entry)| ContentRecord::BoundEntry { lpn, entry });
         expected.extend(bound.map(|record| (record.key(), record)));
         let dirty: FxHashMap<Lpn, Unit> = map.dirty_bound_entries().into_iter().collect();
@@ -169,9 +169,9 @@ impl<N: Nand> Ftl<N> {
         for (key, record) in &records {
             match (key, expected.remove(key)) {
                 (_, Some(right)) if right == *record => {}
-                (RecordKey::BoundEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
+                (ContentRecordKey::BoundEntryOf(lpn), None) if dirty.contains_key(lpn) => {}
                 // A newer delta of the logical page is in RAM.
-                (RecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
+                (ContentRecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
                 (_, right) => {
                     return Err(format!("NVRAM has the record {record:?}, but should have {right:?}"));
                 }

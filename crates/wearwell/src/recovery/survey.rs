@@ -6,7 +6,7 @@
 //! register blocks in the order of their numbers, so that the recovered device is the same. The audit and a test that
 //! cuts power at every operation verify this.
 
-use super::{Ftl, RecoverySteps};
+use super::{Ftl, RecoveryStepCosts};
 use crate::address::{BlockId, Ppn};
 use crate::design::RecoveryBlockScan;
 use crate::error::{Error, Result};
@@ -34,11 +34,11 @@ impl<N: Nand> Ftl<N> {
         self.recovery_block_scan = survey;
     }
 
-    /// Calls `visit_page` for every readable page of data or metadata on the medium, registers the state of every block, and
-    /// erases blocks without a readable page again.
+    /// Calls `visit_page` for every readable page of data or metadata on the medium, registers the state of every
+    /// block, and erases blocks without a readable page again.
     pub(crate) fn survey_pages(
         &mut self,
-        steps: &mut RecoverySteps,
+        steps: &mut RecoveryStepCosts,
         mut visit_page: impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         self.store.drop_ram_state();
@@ -59,7 +59,7 @@ impl<N: Nand> Ftl<N> {
 
     fn survey_heads_and_tails(
         &mut self,
-        steps: &mut RecoverySteps,
+        steps: &mut RecoveryStepCosts,
         visit_page: &mut impl FnMut(Ppn, FoundPage),
     ) -> Result<()> {
         let blocks = self.store.geometry().blocks();
@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
         heads.sort_unstable_by_key(|head| head.head_program_sequence);
         self.run_counted_step(&mut steps.read_tails, |ftl| {
             for head in &heads {
-                match ftl.report_tail_entries(head, visit_page)? {
+                match ftl.visit_tail_entries(head, visit_page)? {
                     Some(block) => found[head.block.index()] = block,
                     None => to_scan.push(head.block),
                 }
@@ -90,16 +90,16 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.scan_open_blocks, |ftl| {
             for &block in &to_scan {
                 found[block.index()] =
-                    ftl.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, visit_page))?;
+                    ftl.scan_block(block, &mut |ppn, oob| visit_unless_head_or_tail(ppn, oob, visit_page))?;
             }
             Ok(())
         })?;
         (0..).map(BlockId).zip(found).try_for_each(|(block, found)| self.register_found_block(block, found))
     }
 
-    /// Calls `visit_page` for every page that the tail pages of a block list; returns `None` if the block has no complete
-    /// tail.
-    fn report_tail_entries(
+    /// Calls `visit_page` for every page that the tail pages of a block list; returns `None` if the block has no
+    /// complete tail.
+    fn visit_tail_entries(
         &mut self,
         head: &HeadPage,
         visit_page: &mut impl FnMut(Ppn, FoundPage),
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.nand().is_bad(block) {
             return Ok(FoundBlock::default());
         }
-        self.scan_block(block, &mut |ppn, oob| report_unless_head_or_tail(ppn, oob, visit_page))
+        self.scan_block(block, &mut |ppn, oob| visit_unless_head_or_tail(ppn, oob, visit_page))
     }
 
     fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
@@ -139,7 +139,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `visit_page` for each readable one.
+    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `visit_page` for each readable
+    /// one.
     pub(super) fn scan_block(
         &mut self,
         block: BlockId,
@@ -173,7 +174,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-fn report_unless_head_or_tail(ppn: Ppn, oob: Oob, visit_page: &mut impl FnMut(Ppn, FoundPage)) {
+fn visit_unless_head_or_tail(ppn: Ppn, oob: Oob, visit_page: &mut impl FnMut(Ppn, FoundPage)) {
     if !oob.kind.is_head_or_tail() {
         visit_page(ppn, oob.into());
     }

@@ -116,7 +116,7 @@ impl Sharing {
             units.iter().map(|&unit| self.reference_counts.referrers_beyond_first(unit).into()),
         );
         if let Some(index) = &self.content_index {
-            index.prefetch_entries(contents.iter().copied());
+            index.prefetch_index_removals(contents.iter().copied());
         }
     }
 
@@ -324,11 +324,11 @@ impl Sharing {
         Ok(true)
     }
 
-    /// Returns the bytes of controller RAM of the tables that grow with the number of shared pages: a reverse map in RAM,
-    /// and reference counts of shared pages only.
+    /// Returns the bytes of controller RAM of the tables that grow with the number of shared pages: a reverse map in
+    /// RAM, and reference counts of shared pages only.
     pub(crate) fn growing_table_bytes(&self) -> u64 {
         let of_reverse_map = match &self.reverse_map {
-            AnyReverseMap::Ideal(reverse_map) => reverse_map.entry_bytes(),
+            AnyReverseMap::Ideal(reverse_map) => reverse_map.total_entry_bytes(),
             _ => 0,
         };
         of_reverse_map + self.reference_counts.sparse_ram_bytes()

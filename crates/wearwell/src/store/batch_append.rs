@@ -7,7 +7,7 @@
 use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, Ppn};
 use crate::error::Result;
-use crate::nand::{Nand, ProgramRun};
+use crate::nand::{ConsecutivePrograms, Nand};
 use crate::operation::{Cause, OpKind};
 
 impl<N: Nand> Store<N> {
@@ -51,8 +51,8 @@ impl<N: Nand> Store<N> {
     fn program_host_pages(&mut self, pool: u32, owners: &[Lpn]) -> (usize, Result<()>) {
         let index = self.frontier_index(Stream::Host, pool);
         let Frontier { block, next_page: next, .. } = self.frontiers[index];
-        let run = ProgramRun { owners, first_page: next, first_sequence: self.last_sequence + 1 };
-        let (programmed, outcome) = self.nand.program_run(run);
+        let run = ConsecutivePrograms { owners, first_page: next, first_sequence: self.last_sequence + 1 };
+        let (programmed, outcome) = self.nand.program_consecutive_pages(run);
         let issued = programmed + usize::from(outcome.is_err());
         self.last_sequence += issued as u64;
         self.stats.programs[Cause::Host as usize] += issued as u64;

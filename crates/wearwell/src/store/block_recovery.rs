@@ -48,10 +48,10 @@ impl<N: Nand> Store<N> {
     pub(crate) fn register_found_block_state(&mut self, block: BlockId, found: FoundBlock) {
         self.last_sequence = self.last_sequence.max(found.last_sequence);
         let Some(kind) = found.kind else {
-            return if self.has_usable_pages(block) {
+            return if self.is_usable_block(block) {
                 self.return_to_free_blocks(block);
             } else {
-                self.remove_block_from_pool(block);
+                self.retire_block(block);
             };
         };
         let pool = self.pool_of(block);
@@ -133,7 +133,7 @@ impl<N: Nand> Store<N> {
     /// Returns for each data block in use, by block number, the pair `(programmed pages, valid pages)`. Both are the
     /// number of programmed pages at first; recovery lowers the second to the valid pages that its recount finds. A
     /// closed block counts as full.
-    pub(crate) fn initial_page_counts_by_data_block(&self) -> FxHashMap<u32, (u32, u32)> {
+    pub(crate) fn programmed_and_valid_pages_by_block(&self) -> FxHashMap<u32, (u32, u32)> {
         let open: FxHashMap<BlockId, u32> = self.programmed_pages_of_open_blocks().collect();
         let in_use = |&block: &BlockId| {
             matches!(self.blocks.state(block), BlockState::Open | BlockState::Closed)
@@ -198,7 +198,7 @@ impl<N: Nand> Store<N> {
 
     /// Whether a block is not bad and all its page numbers can be used. On a device of 2^32 pages, the last block
     /// contains the number that is reserved for "none".
-    fn has_usable_pages(&self, block: BlockId) -> bool {
+    fn is_usable_block(&self, block: BlockId) -> bool {
         let holds_none = self.geometry.first_page(block).0.checked_add(self.geometry.block_pages()).is_none();
         !holds_none && !self.nand.is_bad(block)
     }

@@ -138,7 +138,7 @@ pub struct BlockTable {
     max_candidate_valid_count: u16,
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
-    gc_spares_nonempty_metadata: bool,
+    gc_skips_nonempty_metadata: bool,
     metadata_blocks: u32,
     /// For each pool (set of planes), its closed blocks in the order in which they were closed, each with the sequence
     /// number at which it was closed. For FIFO cleaning; empty unless this order is tracked.
@@ -162,7 +162,7 @@ impl BlockTable {
             tie_break: GreedyTieBreak::default(),
             candidates_by_pool: vec![VictimCandidateLists::default(); allocation_pools as usize],
             max_candidate_valid_count: 0,
-            gc_spares_nonempty_metadata: false,
+            gc_skips_nonempty_metadata: false,
             metadata_blocks: 0,
             closing_order: Vec::new(),
             opening_order: None,
@@ -286,10 +286,10 @@ impl BlockTable {
 
     /// Sets whether metadata blocks are candidates of garbage collection only when they have no valid page.
     pub(crate) fn set_gc_skips_nonempty_metadata(&mut self, spares: bool) {
-        if self.gc_spares_nonempty_metadata == spares {
+        if self.gc_skips_nonempty_metadata == spares {
             return;
         }
-        self.gc_spares_nonempty_metadata = spares;
+        self.gc_skips_nonempty_metadata = spares;
         (0..self.allocation_pools).for_each(|pool| self.rebuild_candidates(pool));
     }
 
@@ -312,7 +312,7 @@ impl BlockTable {
     #[inline]
     pub(crate) fn is_gc_candidate(&self, block: BlockId) -> bool {
         self.block_states[block.index()] == BlockState::Closed
-            && !(self.gc_spares_nonempty_metadata
+            && !(self.gc_skips_nonempty_metadata
                 && !self.page_kinds[block.index()].is_host_data()
                 && self.valid_counts[block.index()] > 0)
     }
@@ -435,7 +435,7 @@ impl BlockTable {
     /// no candidate. Called once in a few victims under skewed writes, so for a device of one pool the loops are
     /// written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
-        if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
+        if self.allocation_pools > 1 || self.gc_skips_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return candidates.map(|block| self.valid_counts[block.index()]).min();
         }
@@ -446,7 +446,7 @@ impl BlockTable {
     /// Appends to `found` the GC candidates of `pool` (set of planes) with at most `max_valid_count` valid pages, in
     /// order of their block numbers.
     fn append_candidates_up_to(&self, pool: u32, max_valid_count: u16, found: &mut Vec<BlockId>) {
-        if self.allocation_pools > 1 || self.gc_spares_nonempty_metadata {
+        if self.allocation_pools > 1 || self.gc_skips_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));
             return found
                 .extend(candidates.filter(|block| self.valid_counts[block.index()] <= max_valid_count));

@@ -32,7 +32,7 @@ use arrayvec::ArrayVec;
 use rustc_hash::FxHashMap;
 
 use super::Store;
-use crate::address::{CHUNK_MEMBERS, Lpn, Ppn, Unit};
+use crate::address::{Lpn, MAX_CHUNK_MEMBERS, Ppn, Unit};
 use crate::data::mix_bits;
 use crate::error::{Error, Result};
 use crate::nand::Nand;
@@ -40,7 +40,7 @@ use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Records for which the table has room beyond the limit that is asked before contents are shared or packed: for one
 /// chunk that is written, and one that GC packs again.
-const ROOM_BEYOND_LIMIT: u64 = 32;
+const MAX_RECORDS_BEYOND_LIMIT: u64 = 32;
 
 /// Words in which chunks are noted that the request in progress takes members from.
 const CHUNK_NOTE_WORDS: usize = 32;
@@ -65,7 +65,7 @@ pub(crate) enum ContentRecord {
 
 /// What a record is about. There is at most one record for each key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum RecordKey {
+pub(crate) enum ContentRecordKey {
     BoundEntryOf(Lpn),
     WithoutWriter(Unit),
     /// Page of a chunk, by the number of the chunk and the index of the page.
@@ -78,22 +78,22 @@ const OTHER_KIND_MARK: u64 = 1 << 63;
 /// Bit of a word that is set in bound map entries (as their bind mark) and in deltas.
 const LPN_MARK: u64 = 1 << 31;
 /// Lower half of the word of a unit without its writer; no first page of a chunk makes it as large.
-const WITHOUT_WRITER: u64 = (1 << 31) - 1;
+const LEFT_BY_WRITER_VALUE: u64 = (1 << 31) - 1;
 /// A chunk number and the index of a member or page in 31 bits.
-const INDEX_BITS: u32 = CHUNK_MEMBERS.trailing_zeros();
-const INDEX_MASK: u32 = CHUNK_MEMBERS as u32 - 1;
+const INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
+const INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
 /// PPNs and chunk numbers of a device with bind marks and chunks have two bits less than units, because each flash page
-/// may be a chunk with [`CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
-const _: () = assert!(CHUNK_MEMBERS == 4);
+/// may be a chunk with [`MAX_CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
+const _: () = assert!(MAX_CHUNK_MEMBERS == 4);
 
 impl ContentRecord {
-    pub(crate) fn key(self) -> RecordKey {
+    pub(crate) fn key(self) -> ContentRecordKey {
         match self {
-            Self::BoundEntry { lpn, .. } => RecordKey::BoundEntryOf(lpn),
-            Self::UnitWithoutWriter { unit } => RecordKey::WithoutWriter(unit),
-            Self::Chunk { number, .. } => RecordKey::ChunkPage(number, 0),
-            Self::FurtherChunkPage { number, index, .. } => RecordKey::ChunkPage(number, index),
-            Self::Delta { lpn, .. } => RecordKey::DeltaOf(lpn),
+            Self::BoundEntry { lpn, .. } => ContentRecordKey::BoundEntryOf(lpn),
+            Self::UnitWithoutWriter { unit } => ContentRecordKey::WithoutWriter(unit),
+            Self::Chunk { number, .. } => ContentRecordKey::ChunkPage(number, 0),
+            Self::FurtherChunkPage { number, index, .. } => ContentRecordKey::ChunkPage(number, index),
+            Self::Delta { lpn, .. } => ContentRecordKey::DeltaOf(lpn),
         }
     }
 
@@ -105,7 +105,7 @@ impl ContentRecord {
         match self {
             Self::BoundEntry { lpn, entry } => word(lpn.0, entry.0),
             Self::FurtherChunkPage { number, index, ppn } => word(with_index(number, index.into()), ppn.0),
-            Self::UnitWithoutWriter { unit } => OTHER_KIND_MARK | WITHOUT_WRITER | word(unit.0, 0),
+            Self::UnitWithoutWriter { unit } => OTHER_KIND_MARK | LEFT_BY_WRITER_VALUE | word(unit.0, 0),
             Self::Chunk { number, first_page, live_members } => {
                 let (low, high) =
                     (u32::from(live_members) & INDEX_MASK, u32::from(live_members) >> INDEX_BITS);
@@ -125,7 +125,7 @@ impl ContentRecord {
                 Self::FurtherChunkPage { number: key >> INDEX_BITS, index: (key & INDEX_MASK) as u8, ppn }
             }
             (true, true) => Self::Delta { lpn: Lpn(key), ppn },
-            (true, false) if u64::from(value) == WITHOUT_WRITER => {
+            (true, false) if u64::from(value) == LEFT_BY_WRITER_VALUE => {
                 Self::UnitWithoutWriter { unit: Unit(key) }
             }
             (true, false) => Self::Chunk {
@@ -139,9 +139,9 @@ impl ContentRecord {
 
 /// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a
 /// chunk, or logical pages written in their order.
-const KEYS_PER_GROUP: u32 = CHUNK_MEMBERS as u32;
+const KEYS_PER_GROUP: u32 = MAX_CHUNK_MEMBERS as u32;
 
-impl RecordKey {
+impl ContentRecordKey {
     /// Returns the hash value of the group to which the key belongs, and its place in the group.
     fn hash(self) -> (u64, usize) {
         let (kind, number) = match self {
@@ -157,13 +157,13 @@ impl RecordKey {
 
 /// A change of the records that waits until the map entries that GC moved are in NVRAM.
 #[derive(Clone, Copy, Debug)]
-enum RecordChange {
+enum ContentRecordChange {
     Put(ContentRecord),
-    Remove(RecordKey),
+    Remove(ContentRecordKey),
 }
 
-impl RecordChange {
-    fn key(&self) -> RecordKey {
+impl ContentRecordChange {
+    fn key(&self) -> ContentRecordKey {
         match *self {
             Self::Put(record) => record.key(),
             Self::Remove(key) => key,
@@ -179,7 +179,7 @@ pub(super) struct ContentRecords {
     table_words: usize,
     record_count: u64,
     limit: u64,
-    waiting_changes: Vec<RecordChange>,
+    waiting_changes: Vec<ContentRecordChange>,
     /// Chunks noted in this round.
     noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
     note_round: u32,
@@ -192,12 +192,12 @@ pub(crate) fn content_record_words(limit: u64) -> u64 {
 
 /// Returns the number of words of the table: a quarter more than records, so that a search passes few words.
 fn record_table_words(limit: u64) -> u64 {
-    (limit + ROOM_BEYOND_LIMIT).div_ceil(4) * 5
+    (limit + MAX_RECORDS_BEYOND_LIMIT).div_ceil(4) * 5
 }
 
 impl ContentRecords {
     /// Returns the table position that belongs to `key`.
-    fn home_of(&self, key: RecordKey) -> usize {
+    fn home_of(&self, key: ContentRecordKey) -> usize {
         let (group, place) = key.hash();
         let home = ((u128::from(group) * self.table_words as u128) >> 64) as usize + place;
         if home < self.table_words { home } else { home - self.table_words }
@@ -216,7 +216,7 @@ impl ContentRecords {
     }
 
     /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
-    fn find<N: Nand>(&self, io: &Store<N>, key: RecordKey) -> (usize, Option<ContentRecord>) {
+    fn find<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
         let mut position = self.home_of(key);
         loop {
             match self.word(io, position) {
@@ -229,7 +229,7 @@ impl ContentRecords {
         }
     }
 
-    fn is_vacant_or_found<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
+    fn is_vacant_or_reachable<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
         let word = self.word(io, position);
         word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
     }
@@ -240,14 +240,17 @@ impl ContentRecords {
             return Ok(());
         }
         if found.is_none() {
-            assert!(self.record_count < self.limit + ROOM_BEYOND_LIMIT, "the limit of records is kept");
+            assert!(
+                self.record_count < self.limit + MAX_RECORDS_BEYOND_LIMIT,
+                "the limit of records is kept"
+            );
         }
         self.store_word(io, position, record.to_word())?;
         self.record_count += u64::from(found.is_none());
         Ok(())
     }
 
-    fn remove<N: Nand>(&mut self, io: &mut Store<N>, key: RecordKey) -> Result<()> {
+    fn remove<N: Nand>(&mut self, io: &mut Store<N>, key: ContentRecordKey) -> Result<()> {
         match self.find(io, key) {
             (position, Some(_)) => self.close_gap(io, position),
             (_, None) => Ok(()),
@@ -283,7 +286,7 @@ impl ContentRecords {
     /// Reads the words at which searches for `keys` begin, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
     #[inline]
-    fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = RecordKey>) {
+    fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = ContentRecordKey>) {
         load_into_cpu_cache(keys.map(|key| self.word(io, self.home_of(key))));
     }
 
@@ -319,10 +322,10 @@ impl ContentRecords {
             words[NOTE_ROUND_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
     }
 
-    fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: RecordChange) -> Result<()> {
+    fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: ContentRecordChange) -> Result<()> {
         match change {
-            RecordChange::Put(record) => self.put(io, record),
-            RecordChange::Remove(key) => self.remove(io, key),
+            ContentRecordChange::Put(record) => self.put(io, record),
+            ContentRecordChange::Remove(key) => self.remove(io, key),
         }
     }
 
@@ -335,7 +338,7 @@ impl ContentRecords {
         self.record_count = io.nvram()[table].iter().filter(|&&word| word != 0).count() as u64;
         for position in 0..self.table_words {
             // Another record may come to the position, which a search then finds.
-            if !self.is_vacant_or_found(io, position) {
+            if !self.is_vacant_or_reachable(io, position) {
                 self.close_gap(io, position)?;
             }
         }
@@ -371,9 +374,10 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Whether changes of records, or the end of notes of chunks, wait for [`Store::apply_waiting_record_changes`].
+    /// Whether changes of records, or the end of notes of chunks, wait for
+    /// [`Store::apply_waiting_content_record_changes`].
     #[inline]
-    pub(crate) fn has_waiting_record_changes(&self) -> bool {
+    pub(crate) fn has_waiting_content_record_changes(&self) -> bool {
         self.content_records
             .as_ref()
             .is_some_and(|records| !records.waiting_changes.is_empty() || !records.noted_chunks.is_empty())
@@ -383,11 +387,11 @@ impl<N: Nand> Store<N> {
     /// ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_chunk_records(&self, numbers: impl Iterator<Item = u32>) {
         if let Some(records) = &self.content_records {
-            records.prefetch(self, numbers.map(|number| RecordKey::ChunkPage(number, 0)));
+            records.prefetch(self, numbers.map(|number| ContentRecordKey::ChunkPage(number, 0)));
         }
     }
 
-    /// Whether no further chunk can be noted before [`Store::apply_waiting_record_changes`].
+    /// Whether no further chunk can be noted before [`Store::apply_waiting_content_record_changes`].
     #[inline]
     pub(crate) fn are_chunk_notes_full(&self) -> bool {
         self.content_records.as_ref().is_some_and(|records| records.noted_chunks.is_full())
@@ -418,24 +422,25 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn put_content_record(&mut self, record: ContentRecord) -> Result<()> {
-        self.apply_waiting_record_changes()?;
+        self.apply_waiting_content_record_changes()?;
         self.with_content_records(|records, io| records.put(io, record))
     }
 
-    /// Puts off [`Store::put_content_record`] to the next call of [`Store::apply_waiting_record_changes`].
+    /// Puts off [`Store::put_content_record`] to the next call of [`Store::apply_waiting_content_record_changes`].
     #[inline]
     pub(crate) fn put_content_record_later(&mut self, record: ContentRecord) {
         if let Some(records) = &mut self.content_records {
-            records.waiting_changes.push(RecordChange::Put(record));
+            records.waiting_changes.push(ContentRecordChange::Put(record));
         }
     }
 
-    /// Removes the record with this key, if there is one, at the next call of [`Store::apply_waiting_record_changes`]:
-    /// recovery may need it until the map entry that ends it is in NVRAM.
+    /// Removes the record with this key, if there is one, at the next call of
+    /// [`Store::apply_waiting_content_record_changes`]: recovery may need it until the map entry that ends it is in
+    /// NVRAM.
     #[inline]
-    pub(crate) fn remove_content_record_later(&mut self, key: RecordKey) {
+    pub(crate) fn remove_content_record_later(&mut self, key: ContentRecordKey) {
         if let Some(records) = &mut self.content_records {
-            records.waiting_changes.push(RecordChange::Remove(key));
+            records.waiting_changes.push(ContentRecordChange::Remove(key));
         }
     }
 
@@ -445,15 +450,19 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn apply_waiting_record_changes(&mut self) -> Result<()> {
-        if self.has_waiting_record_changes() { self.apply_all_waiting_record_changes() } else { Ok(()) }
+    pub(crate) fn apply_waiting_content_record_changes(&mut self) -> Result<()> {
+        if self.has_waiting_content_record_changes() {
+            self.apply_all_waiting_content_record_changes()
+        } else {
+            Ok(())
+        }
     }
 
     #[inline(never)]
-    fn apply_all_waiting_record_changes(&mut self) -> Result<()> {
+    fn apply_all_waiting_content_record_changes(&mut self) -> Result<()> {
         self.with_content_records(|records, io| {
             let mut changes = std::mem::take(&mut records.waiting_changes);
-            records.prefetch(io, changes.iter().map(RecordChange::key));
+            records.prefetch(io, changes.iter().map(ContentRecordChange::key));
             let outcome = changes.iter().try_for_each(|&change| records.apply(io, change));
             changes.clear();
             records.waiting_changes = changes;
@@ -485,10 +494,10 @@ impl<N: Nand> Store<N> {
     /// For the audit: a search must find each record.
     pub(crate) fn check_content_records(
         &self,
-    ) -> std::result::Result<FxHashMap<RecordKey, ContentRecord>, String> {
+    ) -> std::result::Result<FxHashMap<ContentRecordKey, ContentRecord>, String> {
         let Some(records) = &self.content_records else { return Ok(FxHashMap::default()) };
         let mut positions = 0..records.table_words;
-        if let Some(lost) = positions.find(|&position| !records.is_vacant_or_found(self, position)) {
+        if let Some(lost) = positions.find(|&position| !records.is_vacant_or_reachable(self, position)) {
             return Err(format!("a search does not find the record in word {lost} of the records in NVRAM"));
         }
         let words = (0..records.table_words).map(|position| records.word(self, position));
@@ -503,8 +512,8 @@ impl<N: Nand> Store<N> {
         }
         for &change in &records.waiting_changes {
             match change {
-                RecordChange::Put(record) => by_key.insert(record.key(), record),
-                RecordChange::Remove(key) => by_key.remove(&key),
+                ContentRecordChange::Put(record) => by_key.insert(record.key(), record),
+                ContentRecordChange::Remove(key) => by_key.remove(&key),
             };
         }
         Ok(by_key)
@@ -569,7 +578,7 @@ mod tests {
             return store.put_content_record(record);
         }
         store.remove_content_record_later(record.key());
-        store.apply_waiting_record_changes()
+        store.apply_waiting_content_record_changes()
     }
 
     fn change_model(model: &mut Model, record: ContentRecord, is_added: bool) {
@@ -621,17 +630,17 @@ mod tests {
     fn chunks_are_noted_until_the_changes_of_records_are_applied() {
         let mut store = store_with_room_for_records();
         store.load_content_records().expect("power is on");
-        store.apply_waiting_record_changes().expect("power is on");
+        store.apply_waiting_content_record_changes().expect("power is on");
         let numbers: Vec<u32> = (0..CHUNK_NOTE_WORDS as u32).map(|k| 7 * k).collect();
         for _ in 0..3 {
             for &number in numbers.iter().chain(&numbers[..5]) {
                 assert!(number != numbers[31] || !store.are_chunk_notes_full());
                 store.note_chunk(number).expect("power is on");
             }
-            assert!(store.are_chunk_notes_full() && store.has_waiting_record_changes());
+            assert!(store.are_chunk_notes_full() && store.has_waiting_content_record_changes());
             store.load_content_records().expect("power is on");
             assert_eq!(store.noted_chunks(), numbers, "after a loss of RAM");
-            store.apply_waiting_record_changes().expect("power is on");
+            store.apply_waiting_content_record_changes().expect("power is on");
             store.load_content_records().expect("power is on");
             assert!(store.noted_chunks().is_empty() && !store.are_chunk_notes_full());
         }
@@ -640,7 +649,7 @@ mod tests {
     #[test]
     fn a_record_survives_being_encoded_as_an_nvram_word() {
         let largest = (1 << 31) - 2;
-        let last_chunk = MAX_UNITS_WITH_BIND_MARK as u32 / (1 + CHUNK_MEMBERS as u32) - 1;
+        let last_chunk = MAX_UNITS_WITH_BIND_MARK as u32 / (1 + MAX_CHUNK_MEMBERS as u32) - 1;
         for record in [
             ContentRecord::BoundEntry { lpn: Lpn(0), entry: Unit(0).with_bind_mark() },
             ContentRecord::BoundEntry { lpn: Lpn(largest), entry: Unit(largest).with_bind_mark() },

@@ -4,12 +4,12 @@ use super::{Frontier, Store, Stream};
 use crate::address::{Lpn, PlaneId, Ppn};
 use crate::error::Result;
 use crate::events::FtlEvent;
-use crate::nand::{CopyRun, Nand, NandError};
+use crate::nand::{ConsecutiveCopies, Nand, NandError};
 use crate::operation::{Cause, FlashOp, OpKind};
 
 /// Pages of a block that GC copies, and the owner that the OOB of each copy will name.
 #[derive(Clone, Copy, Debug)]
-pub struct PageCopies<'a> {
+pub struct PagesToCopy<'a> {
     /// Pages that GC copies, all in one block, ascending.
     pub source_pages: &'a [Ppn],
     /// Owner of each page in `source_pages`, for the OOB of its copy: the LPN, or the metadata page number.
@@ -29,7 +29,7 @@ impl<N: Nand> Store<N> {
     /// unreadable, which does not happen to valid pages.
     pub fn copy_pages(
         &mut self,
-        pages: PageCopies<'_>,
+        pages: PagesToCopy<'_>,
         stream: Stream,
         pool: u32,
         cause: Cause,
@@ -42,7 +42,7 @@ impl<N: Nand> Store<N> {
                 self.open_block_for_stream(stream, pool)?;
             }
             let count = (pages.source_pages.len() - done).min(self.frontiers[index].pages_left as usize);
-            let part = PageCopies {
+            let part = PagesToCopy {
                 source_pages: &pages.source_pages[done..done + count],
                 owners: &pages.owners[done..done + count],
             };
@@ -55,13 +55,13 @@ impl<N: Nand> Store<N> {
     /// PPNs of the copies to `places` and returns their number.
     fn copy_into_open_block(
         &mut self,
-        pages: PageCopies<'_>,
+        pages: PagesToCopy<'_>,
         index: usize,
         cause: Cause,
         places: &mut Vec<Ppn>,
     ) -> Result<usize> {
         let Frontier { block, next_page: next, .. } = self.frontiers[index];
-        let run = CopyRun {
+        let run = ConsecutiveCopies {
             source_pages: pages.source_pages,
             owners: pages.owners,
             first_destination: next,

@@ -39,8 +39,8 @@ mod unreadable_pages;
 
 pub(crate) use block_recovery::FoundBlock;
 pub use block_table::{BlockState, BlockTable, GreedyTieBreak};
-pub(crate) use content_records::{ContentRecord, RecordKey, content_record_words};
-pub use copies::PageCopies;
+pub(crate) use content_records::{ContentRecord, ContentRecordKey, content_record_words};
+pub use copies::PagesToCopy;
 pub(crate) use counter_audit::CounterAudit;
 pub use free_block_queue::FreeBlockOrder;
 use free_block_queue::FreeBlockQueue;
@@ -174,7 +174,8 @@ pub struct Store<N> {
     head_tail: Option<HeadTailLayout>,
     /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
     blocks_without_tail: Vec<BlockId>,
-    /// Blocks opened for data that [`Store::take_opened_block`] has not returned yet; `None` if they are not recorded.
+    /// Blocks opened for data that [`Store::take_opened_data_block`] has not returned yet; `None` if they are not
+    /// recorded.
     opened_data_blocks: Option<Vec<BlockId>>,
     /// Whether a page program failed since the last call of [`Store::take_program_failure_flag`].
     has_program_failed: bool,
@@ -363,12 +364,12 @@ impl<N: Nand> Store<N> {
     /// returns. O(1) if they fit the stream's only open block, as is usual; O(pools) if room is short.
     #[inline]
     pub(crate) fn has_room_for_pages(&self, stream: Stream, pages: u32) -> bool {
-        self.fits_only_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
+        self.fits_in_only_open_block(stream, pages) || self.has_room_in_pools_together(stream, pages)
     }
 
     /// Whether a stream of writes has exactly one open block and `pages` pages fit into it.
     #[inline]
-    pub(crate) fn fits_only_open_block(&self, stream: Stream, pages: u32) -> bool {
+    pub(crate) fn fits_in_only_open_block(&self, stream: Stream, pages: u32) -> bool {
         let open = self.pools_with_open_block[stream as usize].as_slice();
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
@@ -626,15 +627,15 @@ impl<N: Nand> Store<N> {
         self.set_frontier(index, Frontier { block, next_page: next, pages_left: self.data_pages() });
     }
 
-    /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_block`].
-    pub(crate) fn enable_opened_block_recording(&mut self) {
+    /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_data_block`].
+    pub(crate) fn record_opened_data_blocks(&mut self) {
         self.opened_data_blocks = Some(Vec::new());
     }
 
     /// Removes and returns one entry of the list of blocks that were opened for data, one entry for each opening;
     /// `None` if the list is empty.
     #[inline]
-    pub(crate) fn take_opened_block(&mut self) -> Option<BlockId> {
+    pub(crate) fn take_opened_data_block(&mut self) -> Option<BlockId> {
         self.opened_data_blocks.as_mut()?.pop()
     }
 
@@ -893,13 +894,13 @@ impl<N: Nand> Store<N> {
     fn mark_bad_and_retire_block(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.nand.mark_bad(block);
-        self.remove_block_from_pool(block);
+        self.retire_block(block);
         self.stats.retired_blocks += 1;
     }
 
     /// Retires a block without valid pages, so that its pool (set of planes) has one block less for the rest of the
     /// life of the device.
-    fn remove_block_from_pool(&mut self, block: BlockId) {
+    fn retire_block(&mut self, block: BlockId) {
         self.blocks.retire(block);
         self.pool_rotation.record_retired_block(self.pool_of(block));
     }

@@ -60,7 +60,7 @@ pub(super) struct RecoveryNotes {
     first_needed_note_number: u32,
     /// Number of noted pages that the next write of the buffer of page validity is known to include: those noted when
     /// the last write of it was complete.
-    first_uncovered_note_number: u32,
+    first_note_kept_at_next_flush: u32,
     validity_durable_until_sequence: u64,
 }
 
@@ -105,7 +105,7 @@ impl RecoveryNotes {
 }
 
 /// Encodes a number as an NVRAM word; 0 is left to mean "none".
-fn nvram_word_of_number(number: u32) -> u64 {
+fn encode_noted_number(number: u32) -> u64 {
     u64::from(number) + 1
 }
 
@@ -133,7 +133,7 @@ impl<N: Nand> Store<N> {
             ring_words: ring_words(&self.geometry),
             next_note_number: 0,
             first_needed_note_number: 0,
-            first_uncovered_note_number: 0,
+            first_note_kept_at_next_flush: 0,
             validity_durable_until_sequence: 0,
         }));
         Ok(())
@@ -188,7 +188,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn note_maybe_invalid_page(&mut self, ppn: Ppn) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         let number = notes.next_note_number;
-        let word = u64::from(number) << 32 | nvram_word_of_number(ppn.0);
+        let word = u64::from(number) << 32 | encode_noted_number(ppn.0);
         let index = notes.ring_word_index(number);
         notes.next_note_number = number.wrapping_add(1);
         self.store_nvram_word(index, word)
@@ -201,7 +201,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn note_victim(&mut self, victim: BlockId) -> Result<()> {
         let Some(notes) = &self.recovery_notes else { return Ok(()) };
         let word = notes.first_nvram_word + VICTIM_WORD_INDEX;
-        self.store_nvram_word(word, nvram_word_of_number(victim.0))
+        self.store_nvram_word(word, encode_noted_number(victim.0))
     }
 
     /// Notes, if enough pages were programmed since the last time, that all pages programmed so far are mapped or
@@ -210,7 +210,7 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     #[inline]
-    pub(crate) fn note_programs_with_known_validity(&mut self) -> Result<()> {
+    pub(crate) fn renew_known_validity_note_if_due(&mut self) -> Result<()> {
         match &self.recovery_notes {
             Some(notes)
                 if self.last_sequence - notes.validity_known_until_sequence
@@ -255,7 +255,7 @@ impl<N: Nand> Store<N> {
         }
         assert!(missing.next().is_none(), "there is a word for each block that can be open for data");
         for (slot, block) in changes {
-            self.store_nvram_word(notes.open_block_word_index(slot), nvram_word_of_number(block.0))?;
+            self.store_nvram_word(notes.open_block_word_index(slot), encode_noted_number(block.0))?;
             notes.noted_open_blocks[slot] = Some(block);
         }
         self.store_nvram_word(notes.first_nvram_word + KNOWN_VALIDITY_WORD_INDEX, self.last_sequence)?;
@@ -286,8 +286,8 @@ impl<N: Nand> Store<N> {
     fn drop_notes_of_flushed_reports(&mut self, durable_until_sequence: u64) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
         notes.validity_durable_until_sequence = durable_until_sequence;
-        notes.first_needed_note_number = notes.first_uncovered_note_number;
-        notes.first_uncovered_note_number = notes.next_note_number;
+        notes.first_needed_note_number = notes.first_note_kept_at_next_flush;
+        notes.first_note_kept_at_next_flush = notes.next_note_number;
         let (word, number) =
             (notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX, notes.first_needed_note_number);
         self.store_nvram_word(word, number.into())
@@ -297,7 +297,7 @@ impl<N: Nand> Store<N> {
     /// noted so far will be in this write. Does nothing without notes.
     pub(crate) fn note_validity_flush_start(&mut self) {
         if let Some(notes) = &mut self.recovery_notes {
-            notes.first_uncovered_note_number = notes.next_note_number;
+            notes.first_note_kept_at_next_flush = notes.next_note_number;
         }
     }
 
@@ -342,7 +342,7 @@ impl<N: Nand> Store<N> {
         }
         notes.validity_known_until_sequence = words[notes.first_nvram_word + KNOWN_VALIDITY_WORD_INDEX];
         notes.first_needed_note_number = first_needed;
-        notes.first_uncovered_note_number = first_needed;
+        notes.first_note_kept_at_next_flush = first_needed;
         notes.next_note_number = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
         (count <= notes.ring_words).then(|| FoundNotes {

@@ -37,7 +37,7 @@ impl<N: Nand> Store<N> {
             self.record_operation(OpKind::Read, ppn, cause);
             self.record_unreadable_page(ppn);
         }
-        match (error, metadata_read_by(cause)) {
+        match (error, metadata_name_of_cause(cause)) {
             (NandError::Uncorrectable(ppn), Some(metadata)) => Error::MetadataLost { ppn, metadata },
             (error, _) => error.into(),
         }
@@ -156,7 +156,7 @@ impl<N: Nand> Store<N> {
 }
 
 /// Returns what metadata a read of a page with this cause needs; `None` if the page holds data of the host.
-fn metadata_read_by(cause: Cause) -> Option<&'static str> {
+fn metadata_name_of_cause(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Translation => Some("a part of the map"),
         Cause::Validity => Some("page validity"),

@@ -12,7 +12,7 @@
 
 #![expect(clippy::inline_always, reason = "measured: 25 % more operations per second than with plain hints")]
 
-use super::background_share::BackgroundShare;
+use super::background_share::BackgroundPacing;
 use super::channel::{Channel, EventPosition};
 use super::event_queue::{EventClass, EventQueue};
 use super::op_queue::{OpQueue, OpRole, QueuedOp};
@@ -28,7 +28,7 @@ pub(super) const ORDINARY_QUEUE_INDEX: u8 = 1;
 /// Index, among the queues of an array (die or plane), of the queue of background work that yields to host work.
 pub(super) const YIELDING_BACKGROUND_QUEUE_INDEX: u8 = 2;
 
-/// Value of the start time `FlashArray::busy_since_ns` that marks an array (die or plane) as idle.
+/// Value of the start time `DieOrPlaneState::busy_since_ns` that marks an array (die or plane) as idle.
 pub(super) const NOT_BUSY: u64 = u64::MAX;
 
 /// Operations that an array (die or plane) executes together: the first `op_count` entries of one of its queues. More
@@ -74,7 +74,7 @@ struct SpeculativeSteps {
 
 /// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
-pub(super) struct FlashArray {
+pub(super) struct DieOrPlaneState {
     pub(super) running_group: OpGroup,
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
@@ -82,7 +82,7 @@ pub(super) struct FlashArray {
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
-    write_pace: BackgroundShare,
+    background_pacing: BackgroundPacing,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
     /// with them ([`TimingOptions::background_delays_reads`]).
     may_delay_reads: bool,
@@ -103,7 +103,7 @@ pub(super) struct FlashArray {
     pub(super) busy_ns: u64,
 }
 
-impl FlashArray {
+impl DieOrPlaneState {
     pub(super) fn new(channel_index: u32, options: &TimingOptions) -> Self {
         Self {
             running_group: OpGroup::NONE,
@@ -111,7 +111,7 @@ impl FlashArray {
             queues: std::array::from_fn(|_| OpQueue::new()),
             speculative_steps: SpeculativeSteps::default(),
             backlog_bound_ops: options.max_background_backlog_ops,
-            write_pace: BackgroundShare::new(options.free_blocks),
+            background_pacing: BackgroundPacing::new(options.free_blocks),
             may_delay_reads: options.background_delays_reads,
             last_op_was_priority_read: false,
             channel_index,
@@ -142,21 +142,21 @@ impl FlashArray {
     #[inline(always)]
     pub(super) fn count_issued_op(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.write_pace.count_issued_background(op);
+            self.background_pacing.count_issued_background(op);
         }
     }
 
     /// Counts an operation that the FTL has just issued but that cannot be queued yet.
     pub(super) fn count_unqueued_op(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.write_pace.count_unqueued_background(op);
+            self.background_pacing.count_unqueued_background(op);
         }
     }
 
     /// Counts that an operation joins its queue now, which could not be queued when the FTL issued it.
     pub(super) fn count_released_op(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
-            self.write_pace.count_release_to_queue(op);
+            self.background_pacing.count_release_to_queue(op);
         }
     }
 
@@ -235,7 +235,7 @@ impl<T> SharedEngineState<T> {
 }
 
 // Choice of the next operation.
-impl FlashArray {
+impl DieOrPlaneState {
     /// Starts the next operation of an array (die or plane) that runs none, or resumes a suspended one. If nothing is
     /// queued, the array becomes idle.
     #[inline(always)]
@@ -281,11 +281,11 @@ impl FlashArray {
     #[inline(always)]
     fn serves_background_first<const PLAIN: bool>(&self) -> bool {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        ops > self.backlog_bound_ops || self.write_pace.is_background_due_for_free_pages(ops, erases)
+        ops > self.backlog_bound_ops || self.background_pacing.is_background_due_for_free_pages(ops, erases)
     }
 
-    /// Returns [`FlashArray::queued_background_ops_and_erases`] (queued background operations, and erases among them)
-    /// while no operation runs. A plain array (without suspension) skips the test for suspended operations.
+    /// Returns [`DieOrPlaneState::queued_background_ops_and_erases`] (queued background operations, and erases among
+    /// them) while no operation runs. A plain array (without suspension) skips the test for suspended operations.
     #[inline(always)]
     fn background_ops_and_erases_when_idle<const PLAIN: bool>(&self) -> (u32, u32) {
         let background = &self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize];
@@ -318,7 +318,7 @@ impl FlashArray {
     #[inline(always)]
     fn choose_write_or_background<const PLAIN: bool>(&mut self) -> u8 {
         let (ops, erases) = self.background_ops_and_erases_when_idle::<PLAIN>();
-        if self.write_pace.must_background_precede_write(ops, erases) {
+        if self.background_pacing.decide_background_before_write(ops, erases) {
             YIELDING_BACKGROUND_QUEUE_INDEX
         } else {
             ORDINARY_QUEUE_INDEX
@@ -346,7 +346,8 @@ impl FlashArray {
         let kind = self.running_group.kind;
         if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
             let ops = u32::from(count);
-            self.write_pace.count_started_background(ops, if kind == OpKind::Program { ops } else { 0 });
+            self.background_pacing
+                .count_started_background(ops, if kind == OpKind::Program { ops } else { 0 });
         }
         shared.observer.ops_started((index, queue_index), count, shared.current_event_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
@@ -360,12 +361,12 @@ impl FlashArray {
         }
         if kind == OpKind::Program {
             if queue_index == ORDINARY_QUEUE_INDEX {
-                self.write_pace.count_host_programs(count.into());
+                self.background_pacing.count_host_programs(count.into());
             }
             self.request_channel::<PLAIN>(index, shared);
         } else {
             let (now, erase_ns) = (shared.now_ns(), shared.flash_timing.erase_ns);
-            self.write_pace.record_erase_start();
+            self.background_pacing.record_erase_start();
             self.start_array_phase::<PLAIN>(index, EventClass::Erased, now, erase_ns, &mut shared.events);
         }
     }
@@ -445,7 +446,7 @@ impl FlashArray {
 }
 
 // Transfers of a plain array, whose times are known when they are requested.
-impl FlashArray {
+impl DieOrPlaneState {
     /// Handles the end of tR of a page read. If the read belongs to a series of copies whose program and next read
     /// follow (unless a host operation arrives), all of them are scheduled at once.
     #[inline(always)]
@@ -472,14 +473,14 @@ impl FlashArray {
         let (moment, ns) = (shared.current_event_position, u64::from(self.running_group.transfer_ns));
         let FlashTiming { read_ns, program_ns, .. } = shared.flash_timing;
         let channel = &mut shared.channels[self.channel_index as usize];
-        let begins_at = channel.book_copy_transfers(index, ns, moment, &mut shared.events);
+        let begins_at = channel.book_copy_second_transfer_start_ns(index, ns, moment, &mut shared.events);
         let may_give_way = |steps| !self.may_delay_reads || !self.exceeds_backlog_bound_after_steps(steps);
         self.speculative_steps = SpeculativeSteps {
             has_stepped_to_program: may_give_way(1),
             has_stepped_to_read: may_give_way(2),
         };
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop_page_copy();
-        self.write_pace.count_started_background(2, 1);
+        self.background_pacing.count_started_background(2, 1);
         shared.completed_ops += 2;
         shared.events.set_array_event(index, EventClass::ReadSensed, begins_at + ns + program_ns + read_ns);
     }
@@ -496,9 +497,9 @@ impl FlashArray {
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
         let begins_at = if urgent {
-            channel.book_urgent_transfer(index, ns, moment, &shared.flash_timing, &mut shared.events)
+            channel.book_urgent_transfer_start_ns(index, ns, moment, &shared.flash_timing, &mut shared.events)
         } else {
-            channel.book_transfer(index, ns, moment, &mut shared.events)
+            channel.book_transfer_start_ns(index, ns, moment, &mut shared.events)
         };
         let end = begins_at + ns;
         if self.running_group.kind == OpKind::Program {
@@ -537,7 +538,7 @@ impl FlashArray {
             && background.front().further_ops_of_series() >= steps
             && if reads.is_empty() {
                 writes.is_empty()
-                    || self.write_pace.are_further_steps_due(steps)
+                    || self.background_pacing.are_further_steps_due(steps)
                     || self.exceeds_backlog_bound_after_steps(steps)
             } else {
                 self.may_delay_reads && self.exceeds_backlog_bound_after_steps(steps)
@@ -559,14 +560,14 @@ impl FlashArray {
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].pop();
         shared.completed_ops += 1;
         let kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
-        self.write_pace.count_started_background(1, u32::from(kind == OpKind::Program));
+        self.background_pacing.count_started_background(1, u32::from(kind == OpKind::Program));
         self.running_group.kind = kind;
     }
 
     /// Undoes the last [`Self::take_speculative_step`]: returns the array to the previous operation of a series of
     /// copies.
     fn undo_speculative_step(&mut self, shared: &mut SharedEngineState<impl TimingObserver>) {
-        self.write_pace.undo_started_background(self.running_group.kind);
+        self.background_pacing.undo_started_background(self.running_group.kind);
         self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].undo_pop();
         shared.completed_ops -= 1;
         self.running_group.kind = self.queues[YIELDING_BACKGROUND_QUEUE_INDEX as usize].front().kind;
@@ -582,8 +583,8 @@ impl FlashArray {
         }
     }
 
-    /// Gives background work its usual priority again after [`FlashArray::prioritise_background`], because no scan of
-    /// NVRAM waits for it any more.
+    /// Gives background work its usual priority again after [`DieOrPlaneState::prioritise_background`], because no scan
+    /// of NVRAM waits for it any more.
     pub(super) fn restore_background_priority(&mut self, options: &TimingOptions) {
         self.backlog_bound_ops = options.max_background_backlog_ops;
     }
@@ -635,7 +636,7 @@ impl FlashArray {
 }
 
 // Suspension of programs and erases.
-impl FlashArray {
+impl DieOrPlaneState {
     /// Suspends the array's running program or erase if a host read waits and the options allow it.
     #[inline(always)]
     pub(super) fn try_suspend<const PLAIN: bool>(

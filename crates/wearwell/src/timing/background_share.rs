@@ -40,7 +40,7 @@ impl FreeBlocksPerArray {
     /// the `erases` blocks whose erase has not started, minus the pages that the `programs` of GC copies will use that
     /// have not started.
     #[inline]
-    fn pages_awaiting_erase(self, erases: u32, programs: u32) -> i64 {
+    fn net_pages_gained_by_erases(self, erases: u32, programs: u32) -> i64 {
         i64::from(self.pages_per_block) * i64::from(erases) - i64::from(programs)
     }
 
@@ -61,7 +61,7 @@ impl FreeBlocksPerArray {
 /// What an array (die or plane) knows of its erased pages, and the background work that it serves before the next host
 /// write. Of a device whose background work has a fixed bound instead, nothing is ever due here.
 #[derive(Clone, Debug)]
-pub(super) struct BackgroundShare {
+pub(super) struct BackgroundPacing {
     kept_free_blocks: Option<FreeBlocksPerArray>,
     /// Number of erased pages that collection has gained on the array and host writes have not used yet, issued
     /// operations included. An issued erase adds the pages of a block, an issued program of a GC copy takes one page,
@@ -83,10 +83,10 @@ pub(super) struct BackgroundShare {
     started_ops_required_by_write: u64,
     /// Whether the array has started an erase since it determined `started_ops_required_by_write`. An erase gains the
     /// pages of a whole block, so the value is determined again then.
-    has_erase_started_since_due: bool,
+    is_due_count_outdated: bool,
 }
 
-impl BackgroundShare {
+impl BackgroundPacing {
     /// Creates the state of an array (die or plane) on which the FTL keeps `kept_free_blocks` free. They are `None` if
     /// the number of background operations that may wait on the array has a fixed bound instead.
     pub(super) fn new(kept_free_blocks: Option<FreeBlocksPerArray>) -> Self {
@@ -99,7 +99,7 @@ impl BackgroundShare {
             started_background_ops: 0,
             started_ops_when_write_servable: 0,
             started_ops_required_by_write: 0,
-            has_erase_started_since_due: false,
+            is_due_count_outdated: false,
         }
     }
 
@@ -155,7 +155,7 @@ impl BackgroundShare {
     /// Records that the array starts an erase, so that the work due before the next host write is determined again.
     #[inline(always)]
     pub(super) fn record_erase_start(&mut self) {
-        self.has_erase_started_since_due = true;
+        self.is_due_count_outdated = true;
     }
 
     /// Whether the array serves background work because it has no erased page for host writes: all free blocks of the
@@ -167,7 +167,7 @@ impl BackgroundShare {
         queued_ops > 0
             && erases > 0
             && self.kept_free_blocks.is_some_and(|kept| {
-                kept.pages_awaiting_erase(erases, self.unstarted_programs)
+                kept.net_pages_gained_by_erases(erases, self.unstarted_programs)
                     >= kept.free_pages() + self.erased_page_balance
             })
     }
@@ -175,14 +175,14 @@ impl BackgroundShare {
     /// Whether the array serves background work before the host write that waits. If not, it serves the write now. It
     /// also does if no background work is queued, because all of it waits for other operations.
     #[inline(always)]
-    pub(super) fn must_background_precede_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
+    pub(super) fn decide_background_before_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {
             self.started_ops_when_write_servable = self.started_background_ops;
-            self.has_erase_started_since_due = true;
+            self.is_due_count_outdated = true;
         }
-        if std::mem::take(&mut self.has_erase_started_since_due) {
+        if std::mem::take(&mut self.is_due_count_outdated) {
             self.started_ops_required_by_write = self.started_ops_when_write_servable
-                + self.background_ops_per_host_write(queued_ops, queued_erases);
+                + self.background_ops_due_before_write(queued_ops, queued_erases);
         }
         let is_due = self.started_background_ops < self.started_ops_required_by_write && queued_ops > 0;
         if !is_due {
@@ -192,11 +192,11 @@ impl BackgroundShare {
     }
 
     #[inline(always)]
-    fn background_ops_per_host_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
+    fn background_ops_due_before_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
         let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);
         match self.kept_free_blocks {
             Some(kept) if erases > 0 => {
-                let awaited = kept.pages_awaiting_erase(erases, self.unstarted_programs);
+                let awaited = kept.net_pages_gained_by_erases(erases, self.unstarted_programs);
                 kept.background_ops_before_host_write(ops, awaited, self.erased_page_balance).into()
             }
             _ => 0,
@@ -207,7 +207,7 @@ impl BackgroundShare {
     /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
-        !self.has_erase_started_since_due
+        !self.is_due_count_outdated
             && self.started_background_ops + u64::from(steps) <= self.started_ops_required_by_write
     }
 }

@@ -153,7 +153,7 @@ impl Channel {
     /// Reserves `transfer_ns` nanoseconds on the channel for a transfer, after all transfers that have been requested
     /// so far. Returns the start of the transfer.
     #[inline(always)]
-    fn reserve_transfer_time(
+    fn reserve_transfer_start_ns(
         &mut self,
         transfer_ns: u64,
         request_position: EventPosition,
@@ -169,14 +169,14 @@ impl Channel {
     /// Books a channel transfer of `transfer_ns` nanoseconds for an array (die or plane) that requests it at
     /// `request_position`. Returns the start of the transfer.
     #[inline(always)]
-    pub(super) fn book_transfer(
+    pub(super) fn book_transfer_start_ns(
         &mut self,
         array: u32,
         transfer_ns: u64,
         request_position: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let begins_at = self.reserve_transfer_time(transfer_ns, request_position, events);
+        let begins_at = self.reserve_transfer_start_ns(transfer_ns, request_position, events);
         let (lanes, place) = self.booking_group_and_position(array);
         (
             self.bookings_by_eight_arrays[lanes].booked_transfer_ns[place],
@@ -188,14 +188,14 @@ impl Channel {
     /// Books both channel transfers of a page copy, `transfer_ns` nanoseconds each. The first is requested at once, the
     /// second will be requested when the first ends. Returns the start of the second.
     #[inline(always)]
-    pub(super) fn book_copy_transfers(
+    pub(super) fn book_copy_second_transfer_start_ns(
         &mut self,
         array: u32,
         transfer_ns: u64,
         moment: EventPosition,
         events: &mut EventQueue,
     ) -> u64 {
-        let requested_at = self.reserve_transfer_time(transfer_ns, moment, events) + transfer_ns;
+        let requested_at = self.reserve_transfer_start_ns(transfer_ns, moment, events) + transfer_ns;
         let (lanes, place) = self.booking_group_and_position(array);
         let lanes = &mut self.bookings_by_eight_arrays[lanes];
         lanes.second_copy_transfer_request_keys[place] =
@@ -238,7 +238,7 @@ impl Channel {
 
     /// Books a channel transfer of `transfer_ns` nanoseconds for a host read with priority. It precedes all other
     /// transfers that have not begun, which are postponed. Returns the start of the transfer.
-    pub(super) fn book_urgent_transfer(
+    pub(super) fn book_urgent_transfer_start_ns(
         &mut self,
         array: u32,
         transfer_ns: u64,
@@ -246,7 +246,7 @@ impl Channel {
         flash: &FlashTiming,
         events: &mut EventQueue,
     ) -> u64 {
-        let mut begins_at = self.reserve_transfer_time(transfer_ns, moment, events);
+        let mut begins_at = self.reserve_transfer_start_ns(transfer_ns, moment, events);
         let own = self.booking_group_and_position(array);
         for (eight, lanes) in (self.first_array_number / 8..).zip(&mut self.bookings_by_eight_arrays) {
             let last = moment.last_event_key_in_group(eight);

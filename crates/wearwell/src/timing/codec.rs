@@ -23,7 +23,7 @@ impl DeltaCodecUnits {
 
     /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the codec unit that becomes
     /// free first. Returns the time that the work waits for the unit, nanoseconds.
-    pub(super) fn book_delta_codec_work(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
+    pub(super) fn book_delta_codec_wait_ns(&mut self, ready_ns: u64, work_ns: u64) -> u64 {
         if work_ns == 0 {
             return 0;
         }

@@ -35,8 +35,8 @@
 //! ([`super::channel`]). An array that works through a series of copies needs one event from the end of one read to the
 //! end of the next ([`super::array`]): it takes the steps in between ahead of the clock, and undoes them if a host
 //! operation must be served in between. A copy then costs one event instead of three and a wait. The price: the state
-//! of running operations is partly implicit (`Channel::free_at_ns`, `FlashArray::array_phase_start_ns`,
-//! `FlashArray::ahead`), and a transfer that overtakes others must postpone their arrays' next events.
+//! of running operations is partly implicit (`Channel::free_at_ns`, `DieOrPlaneState::array_phase_start_ns`,
+//! `DieOrPlaneState::ahead`), and a transfer that overtakes others must postpone their arrays' next events.
 //!
 //! Arrays are numbered in groups of eight: every channel has a multiple of eight numbers, of which the last may be
 //! unused, so that eight arrays of one channel are processed at a time ([`super::event_queue`], [`super::channel`]).
@@ -52,7 +52,7 @@
 use std::collections::VecDeque;
 
 use super::array::{
-    FlashArray, NOT_BUSY, ORDINARY_QUEUE_INDEX, PRIORITY_READ_QUEUE_INDEX, SharedEngineState,
+    DieOrPlaneState, NOT_BUSY, ORDINARY_QUEUE_INDEX, PRIORITY_READ_QUEUE_INDEX, SharedEngineState,
     YIELDING_BACKGROUND_QUEUE_INDEX,
 };
 use super::channel::{Channel, EventPosition};
@@ -124,7 +124,7 @@ pub(super) struct EventEngine<T> {
     allows_fast_path: bool,
     engine_state: SharedEngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
-    arrays: Vec<FlashArray>,
+    arrays: Vec<DieOrPlaneState>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     existing_array_numbers: Vec<u32>,
     unqueued_ops: UnqueuedOps,
@@ -162,7 +162,7 @@ impl<T: TimingObserver> EventEngine<T> {
             arrays: array_layout
                 .channel_of_array
                 .iter()
-                .map(|&channel| FlashArray::new(channel, &options))
+                .map(|&channel| DieOrPlaneState::new(channel, &options))
                 .collect(),
             nvram_timing: NvramTiming::new(&options),
             nvram_scans: NvramScans::default(),
@@ -207,7 +207,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let number = self.request_latencies.take_next_request_number();
         let overhead = self.engine_state.options.controller_overhead_ns
             + work.parallel_work_ns
-            + self.nvram_timing.book_stores(self.engine_state.now_ns(), work.nvram_store_ns);
+            + self.nvram_timing.book_stores_elapsed_ns(self.engine_state.now_ns(), work.nvram_store_ns);
         let slot = self.add_request(kind, arrival_ns, number, [overhead, work.delta_codec_work_ns]);
         self.unanswered_requests += 1;
         if kind == RequestKind::Flush {
@@ -270,7 +270,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
-        let running = |array: &FlashArray| {
+        let running = |array: &DieOrPlaneState| {
             if array.busy_since_ns == NOT_BUSY { 0 } else { self.engine_state.now_ns() - array.busy_since_ns }
         };
         let real = self.existing_array_numbers.iter().map(|&index| &self.arrays[index as usize]);
@@ -785,7 +785,7 @@ impl<T: TimingObserver> EventEngine<T> {
             return;
         }
         self.nvram_scans.get_mut(number).is_scan_time_booked = true;
-        let end = self.nvram_timing.book_scan(&op, self.engine_state.now_ns());
+        let end = self.nvram_timing.book_scan_end_ns(&op, self.engine_state.now_ns());
         self.engine_state.observer.nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
         self.engine_state.events.schedule_scan_end(number, end);
     }
@@ -1017,7 +1017,7 @@ impl<T: TimingObserver> EventEngine<T> {
                 let now = self.engine_state.now_ns();
                 let wait = self
                     .delta_codec_units
-                    .book_delta_codec_work(now, self.requests[slot as usize].delta_codec_work_ns);
+                    .book_delta_codec_wait_ns(now, self.requests[slot as usize].delta_codec_work_ns);
                 self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }
         }

@@ -17,8 +17,8 @@ impl NvramTiming {
     }
 
     /// Books a scan of NVRAM that can begin at time `ready_ns`. Returns the time when the scan ends, nanoseconds.
-    pub(super) fn book_scan(&mut self, scan: &FlashOp, ready_ns: u64) -> u64 {
-        self.book_nvram_time(ready_ns, self.scan_ns(scan))
+    pub(super) fn book_scan_end_ns(&mut self, scan: &FlashOp, ready_ns: u64) -> u64 {
+        self.book_nvram_end_ns(ready_ns, self.scan_ns(scan))
     }
 
     /// Returns how long a scan of NVRAM takes, nanoseconds.
@@ -29,11 +29,11 @@ impl NvramTiming {
     /// Books stores to NVRAM that take `duration_ns` nanoseconds in all, for a request that starts at time `start_ns`.
     /// Returns the time from `start_ns` until the stores end, nanoseconds.
     #[inline]
-    pub(super) fn book_stores(&mut self, start_ns: u64, duration_ns: u64) -> u64 {
-        if duration_ns == 0 { 0 } else { self.book_nvram_time(start_ns, duration_ns) - start_ns }
+    pub(super) fn book_stores_elapsed_ns(&mut self, start_ns: u64, duration_ns: u64) -> u64 {
+        if duration_ns == 0 { 0 } else { self.book_nvram_end_ns(start_ns, duration_ns) - start_ns }
     }
 
-    fn book_nvram_time(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
+    fn book_nvram_end_ns(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
         self.free_at_ns = self.free_at_ns.max(ready_ns) + duration_ns;
         self.free_at_ns
     }

@@ -30,7 +30,7 @@ impl ResourceTimeline {
     /// Books an array or channel for `duration_ns` nanoseconds, from time `ready_ns` or from the time when it is free,
     /// whichever is later. Returns the start of the booked period, nanoseconds.
     #[inline]
-    fn book_duration(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
+    fn book_duration_start_ns(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
         let start = self.free_at_ns.max(ready_ns);
         self.free_at_ns = start + duration_ns;
         self.busy_ns += duration_ns;
@@ -73,14 +73,14 @@ impl DeviceTimelines {
     /// Books one flash operation on its array (die or plane) and channel, from time `ready_ns` on at the earliest.
     /// Returns the time when the operation ends.
     #[inline]
-    fn book_op(&mut self, op: &FlashOp, ready_ns: u64) -> u64 {
+    fn book_op_end_ns(&mut self, op: &FlashOp, ready_ns: u64) -> u64 {
         let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(op.transfer_bytes);
         let (array, channel) = self.array_and_channel_timelines(op);
         let start = array.free_at_ns.max(ready_ns);
         let end = match op.kind {
-            OpKind::Read => channel.book_duration(start + read_ns, transfer) + transfer,
-            OpKind::Program => channel.book_duration(start, transfer) + transfer + program_ns,
+            OpKind::Read => channel.book_duration_start_ns(start + read_ns, transfer) + transfer,
+            OpKind::Program => channel.book_duration_start_ns(start, transfer) + transfer + program_ns,
             OpKind::Erase => start + erase_ns,
             OpKind::Copies => unreachable!("copies are booked one by one"),
             OpKind::Scan => unreachable!("no array scans NVRAM"),
@@ -107,10 +107,10 @@ impl DeviceTimelines {
 
     /// Books a series of page copies within one array (die or plane). Returns the end of the last copy. After the first
     /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
-    fn book_copies(&mut self, copies: &FlashOp, ready_ns: u64) -> u64 {
+    fn book_copies_end_ns(&mut self, copies: &FlashOp, ready_ns: u64) -> u64 {
         let [read, program] = copies.copy_read_and_program();
-        let read_end = self.book_op(&read, ready_ns);
-        self.book_op(&program, read_end);
+        let read_end = self.book_op_end_ns(&read, ready_ns);
+        self.book_op_end_ns(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
         let transfer = self.flash.transfer_ns(read.transfer_bytes);
         let (more, copy) =
@@ -172,9 +172,9 @@ impl TimelineEngine {
         let number = self.request_latencies.take_next_request_number();
         self.current_ns = self.current_ns.max(arrival_ns);
         let overhead_ns =
-            work.parallel_work_ns + self.nvram.book_stores(self.current_ns, work.nvram_store_ns);
-        let flash_end = self.book_ops(ops);
-        let wait_ns = self.delta_codec_units.book_delta_codec_work(flash_end, work.delta_codec_work_ns);
+            work.parallel_work_ns + self.nvram.book_stores_elapsed_ns(self.current_ns, work.nvram_store_ns);
+        let flash_end = self.book_ops_until_host_end_ns(ops);
+        let wait_ns = self.delta_codec_units.book_delta_codec_wait_ns(flash_end, work.delta_codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.request_latencies.record_completion(request_kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);
@@ -188,7 +188,7 @@ impl TimelineEngine {
 
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
         self.current_ns = self.current_ns.max(arrival_ns);
-        self.book_ops(ops);
+        self.book_ops_until_host_end_ns(ops);
     }
 
     /// Removes the completion times that have passed, and returns those of unfinished requests.
@@ -202,19 +202,19 @@ impl TimelineEngine {
 
     /// Books a list of flash operations. Returns the time when those for which the host waits have ended, nanoseconds.
     #[inline]
-    fn book_ops(&mut self, ops: &[FlashOp]) -> u64 {
+    fn book_ops_until_host_end_ns(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
             && op.ops_back_to_dependency == 0
             && !matches!(op.kind, OpKind::Copies | OpKind::Scan)
         {
             self.completed_ops += 1;
-            let end = self.timelines.book_op(op, self.current_ns);
+            let end = self.timelines.book_op_end_ns(op, self.current_ns);
             return if op.is_background() { self.current_ns } else { end };
         }
-        self.book_op_list(ops)
+        self.book_op_list_until_host_end_ns(ops)
     }
 
-    fn book_op_list(&mut self, ops: &[FlashOp]) -> u64 {
+    fn book_op_list_until_host_end_ns(&mut self, ops: &[FlashOp]) -> u64 {
         self.op_ends_ns.clear();
         let (mut host_end, mut gc_end) = (self.current_ns, self.current_ns);
         // `log_end` is the end of the reads of a log on flash, `scan_end` that of the last NVRAM scan.
@@ -231,13 +231,13 @@ impl TimelineEngine {
                 _ => ready,
             };
             let end = match op.kind {
-                OpKind::Copies => self.timelines.book_copies(op, ready),
+                OpKind::Copies => self.timelines.book_copies_end_ns(op, ready),
                 OpKind::Scan => {
                     let ready = ready.max(log_end).max(self.timelines.block_arrays_free_at_ns(op.plane));
-                    scan_end = self.nvram.book_scan(op, ready);
+                    scan_end = self.nvram.book_scan_end_ns(op, ready);
                     scan_end
                 }
-                OpKind::Read | OpKind::Program | OpKind::Erase => self.timelines.book_op(op, ready),
+                OpKind::Read | OpKind::Program | OpKind::Erase => self.timelines.book_op_end_ns(op, ready),
             };
             if op.reads_reverse_map_log() {
                 log_end = log_end.max(end);

@@ -225,8 +225,8 @@ impl ValidityStore for AnyValidityStore {
         on_flash!(self, store => store.write_deferred_validity_step(io), in RAM _bitmap => Ok(false))
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        on_flash!(self, store => store.owns_metadata_page(id, ppn), in RAM _bitmap => false)
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        on_flash!(self, store => store.holds_current_metadata_page(id, ppn), in RAM _bitmap => false)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {

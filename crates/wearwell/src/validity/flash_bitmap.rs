@@ -349,7 +349,7 @@ impl ValidityStore for FlashBitmap {
     /// set too. Costs one read and one program.
     fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         let Some(&oldest) = self.waiting_invalid_pages.front() else { return Ok(false) };
-        io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBit);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::ValidityBitmapUpdate);
         self.write_bitmap_page(
             io,
             self.bit_position(oldest).bitmap_page_number,
@@ -358,13 +358,13 @@ impl ValidityStore for FlashBitmap {
         Ok(true)
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.bitmap_page_ppns.get(id as usize) == Some(&ppn)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         assert!(
-            self.owns_metadata_page(id, from),
+            self.holds_current_metadata_page(id, from),
             "GC moved page {from}, which is not the current version of page {id} of the validity bitmap"
         );
         self.bitmap_page_ppns[id as usize] = to;

@@ -50,7 +50,7 @@ use std::collections::VecDeque;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::log_page::{END_OF_CHAIN, LOG_ENTRY_BYTES, LogEntry, LogPageHead};
+use super::log_page::{END_OF_CHAIN, VALIDITY_LOG_ENTRY_BYTES, ValidityLogEntry, ValidityLogPageHeader};
 use super::{ValidityStore, is_page_bit_set};
 use crate::address::{BlockId, OptionalAddress, Ppn};
 use crate::data::{Content, Fingerprint};
@@ -124,7 +124,7 @@ pub struct ValidityLog {
     has_reinserted_entries: bool,
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
-    buffered_entries: Vec<LogEntry>,
+    buffered_entries: Vec<ValidityLogEntry>,
     /// Number of entries in `buffered_entries` that are new reports of invalid pages. The other entries were appended
     /// again by cleaning.
     buffered_report_count: u32,
@@ -146,7 +146,7 @@ impl ValidityLog {
     /// 32 bits can serve.
     pub fn new(geometry: &Geometry, options: ValidityLogOptions) -> Result<Self> {
         let pages = geometry.pages();
-        let page_entries = geometry.page_bytes / LOG_ENTRY_BYTES as u32 - 1;
+        let page_entries = geometry.page_bytes / VALIDITY_LOG_ENTRY_BYTES as u32 - 1;
         let longest = (2 * pages.max(options.physical_minus_logical_pages)).div_ceil(page_entries as u64)
             + MAX_LOG_PAGES_BEYOND_LIMIT;
         let ring = (longest + 1).next_power_of_two();
@@ -259,7 +259,7 @@ impl ValidityLog {
         let mut head = None;
         while let Some(&(_, place)) = copies.get(&number) {
             let oob = io.read(place, &mut self.page_buffer, Cause::Validity)?;
-            let head = *head.get_or_insert_with(|| LogPageHead::read_from(&self.page_buffer));
+            let head = *head.get_or_insert_with(|| ValidityLogPageHeader::read_from(&self.page_buffer));
             self.durable_before_sequence = head.durable_before_sequence;
             self.log_page_ppns.push_front(place);
             self.oldest_page_number = number;
@@ -305,8 +305,8 @@ impl ValidityLog {
         let mut dead = PageSet::new(self.physical_pages);
         for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
             io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
-            let entries =
-                (0..self.entries_per_log_page).map(|slot| LogEntry::read_from(&self.page_buffer, slot));
+            let entries = (0..self.entries_per_log_page)
+                .map(|slot| ValidityLogEntry::read_from(&self.page_buffer, slot));
             entries
                 .filter(|entry| self.is_entry_current(entry))
                 .for_each(|entry| dead.insert(entry.invalid_page));
@@ -375,7 +375,7 @@ impl ValidityLog {
         dead: &mut PageSet,
     ) {
         for slot in (0..self.entries_per_log_page).rev() {
-            let entry = LogEntry::read_from(&self.page_buffer, slot);
+            let entry = ValidityLogEntry::read_from(&self.page_buffer, slot);
             if entry.invalid_page.to_option().is_none() {
                 continue;
             }
@@ -420,7 +420,7 @@ impl ValidityLog {
         BlockId(self.block_pages_divider.quotient(ppn.0))
     }
 
-    fn is_entry_current(&self, entry: &LogEntry) -> bool {
+    fn is_entry_current(&self, entry: &ValidityLogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
             && entry.opening_count
                 == self.opening_counts_by_block[self.block_of_page(entry.invalid_page).index()]
@@ -472,7 +472,7 @@ impl ValidityLog {
         let position = self.entry_position(self.next_page_number(), self.buffered_entries.len() as u32);
         let block = self.block_of_page(ppn).index();
         let previous = std::mem::replace(&mut self.chain_heads_by_block[block], position);
-        self.buffered_entries.push(LogEntry {
+        self.buffered_entries.push(ValidityLogEntry {
             invalid_page: ppn,
             opening_count: self.opening_counts_by_block[block],
             previous_entry_position: previous,
@@ -509,11 +509,11 @@ impl ValidityLog {
             self.durable_before_sequence
         };
         let oldest = self.oldest_page_number.wrapping_add(self.cleaned_pages_to_discard);
-        LogPageHead { durable_before_sequence: durable_until, oldest_page_number: oldest }
+        ValidityLogPageHeader { durable_before_sequence: durable_until, oldest_page_number: oldest }
             .write_to(&mut self.page_buffer);
         for slot in 0..self.entries_per_log_page {
             let entry = self.buffered_entries.get(slot as usize).filter(|entry| self.is_entry_current(entry));
-            entry.copied().unwrap_or(LogEntry::BLANK).write_to(&mut self.page_buffer, slot);
+            entry.copied().unwrap_or(ValidityLogEntry::BLANK).write_to(&mut self.page_buffer, slot);
         }
         let (pool, content) = (io.preferred_append_pool(Stream::Validity), Content::Bytes(&self.page_buffer));
         let number = self.next_page_number();
@@ -555,8 +555,10 @@ impl ValidityLog {
             self.has_reinserted_entries = false;
         }
         while self.processed_entries_of_cleaned_page < self.entries_per_log_page && !self.is_buffer_full() {
-            let entry =
-                LogEntry::read_from(&self.cleaning_page_buffer, self.processed_entries_of_cleaned_page);
+            let entry = ValidityLogEntry::read_from(
+                &self.cleaning_page_buffer,
+                self.processed_entries_of_cleaned_page,
+            );
             self.processed_entries_of_cleaned_page += 1;
             if self.is_entry_current(&entry) {
                 self.add_entry_to_block_chain(entry.invalid_page);
@@ -610,7 +612,7 @@ impl ValidityLog {
                     )?;
                     loaded = page;
                 }
-                LogEntry::read_from(&self.page_buffer, age % self.entries_per_log_page)
+                ValidityLogEntry::read_from(&self.page_buffer, age % self.entries_per_log_page)
             };
             debug_assert!(self.is_entry_current(&entry), "the chain of block {block} names {entry:?}");
             set_bit(invalid, entry.invalid_page.0 - block.0 * self.block_pages);
@@ -681,13 +683,13 @@ impl ValidityStore for ValidityLog {
         Ok(self.move_waiting_reports_to_buffer())
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.log_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         assert!(
-            self.owns_metadata_page(id, from),
+            self.holds_current_metadata_page(id, from),
             "GC moved page {from}, which is not page {id} of the validity log"
         );
         self.log_page_ppns[id.wrapping_sub(self.oldest_page_number) as usize] = to;

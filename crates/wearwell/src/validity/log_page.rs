@@ -7,12 +7,12 @@
 use crate::address::{OptionalAddress, Ppn};
 
 /// Bytes of an entry of the validity log, which records one invalid page. The head of a log page has the same size.
-pub(super) const LOG_ENTRY_BYTES: usize = 12;
+pub(super) const VALIDITY_LOG_ENTRY_BYTES: usize = 12;
 /// Value in place of a position in the validity log that marks the end of a block's chain of entries.
 pub(super) const END_OF_CHAIN: u32 = u32::MAX;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct LogEntry {
+pub(super) struct ValidityLogEntry {
     /// The invalid page that the log entry records; [`Ppn::NONE`] for a blank entry.
     pub(super) invalid_page: Ppn,
     /// How often the page's block had been opened when the log entry was made. The next opening makes the entry
@@ -22,19 +22,19 @@ pub(super) struct LogEntry {
     pub(super) previous_entry_position: u32,
 }
 
-impl LogEntry {
+impl ValidityLogEntry {
     pub(super) const BLANK: Self =
         Self { invalid_page: Ppn::NONE, opening_count: 0, previous_entry_position: END_OF_CHAIN };
 
     pub(super) fn write_to(self, page: &mut [u8], slot: u32) {
-        let bytes = &mut page[(slot as usize + 1) * LOG_ENTRY_BYTES..][..LOG_ENTRY_BYTES];
+        let bytes = &mut page[(slot as usize + 1) * VALIDITY_LOG_ENTRY_BYTES..][..VALIDITY_LOG_ENTRY_BYTES];
         bytes[..4].copy_from_slice(&self.invalid_page.0.to_le_bytes());
         bytes[4..8].copy_from_slice(&self.opening_count.to_le_bytes());
         bytes[8..].copy_from_slice(&self.previous_entry_position.to_le_bytes());
     }
 
     pub(super) fn read_from(page: &[u8], slot: u32) -> Self {
-        let at = (slot as usize + 1) * LOG_ENTRY_BYTES;
+        let at = (slot as usize + 1) * VALIDITY_LOG_ENTRY_BYTES;
         Self {
             invalid_page: Ppn(read_u32(page, at)),
             opening_count: read_u32(page, at + 4),
@@ -45,7 +45,7 @@ impl LogEntry {
 
 /// Head of a page of the validity log, in its first bytes.
 #[derive(Clone, Copy)]
-pub(super) struct LogPageHead {
+pub(super) struct ValidityLogPageHeader {
     /// Sequence number such that all invalid pages reported before it are recorded on flash once this log page is
     /// programmed.
     pub(super) durable_before_sequence: u64,
@@ -53,7 +53,7 @@ pub(super) struct LogPageHead {
     pub(super) oldest_page_number: u32,
 }
 
-impl LogPageHead {
+impl ValidityLogPageHeader {
     pub(super) fn write_to(self, page: &mut [u8]) {
         page[..8].copy_from_slice(&self.durable_before_sequence.to_le_bytes());
         page[8..12].copy_from_slice(&self.oldest_page_number.to_le_bytes());

@@ -73,7 +73,7 @@ pub trait ValidityStore {
 
     /// Whether flash page `ppn` holds a current part of the record of invalid pages on flash. `id` is the owner in the
     /// page's OOB.
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved a flash page of the record of invalid pages from PPN `from` to PPN `to`. `id` is the owner
     /// in the page's OOB.

@@ -117,8 +117,8 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
         self.validity_store.write_deferred_validity_step(io)
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        self.validity_store.owns_metadata_page(id, ppn)
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        self.validity_store.holds_current_metadata_page(id, ppn)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {

@@ -309,7 +309,7 @@ impl Oracle {
             Op::Fingerprints(policy, entries) => {
                 device.ftl_mut().set_fingerprint_store_policy(policy, entries);
             }
-            Op::Schemes(running) => device.ftl_mut().switch_content_schemes(running)?,
+            Op::Schemes(running) => device.ftl_mut().switch_content_mechanisms(running)?,
         }
         Ok(())
     }

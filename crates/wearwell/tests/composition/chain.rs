@@ -16,8 +16,8 @@ use wearwell::design::{
 };
 use wearwell::gc::GcOptions;
 use wearwell::lifetime::{
-    EnergyModel, EpochDecision, IlPaperConfiguration, LifetimeController, LifetimeCounters, LifetimeOptions,
-    MechanismKind, MechanismSet, WriteActivity,
+    EnergyModel, EpochDecision, LifetimeController, LifetimeCounters, LifetimeOptions,
+    LifetimePaperConfiguration, MechanismKind, MechanismSet, WriteActivity,
 };
 use wearwell::mapping::{DemandPagedMapOptions, InvalidPageIdentification};
 use wearwell::nand::{RecordedOp, RetainedFields, SimNand};
@@ -153,8 +153,10 @@ impl Manager {
 
     /// Returns a lifetime manager for a drive that may program 40 pages per epoch, fewer than the host writes.
     fn new(page_bytes: u32) -> Self {
-        let options =
-            LifetimeOptions::of_il_paper(IlPaperConfiguration::Integrated, &EnergyModel::STATED_IN_PAPER);
+        let options = LifetimeOptions::of_il_paper(
+            LifetimePaperConfiguration::Integrated,
+            &EnergyModel::STATED_IN_PAPER,
+        );
         let capacity_bytes = 40 * u64::from(page_bytes) * options.target_epochs();
         Self { lifetime: LifetimeController::new(options), capacity_bytes }
     }
@@ -176,7 +178,7 @@ impl Manager {
             LifetimeCounters { activity, remaining_endurance_bytes: remaining_bytes, scheme_bytes: kinds };
         let now = request * Self::SECONDS_PER_REQUEST * 1_000_000_000;
         let decision = self.lifetime.advance_to(now, &counters)?;
-        ftl.switch_content_schemes(self.lifetime.running_schemes()).expect("there is room");
+        ftl.switch_content_mechanisms(self.lifetime.running_schemes()).expect("there is room");
         Some(decision)
     }
 }
@@ -196,7 +198,7 @@ fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOption
         Running::All => None,
         Running::Only(kinds) => {
             let running: MechanismSet = kinds.iter().copied().collect();
-            device.ftl_mut().switch_content_schemes(running).expect("nothing is buffered");
+            device.ftl_mut().switch_content_mechanisms(running).expect("nothing is buffered");
             None
         }
         Running::Managed => Some(Manager::new(world.geometry.page_bytes)),

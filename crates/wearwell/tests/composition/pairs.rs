@@ -193,7 +193,7 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
             ]
         );
         assert_eq!(rig.stats().recycled_writes, 1);
-        rig.device.ftl_mut().switch_content_schemes(MechanismSet::NONE).expect("there is room");
+        rig.device.ftl_mut().switch_content_mechanisms(MechanismSet::NONE).expect("there is room");
         rig.audit();
         assert_eq!(forms(&mut rig), stored);
         rig.write(10, &noise(1));

@@ -4,7 +4,7 @@ use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind, RetainedFields, SimNand};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PagesToCopy, Store, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use crate::common::{Random, geometry_without_superblocks};
@@ -274,7 +274,7 @@ impl<N: Nand> Rig<N> {
         let pages = block.0 * self.geometry.block_pages()..(block.0 + 1) * self.geometry.block_pages();
         let owned: Vec<Ppn> = pages
             .map(Ppn)
-            .filter(|&ppn| self.gecko.owns_metadata_page(self.store.owner_in_oob(ppn).0, ppn))
+            .filter(|&ppn| self.gecko.holds_current_metadata_page(self.store.owner_in_oob(ppn).0, ppn))
             .collect();
         assert_eq!(
             owned.len() as u32,
@@ -283,7 +283,7 @@ impl<N: Nand> Rig<N> {
         );
         let owners: Vec<Lpn> = owned.iter().map(|&ppn| self.store.owner_in_oob(ppn)).collect();
         let mut places = Vec::new();
-        let moves = PageCopies { source_pages: &owned, owners: &owners };
+        let moves = PagesToCopy { source_pages: &owned, owners: &owners };
         let pool = self.store.pool_of(block);
         self.store.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places).expect("there is room");
         for ((&from, owner), &to) in owned.iter().zip(owners).zip(&places) {
@@ -303,8 +303,8 @@ impl<N: Nand> Rig<N> {
     pub fn adopt(&mut self, recovered: Gecko, pages: &[(Ppn, Oob)], shadow: Shadow, lost: Vec<Report>) {
         for &(ppn, oob) in pages {
             match (
-                self.gecko.owns_metadata_page(oob.owner, ppn),
-                recovered.owns_metadata_page(oob.owner, ppn),
+                self.gecko.holds_current_metadata_page(oob.owner, ppn),
+                recovered.holds_current_metadata_page(oob.owner, ppn),
             ) {
                 (true, false) => self.store.count_page_invalid(ppn),
                 (false, true) => self.store.revive_page(ppn),

@@ -9,7 +9,7 @@ use wearwell::address::{BlockId, Lpn, OptionalAddress, Ppn};
 use wearwell::data::{Content, Fingerprint, mix_bits};
 use wearwell::nand::{Geometry, Nand, Oob, PageKind};
 use wearwell::operation::Cause;
-use wearwell::store::{BlockState, FreeBlockOrder, PageCopies, Store, Stream};
+use wearwell::store::{BlockState, FreeBlockOrder, PagesToCopy, Store, Stream};
 use wearwell::validity::ValidityStore;
 
 use crate::common::FragileNand;
@@ -296,7 +296,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
                 && (1..blocks.block_pages()).contains(&blocks.valid_pages(block))
         });
         let Some(victim) = candidates.min_by_key(|&block| blocks.valid_pages(block)) else { return Ok(()) };
-        let owned = |&ppn: &Ppn| self.validity.owns_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
+        let owned = |&ppn: &Ppn| self.validity.holds_current_metadata_page(self.io.owner_in_oob(ppn).0, ppn);
         let from: Vec<Ppn> = self.pages_of(victim).filter(owned).collect();
         assert_eq!(
             from.len() as u32,
@@ -305,7 +305,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         );
         let owners: Vec<Lpn> = from.iter().map(|&ppn| self.io.owner_in_oob(ppn)).collect();
         let (pool, mut places) = (self.io.preferred_append_pool(Stream::Validity), Vec::new());
-        let moves = PageCopies { source_pages: &from, owners: &owners };
+        let moves = PagesToCopy { source_pages: &from, owners: &owners };
         let outcome = self.io.copy_pages(moves, Stream::Validity, pool, Cause::Gc, &mut places);
         for ((&from, owner), to) in from.iter().zip(owners).zip(places) {
             self.validity.record_metadata_page_move(owner.0, from, to);
@@ -344,7 +344,10 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     pub fn replace_validity(&mut self, recovered: V, found: &[(Ppn, Oob)]) {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {
-            match (old.owns_metadata_page(oob.owner, ppn), self.validity.owns_metadata_page(oob.owner, ppn)) {
+            match (
+                old.holds_current_metadata_page(oob.owner, ppn),
+                self.validity.holds_current_metadata_page(oob.owner, ppn),
+            ) {
                 (true, false) => self.io.count_page_invalid(ppn),
                 (false, true) => self.io.revive_page(ppn),
                 (true, true) | (false, false) => {}

@@ -1,12 +1,12 @@
 //! A compressed chunk, its members (logical pages), and the buffered pages that will become a chunk.
 
-use super::CHUNK_MEMBERS;
+use super::MAX_CHUNK_MEMBERS;
 use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::data::Fingerprint;
 
 /// A host page in the RAM buffer, waiting to be compressed with others into the next chunk.
 #[derive(Clone, Debug)]
-pub(super) struct PendingPage {
+pub(super) struct PageToCompress {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
     pub(super) compressed_bytes: u32,
@@ -22,12 +22,12 @@ pub(super) struct PendingPage {
 pub(super) struct ChunkMember {
     pub(super) fingerprint: Fingerprint,
     pub(super) lpn: Lpn,
-    /// Compressed size of this member of the chunk, bytes. [`WHOLE_PAGE_MARK`] if the member takes a whole page.
+    /// Compressed size of this member of the chunk, bytes. [`WHOLE_PAGE_SIZE_MARK`] if the member takes a whole page.
     pub(super) compressed_bytes: u16,
 }
 
 /// Compressed size of a chunk member that means "a whole page"; also stands for a size that does not fit in 16 bits.
-pub(super) const WHOLE_PAGE_MARK: u16 = u16::MAX;
+pub(super) const WHOLE_PAGE_SIZE_MARK: u16 = u16::MAX;
 
 /// Length up to which the list of wasteful compressed chunks (those with more flash pages than live members) is never
 /// pruned.
@@ -38,12 +38,12 @@ pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 /// memory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Chunk {
-    pub(super) fingerprints: [Fingerprint; CHUNK_MEMBERS],
+    pub(super) fingerprints: [Fingerprint; MAX_CHUNK_MEMBERS],
     /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
-    pub(super) writer_lpns: [Lpn; CHUNK_MEMBERS],
+    pub(super) writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
-    pub(super) pages: [Ppn; CHUNK_MEMBERS - 1],
-    pub(super) compressed_bytes: [u16; CHUNK_MEMBERS],
+    pub(super) pages: [Ppn; MAX_CHUNK_MEMBERS - 1],
+    pub(super) compressed_bytes: [u16; MAX_CHUNK_MEMBERS],
     /// Bit mask of the live members of the compressed chunk: bit `k` is set if a logical page is mapped to member `k`.
     pub(super) live_mask: u8,
 }
@@ -52,10 +52,10 @@ const _: () = assert!(size_of::<Chunk>() == 72);
 
 impl Chunk {
     pub(super) const EMPTY: Self = Self {
-        fingerprints: [Fingerprint(0); CHUNK_MEMBERS],
-        writer_lpns: [Lpn::NONE; CHUNK_MEMBERS],
-        pages: [Ppn::NONE; CHUNK_MEMBERS - 1],
-        compressed_bytes: [0; CHUNK_MEMBERS],
+        fingerprints: [Fingerprint(0); MAX_CHUNK_MEMBERS],
+        writer_lpns: [Lpn::NONE; MAX_CHUNK_MEMBERS],
+        pages: [Ppn::NONE; MAX_CHUNK_MEMBERS - 1],
+        compressed_bytes: [0; MAX_CHUNK_MEMBERS],
         live_mask: 0,
     };
 
@@ -105,7 +105,7 @@ impl Chunk {
     /// Returns the live members of the compressed chunk (those to which logical pages are mapped), each with its index
     /// in the chunk.
     pub(super) fn live_members(&self) -> impl Iterator<Item = (usize, ChunkMember)> {
-        (0..CHUNK_MEMBERS).filter(|&k| self.is_member_live(k)).map(|k| (k, self.member(k)))
+        (0..MAX_CHUNK_MEMBERS).filter(|&k| self.is_member_live(k)).map(|k| (k, self.member(k)))
     }
 
     /// Returns the excess pages of the chunk: the number of its flash pages minus the number of its live members
@@ -117,7 +117,7 @@ impl Chunk {
 
 /// Compresses host pages together into a chunk. Returns the number of flash pages that the chunk needs, and the
 /// compressed bytes. The compressed bytes are empty if the bytes of a page are not known.
-pub(super) fn compress_chunk(members: &[PendingPage], page_bytes: u32) -> (usize, Vec<u8>) {
+pub(super) fn compress_chunk(members: &[PageToCompress], page_bytes: u32) -> (usize, Vec<u8>) {
     let mut payload = Vec::new();
     if members.iter().all(|member| member.page_content.len() == page_bytes as usize) {
         let together: Vec<u8> =

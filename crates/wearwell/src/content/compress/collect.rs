@@ -1,7 +1,7 @@
 //! Splitting and repacking of compressed chunks: wasteful ones, and those in a GC victim.
 
-use super::chunk::{ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
-use super::{CHUNK_MEMBERS, CompressionState};
+use super::chunk::{ChunkMember, PageToCompress, WHOLE_PAGE_SIZE_MARK, compress_chunk};
+use super::{CompressionState, MAX_CHUNK_MEMBERS};
 use crate::address::{BlockId, Lpn, Ppn, Unit};
 use crate::data::Fingerprint;
 use crate::error::Result;
@@ -11,7 +11,7 @@ use crate::mapping::Mapping;
 use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::sharing::reverse_map::{AnyReverseMap, ReverseMapEntry};
-use crate::store::{ContentRecord, PageCopies, RecordKey, Stream};
+use crate::store::{ContentRecord, ContentRecordKey, PagesToCopy, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 impl<N: Nand> Ftl<N> {
@@ -19,23 +19,23 @@ impl<N: Nand> Ftl<N> {
     /// chunks together are within their limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
-            self.split_chunks_to_excess_limit()
+        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
+            self.split_chunks_until_within_limit()
         } else {
             Ok(())
         }
     }
 
     #[cold]
-    fn split_chunks_to_excess_limit(&mut self) -> Result<()> {
-        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_excess_page_limit()) {
+    fn split_chunks_until_within_limit(&mut self) -> Result<()> {
+        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
-            let pool = self.make_room_for_pages(Stream::Host, CHUNK_MEMBERS as u32 - 2)?;
+            let pool = self.make_room_for_pages(Stream::Host, MAX_CHUNK_MEMBERS as u32 - 2)?;
             let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
                 self.chunks.as_mut().expect("asked above").statistics.split_pages += 1;
-                self.move_chunk_member(unit, ppn.into())?;
+                self.remap_referrers_of_chunk_member(unit, ppn.into())?;
             }
             self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
@@ -45,7 +45,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the compressed chunk `number` and returns its live members with their content. All members are marked as
     /// lost if one flash page of the chunk is unreadable, because they are compressed together.
-    fn load_live_chunk_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PendingPage)>> {
+    fn load_live_chunk_members(&mut self, number: u32, cause: Cause) -> Result<Vec<(Unit, PageToCompress)>> {
         let (whole, is_lost) = match self.read_chunk(number, true, cause) {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
@@ -55,11 +55,11 @@ impl<N: Nand> Ftl<N> {
         let load = |(k, member): (usize, ChunkMember)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
             let ChunkMember { lpn, fingerprint, compressed_bytes } = member;
-            let is_whole = compressed_bytes == WHOLE_PAGE_MARK;
+            let is_whole = compressed_bytes == WHOLE_PAGE_SIZE_MARK;
             let compressed_bytes = if is_whole { page_bytes as u32 } else { compressed_bytes.into() };
             (
                 stage.member_unit(number, k),
-                PendingPage {
+                PageToCompress {
                     lpn,
                     fingerprint,
                     compressed_bytes,
@@ -73,7 +73,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
     /// equal content. Then drops `from`.
-    fn move_chunk_member(&mut self, from: Unit, to: Unit) -> Result<()> {
+    fn remap_referrers_of_chunk_member(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
         }
         if !writer_refers {
             store.put_content_record_later(ContentRecord::UnitWithoutWriter { unit: to });
-            store.remove_content_record_later(RecordKey::WithoutWriter(from));
+            store.remove_content_record_later(ContentRecordKey::WithoutWriter(from));
         }
         self.release_chunk_member(from);
         Ok(())
@@ -119,15 +119,16 @@ impl<N: Nand> Ftl<N> {
     /// its live ones if these are no more than the pages of the chunk in the victim; all other pages are copied as they
     /// are.
     pub(crate) fn move_chunks(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
-        let pages = self.live_packed_pages(victim);
+        let pages = self.live_delta_or_chunk_pages(victim);
         let numbers = self.chunks_to_repack(&pages, pool);
         self.prefetch_member_moves(&numbers);
         for number in numbers {
             self.repack_chunk(number, pool, cause)?;
         }
-        let mut batch = CopyBatch { source_pages: self.live_packed_pages(victim), ..CopyBatch::default() };
+        let mut batch =
+            CopyBatch { source_pages: self.live_delta_or_chunk_pages(victim), ..CopyBatch::default() };
         batch.owners.extend(batch.source_pages.iter().map(|&ppn| self.store.owner_in_oob(ppn)));
-        let moves = PageCopies { source_pages: &batch.source_pages, owners: &batch.owners };
+        let moves = PagesToCopy { source_pages: &batch.source_pages, owners: &batch.owners };
         let outcome = self.store.copy_pages(moves, Stream::Chunk, pool, cause, &mut batch.destination_pages);
         for ((&from, &number), &to) in
             batch.source_pages.iter().zip(&batch.owners).zip(&batch.destination_pages)
@@ -185,18 +186,18 @@ impl<N: Nand> Ftl<N> {
     /// as plain pages.
     fn repack_chunk(&mut self, number: u32, pool: u32, cause: Cause) -> Result<()> {
         let members = self.load_live_chunk_members(number, cause)?;
-        let (units, pending): (Vec<Unit>, Vec<PendingPage>) = members.into_iter().unzip();
+        let (units, pending): (Vec<Unit>, Vec<PageToCompress>) = members.into_iter().unzip();
         let (pages, payload) = compress_chunk(&pending, self.store.geometry().page_bytes);
         if pages < pending.len() && !pending.iter().any(|page| page.is_content_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);
-                self.move_chunk_member(unit, to)?;
+                self.remap_referrers_of_chunk_member(unit, to)?;
             }
         } else {
             for (page, &unit) in pending.iter().zip(&units) {
                 let ppn = self.append_uncompressed_page(page, Stream::Gc, pool, cause)?;
-                self.move_chunk_member(unit, ppn.into())?;
+                self.remap_referrers_of_chunk_member(unit, ppn.into())?;
             }
         }
         self.chunks.as_mut().expect("asked above").statistics.repacked_chunks += 1;
@@ -208,7 +209,7 @@ impl<N: Nand> Ftl<N> {
 /// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
 /// excess is within its limit or the list is empty.
 fn next_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
-    while stage.exceeds_excess_page_limit() {
+    while stage.exceeds_max_pages_beyond_live_members() {
         let number = *stage.wasteful_chunks.last()?;
         if stage.chunks[number as usize].pages_beyond_live_members() > 0 {
             return Some(number);

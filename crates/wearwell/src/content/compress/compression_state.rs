@@ -2,9 +2,9 @@
 
 use rustc_hash::FxHashSet;
 
-use super::chunk::{Chunk, PendingPage, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
+use super::chunk::{Chunk, PageToCompress, WASTEFUL_CHUNKS_PRUNING_MIN_LEN};
 use super::{
-    CHUNK_MEMBERS, CompressionStatistics, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
+    CompressionStatistics, MAX_CHUNK_MEMBERS, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
     unit_count,
 };
 use crate::address::{Lpn, Ppn, Unit};
@@ -22,7 +22,7 @@ const CHUNKS_IN_AVERAGE: f64 = 64.0;
 /// list of wasteful chunks (those with more flash pages than live members).
 #[derive(Clone, Debug)]
 pub(crate) struct CompressionState {
-    pub(super) pending_pages: Vec<PendingPage>,
+    pub(super) pending_pages: Vec<PageToCompress>,
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
     /// known, because a capture may contain only the sizes of some pages.
@@ -33,7 +33,7 @@ pub(crate) struct CompressionState {
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
-    pub(super) holds_freed_chunk_numbers: bool,
+    pub(super) defers_reuse_of_chunk_numbers: bool,
     ram_bytes_per_chunk: u64,
     pub(super) first_member_unit: u32,
     pub(super) page_bytes: u32,
@@ -70,7 +70,7 @@ impl CompressionState {
             free_chunk_numbers: Vec::new(),
             chunk_page_count: 0,
             chunk_numbers_freed_since_sync: Vec::new(),
-            holds_freed_chunk_numbers: false,
+            defers_reuse_of_chunk_numbers: false,
             ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
             first_member_unit: geometry.pages() as u32,
             page_bytes: geometry.page_bytes,
@@ -85,14 +85,14 @@ impl CompressionState {
 
     /// Counts as RAM only what is not also in the spare areas of the pages of a chunk. For designs whose recovery reads
     /// the directories of chunks from there.
-    pub(crate) fn count_flash_directories(&mut self) {
+    pub(crate) fn exclude_flash_directories_from_ram_bytes(&mut self) {
         self.ram_bytes_per_chunk = RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY;
     }
 
     /// Makes the numbers of freed compressed chunks stay unused until the medium is next synced. Needed if the L2P
     /// table is stored on the medium: after a crash it may still map logical pages to the freed chunk.
-    pub(crate) fn enable_holding_of_freed_chunk_numbers(&mut self) {
-        self.holds_freed_chunk_numbers = true;
+    pub(crate) fn defer_reuse_of_freed_chunk_numbers(&mut self) {
+        self.defers_reuse_of_chunk_numbers = true;
     }
 
     /// Makes the numbers of freed compressed chunks usable again; called after a flush or an erase has synced the
@@ -103,7 +103,7 @@ impl CompressionState {
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
     /// `spare_pages`, the device's spare flash pages.
-    pub(crate) fn set_excess_page_limit(&mut self, spare_pages: u64) {
+    pub(crate) fn derive_max_pages_beyond_live_members(&mut self, spare_pages: u64) {
         self.max_pages_beyond_live_members = spare_pages / 2;
     }
 
@@ -131,7 +131,7 @@ impl CompressionState {
     }
 
     #[inline]
-    pub(super) fn exceeds_excess_page_limit(&self) -> bool {
+    pub(super) fn exceeds_max_pages_beyond_live_members(&self) -> bool {
         self.pages_beyond_live_members > self.max_pages_beyond_live_members
     }
 
@@ -142,12 +142,12 @@ impl CompressionState {
     /// Returns the function from the number of a compressed chunk and the index of a member to the member's unit.
     pub(crate) fn member_units(&self) -> impl Fn(u32, usize) -> Unit + use<> {
         let first_member_unit = self.first_member_unit;
-        move |chunk, member| Unit(first_member_unit + chunk * CHUNK_MEMBERS as u32 + member as u32)
+        move |chunk, member| Unit(first_member_unit + chunk * MAX_CHUNK_MEMBERS as u32 + member as u32)
     }
 
     pub(crate) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
         let at = unit.0 - self.first_member_unit;
-        (at / CHUNK_MEMBERS as u32, at as usize % CHUNK_MEMBERS)
+        (at / MAX_CHUNK_MEMBERS as u32, at as usize % MAX_CHUNK_MEMBERS)
     }
 
     pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
@@ -180,7 +180,7 @@ impl CompressionState {
         self.chunks[chunk as usize].writer_lpns[member]
     }
 
-    pub(super) fn allocate_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
+    pub(super) fn insert_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
         let number = self.free_chunk_numbers.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::EMPTY);
             self.chunks.len() as u32 - 1
@@ -221,15 +221,15 @@ impl CompressionState {
         self.chunk_payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
-    pub(super) fn pending_page(&self, lpn: Lpn) -> Option<&PendingPage> {
+    pub(super) fn page_in_chunk_buffer(&self, lpn: Lpn) -> Option<&PageToCompress> {
         self.pending_pages.iter().find(|page| page.lpn == lpn)
     }
 
-    pub(crate) fn pending_fingerprint(&self, lpn: Lpn) -> Option<Fingerprint> {
-        self.pending_page(lpn).map(|page| page.fingerprint)
+    pub(crate) fn fingerprint_in_chunk_buffer(&self, lpn: Lpn) -> Option<Fingerprint> {
+        self.page_in_chunk_buffer(lpn).map(|page| page.fingerprint)
     }
 
-    pub(crate) fn pending_page_count(&self) -> usize {
+    pub(crate) fn chunk_buffer_len(&self) -> usize {
         self.pending_pages.len()
     }
 
@@ -256,7 +256,7 @@ impl CompressionState {
 
     /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
     /// number in its spare area.
-    pub(crate) fn filter_pages_in_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+    pub(crate) fn keep_pages_of_stored_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         load_into_cpu_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
@@ -319,14 +319,14 @@ impl CompressionState {
 
     /// Returns the bytes of controller RAM of the chunk directory, which has an entry for each stored chunk.
     #[inline]
-    pub(crate) fn chunk_directory_bytes(&self) -> u64 {
+    pub(crate) fn chunk_table_ram_bytes(&self) -> u64 {
         self.ram_bytes_per_chunk * self.chunk_count()
     }
 
     pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         vec![
-            ("chunk directory", self.chunk_directory_bytes()),
-            ("chunk buffer", CHUNK_MEMBERS as u64 * self.page_bytes as u64),
+            ("chunk directory", self.chunk_table_ram_bytes()),
+            ("chunk buffer", MAX_CHUNK_MEMBERS as u64 * self.page_bytes as u64),
         ]
     }
 

@@ -12,7 +12,7 @@
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::CHUNK_MEMBERS;
+use super::MAX_CHUNK_MEMBERS;
 use super::chunk::{Chunk, ChunkMember};
 use crate::address::{Lpn, OptionalAddress, Ppn};
 use crate::data::Fingerprint;
@@ -81,7 +81,7 @@ impl ChunkDirectory {
         let is_possible = u64_at(0) > 0
             && page < pages
             && (pages as usize) < members
-            && members <= CHUNK_MEMBERS
+            && members <= MAX_CHUNK_MEMBERS
             && bytes[15] == 0;
         is_possible.then(|| Self {
             creation_sequence_number: u64_at(0),

@@ -14,8 +14,8 @@
 //!   bytes.
 //! - The directory of a chunk (its logical pages, sizes) is counted as battery-backed RAM of the controller. It is also
 //!   written to the spare areas of the chunk's pages (`directory.rs`), from which a device without a battery recovers
-//!   it. On such a device the logical pages of chunks are therefore not counted as RAM. A simulation without bytes writes it only if its medium keeps it
-//!   ([`crate::nand::RetainedFields::keeps_packed_page_bytes`]).
+//!   it. On such a device the logical pages of chunks are therefore not counted as RAM. A simulation without bytes
+//!   writes it only if its medium keeps it ([`crate::nand::RetainedFields::keeps_packed_page_bytes`]).
 //! - The pages of a chunk stay valid until its last member dies. Chunks with fewer live members than pages waste space;
 //!   when they waste more than the spare space allows, the next write splits one first.
 //!
@@ -28,14 +28,14 @@ mod compression_state;
 pub(crate) mod directory;
 mod write;
 
-pub use crate::address::CHUNK_MEMBERS;
+pub use crate::address::MAX_CHUNK_MEMBERS;
 pub(crate) use compression_state::CompressionState;
 pub(crate) use write::Compression;
 
 /// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device: each flash page
 /// may be the only one of a chunk.
 pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
-    if compresses { flash_pages * (1 + CHUNK_MEMBERS as u64) } else { flash_pages }
+    if compresses { flash_pages * (1 + MAX_CHUNK_MEMBERS as u64) } else { flash_pages }
 }
 
 /// Bytes of controller RAM for the directory of a compressed chunk: three flash pages, four logical pages, live mask.

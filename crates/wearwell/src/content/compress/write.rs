@@ -2,8 +2,8 @@
 
 #![expect(clippy::inline_always, reason = "measured: the way of a write costs a tenth less in one piece")]
 
-use super::CHUNK_MEMBERS;
-use super::chunk::{Chunk, ChunkMember, PendingPage, WHOLE_PAGE_MARK, compress_chunk};
+use super::MAX_CHUNK_MEMBERS;
+use super::chunk::{Chunk, ChunkMember, PageToCompress, WHOLE_PAGE_SIZE_MARK, compress_chunk};
 use crate::address::{Lpn, Ppn, Unit};
 use crate::content::compress::directory::{CHUNK_DIRECTORY_BYTES, ChunkDirectory};
 use crate::content::{ContentMechanism, HostWrite, MechanismKind};
@@ -15,7 +15,7 @@ use crate::lifetime::EnergyModel;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{RecordKey, Stream};
+use crate::store::{ContentRecordKey, Stream};
 
 /// Content mechanism of compression: compresses several logical pages together into a chunk.
 pub(crate) struct Compression;
@@ -76,7 +76,7 @@ impl<N: Nand> Ftl<N> {
         fingerprint: Fingerprint,
     ) -> Result<()> {
         let page_bytes = self.store.geometry().page_bytes;
-        let page = PendingPage {
+        let page = PageToCompress {
             lpn,
             fingerprint,
             compressed_bytes: match content {
@@ -91,25 +91,27 @@ impl<N: Nand> Ftl<N> {
         };
         let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
         let before = stage.pending_pages.iter().position(|pending| pending.lpn == lpn);
-        if before.is_none() && stage.pending_pages.len() == CHUNK_MEMBERS {
+        if before.is_none() && stage.pending_pages.len() == MAX_CHUNK_MEMBERS {
             // Power was lost while the full buffer was being written.
             self.write_buffered_chunk()?;
             stage = self.chunks.as_mut().expect("asked above");
         }
         let replaced = before.map(|at| stage.pending_pages.remove(at));
         stage.pending_pages.push(page);
-        let is_full = stage.pending_pages.len() == CHUNK_MEMBERS;
+        let is_full = stage.pending_pages.len() == MAX_CHUNK_MEMBERS;
         self.store.stats.host_page_writes += 1;
         self.store.stats.compressed_chunk_writes += 1;
         if is_full {
-            return self.write_buffered_chunk().inspect_err(|_| self.undo_buffered_write(lpn, replaced));
+            return self
+                .write_buffered_chunk()
+                .inspect_err(|_| self.undo_write_to_chunk_buffer(lpn, replaced));
         }
         Ok(())
     }
 
     /// Undoes a buffered write of `lpn` that failed: removes the page from the RAM buffer of the next compressed chunk,
     /// and puts `replaced`, the content acknowledged before, back.
-    fn undo_buffered_write(&mut self, lpn: Lpn, replaced: Option<PendingPage>) {
+    fn undo_write_to_chunk_buffer(&mut self, lpn: Lpn, replaced: Option<PageToCompress>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.compressed_chunk_writes -= 1;
         let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
@@ -120,13 +122,13 @@ impl<N: Nand> Ftl<N> {
     /// Whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
     #[inline]
     pub(crate) fn is_buffered_for_chunk(&self, lpn: Lpn) -> bool {
-        self.chunks.as_ref().is_some_and(|stage| stage.pending_page(lpn).is_some())
+        self.chunks.as_ref().is_some_and(|stage| stage.page_in_chunk_buffer(lpn).is_some())
     }
 
     /// Removes `lpn` from the RAM buffer of the next compressed chunk, if it is there: its newest content is stored
     /// elsewhere, or it was trimmed.
     #[inline(always)]
-    pub(crate) fn drop_buffered_page(&mut self, lpn: Lpn) {
+    pub(crate) fn drop_page_from_chunk_buffer(&mut self, lpn: Lpn) {
         if let Some(stage) = &mut self.chunks {
             stage.pending_pages.retain(|pending| pending.lpn != lpn);
         }
@@ -134,8 +136,10 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the logical page `lpn` from the RAM buffer of the next compressed chunk. Returns `false` if the page is
     /// not in the buffer.
-    pub(crate) fn read_buffered_page(&self, lpn: Lpn, into: &mut [u8]) -> bool {
-        let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_page(lpn)) else { return false };
+    pub(crate) fn read_page_from_chunk_buffer(&self, lpn: Lpn, into: &mut [u8]) -> bool {
+        let Some(page) = self.chunks.as_ref().and_then(|stage| stage.page_in_chunk_buffer(lpn)) else {
+            return false;
+        };
         if !into.is_empty() && into.len() == page.page_content.len() {
             into.copy_from_slice(&page.page_content);
         }
@@ -150,8 +154,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         let pending_pages = stage.pending_pages.len() as u64;
-        if !self.has_room_in_content_tables(pending_pages) {
-            return self.write_buffered_pages_uncompressed();
+        if !self.has_content_table_room_or_count(pending_pages) {
+            return self.write_chunk_buffer_uncompressed();
         }
         let stage = self.chunks.as_ref().expect("asked above");
         self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
@@ -159,7 +163,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_mut().expect("asked above");
         stage.record_compression(pages, stage.pending_pages.len());
         if pages >= stage.pending_pages.len() {
-            return self.write_buffered_pages_uncompressed();
+            return self.write_chunk_buffer_uncompressed();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
         let stage = self.chunks.as_mut().expect("asked above");
@@ -195,7 +199,7 @@ impl<N: Nand> Ftl<N> {
     /// Puts the members of the compressed chunk `number` whose index is at least `from` back into the RAM buffer of the
     /// next chunk, because the map could not be updated for them.
     #[cold]
-    fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PendingPage>, from: usize) {
+    fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PageToCompress>, from: usize) {
         for k in from..members.len() {
             let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").member_unit(number, k);
             self.release_chunk_member(unit);
@@ -205,7 +209,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because they are not compressed.
-    fn write_buffered_pages_uncompressed(&mut self) -> Result<()> {
+    fn write_chunk_buffer_uncompressed(&mut self) -> Result<()> {
         while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
             let pool = self.make_room_for_write()?;
             let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Host)?;
@@ -229,7 +233,7 @@ impl<N: Nand> Ftl<N> {
 
     pub(super) fn append_uncompressed_page(
         &mut self,
-        page: &PendingPage,
+        page: &PageToCompress,
         stream: Stream,
         pool: u32,
         cause: Cause,
@@ -249,16 +253,16 @@ impl<N: Nand> Ftl<N> {
     /// After an error, the pages written so far are invalid.
     pub(super) fn append_chunk(
         &mut self,
-        members: &[PendingPage],
+        members: &[PageToCompress],
         pages: usize,
         payload: &[u8],
         pool: u32,
         cause: Cause,
     ) -> Result<u32> {
-        let member = |page: &PendingPage| ChunkMember {
+        let member = |page: &PageToCompress| ChunkMember {
             fingerprint: page.fingerprint,
             lpn: page.lpn,
-            compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE_MARK),
+            compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE_SIZE_MARK),
         };
         let live = (1 << members.len()) - 1;
         let chunk = Chunk { live_mask: live, ..Chunk::of_members(members.iter().map(member)) };
@@ -273,7 +277,7 @@ impl<N: Nand> Ftl<N> {
             members: members.iter().map(member).collect(),
         });
         let stage = self.chunks.as_mut().expect("only the chunk stage packs");
-        let number = stage.allocate_chunk(chunk, payload.len() as u32);
+        let number = stage.insert_chunk(chunk, payload.len() as u32);
         for k in 0..pages {
             let page = directory.as_mut().map_or_else(Vec::new, |directory| {
                 directory.page_index = k as u8;
@@ -311,7 +315,7 @@ impl<N: Nand> Ftl<N> {
         let Self { chunks, store, .. } = self;
         let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
-        if stage.holds_freed_chunk_numbers {
+        if stage.defers_reuse_of_chunk_numbers {
             stage.chunk_numbers_freed_since_sync.push(number);
         } else {
             stage.free_chunk_numbers.push(number);
@@ -319,7 +323,7 @@ impl<N: Nand> Ftl<N> {
         stage.chunk_page_count -= chunk.pages().len() as u64;
         for (k, &ppn) in (0..).zip(chunk.pages()) {
             store.count_page_invalid(ppn);
-            store.remove_content_record_later(RecordKey::ChunkPage(number, k));
+            store.remove_content_record_later(ContentRecordKey::ChunkPage(number, k));
         }
     }
 

@@ -64,7 +64,7 @@ fn hash_tag(hash: u64) -> u64 {
 /// empty bucket where a new entry would be inserted.
 enum SearchResult {
     Found(usize),
-    Gap(usize),
+    EmptyBucket(usize),
 }
 
 /// Clock hand of second-chance eviction, which passes all hash buckets of the content index in rounds: the buckets of
@@ -161,7 +161,7 @@ impl BoundedIndex {
         };
         let bucket = self.bucket_words.find_cyclic_from(self.home_bucket(tag), ends);
         if self.word_in_bucket(bucket) == IndexWord::EMPTY {
-            SearchResult::Gap(bucket)
+            SearchResult::EmptyBucket(bucket)
         } else {
             SearchResult::Found(bucket)
         }
@@ -173,7 +173,7 @@ impl BoundedIndex {
     fn bucket_of(&self, hash: u64, is_match: impl Fn(Unit) -> bool) -> Option<usize> {
         match self.search(hash_tag(hash), is_match) {
             SearchResult::Found(bucket) => Some(bucket),
-            SearchResult::Gap(_) => None,
+            SearchResult::EmptyBucket(_) => None,
         }
     }
 
@@ -213,7 +213,7 @@ impl BoundedIndex {
         let tag = hash_tag(hash);
         let gap = match self.search(tag, is_match) {
             SearchResult::Found(bucket) => return self.set_unit_in_bucket(bucket, unit),
-            SearchResult::Gap(gap) => gap,
+            SearchResult::EmptyBucket(gap) => gap,
         };
         if self.capacity_entries == 0 {
             return;
@@ -259,7 +259,7 @@ impl BoundedIndex {
     }
 
     fn insert_entry_word(&mut self, word: IndexWord) {
-        if let SearchResult::Gap(gap) = self.search(word.tag(), |_| false) {
+        if let SearchResult::EmptyBucket(gap) = self.search(word.tag(), |_| false) {
             self.bucket_words.set(gap, word.0);
         }
     }
@@ -270,7 +270,7 @@ impl BoundedIndex {
             self.clock_hand.advance_to_next_bucket();
             let word = self.word_in_bucket(bucket);
             if word != IndexWord::EMPTY && !word.has_hit_bit() {
-                return self.empty_bucket(bucket);
+                return self.remove_and_close_gap(bucket);
             }
             self.bucket_words.set(bucket, word.0 & !IndexWord::HIT_BIT);
         }
@@ -278,7 +278,7 @@ impl BoundedIndex {
 
     /// Empties a bucket of the hash table and closes the gap: entries in the run of full buckets after it move forward,
     /// unless they would move before their home bucket.
-    fn empty_bucket(&mut self, bucket: usize) {
+    fn remove_and_close_gap(&mut self, bucket: usize) {
         let (mut gap, mut at) = (bucket, bucket);
         loop {
             at = self.bucket_after(at);
@@ -301,7 +301,7 @@ impl BoundedIndex {
     #[inline]
     pub(super) fn remove(&mut self, hash: u64, unit: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == unit) {
-            self.empty_bucket(bucket);
+            self.remove_and_close_gap(bucket);
         }
     }
 

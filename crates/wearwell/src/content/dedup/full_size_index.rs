@@ -86,7 +86,7 @@ impl Iterator for SlotSet {
 
 /// Returns the slots of a line of the hash table whose entries have an earlier home line, which was full.
 #[inline]
-fn overflowed_slots([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
+fn slots_with_earlier_home_line([_, last]: [u64; 2]) -> impl Iterator<Item = usize> {
     let distances = last >> FIRST_PROBE_DISTANCE_BIT;
     let mut places = (distances | distances >> 1) & 0x0055_5555;
     std::iter::from_fn(move || Some(pop_lowest_bit(&mut places)? / 2))
@@ -187,7 +187,11 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn set_probe_distance(&mut self, EntryPosition { line, slot: place }: EntryPosition, distance: usize) {
+    fn set_stored_probe_distance(
+        &mut self,
+        EntryPosition { line, slot: place }: EntryPosition,
+        distance: usize,
+    ) {
         let (at, shift) =
             (line * WORDS_PER_CACHE_LINE + LAST_TAG_WORD, FIRST_PROBE_DISTANCE_BIT as usize + 2 * place);
         let others = self.table_words.get(at) & !((MAX_STORED_PROBE_DISTANCE_LINES as u64) << shift);
@@ -201,14 +205,14 @@ impl FullSizeIndex {
         self.set_tag(spot, tag);
         self.set_unit(spot, unit);
         if distance > 0 {
-            self.set_probe_distance(spot, distance);
+            self.set_stored_probe_distance(spot, distance);
         }
     }
 
     #[inline]
     fn free_slot(&mut self, spot: EntryPosition) {
         self.set_tag(spot, FREE_SLOT_TAG);
-        self.set_probe_distance(spot, 0);
+        self.set_stored_probe_distance(spot, 0);
     }
 
     /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
@@ -324,7 +328,7 @@ impl FullSizeIndex {
     fn nearest_overflowed_entry(&self, line: usize, hash_of: impl Fn(Unit) -> u64) -> (EntryPosition, usize) {
         let (mut at, mut away) = (self.next_cache_line_cyclic(line), 1);
         loop {
-            for place in overflowed_slots(self.tag_words(at)) {
+            for place in slots_with_earlier_home_line(self.tag_words(at)) {
                 let spot = EntryPosition { line: at, slot: place };
                 if let Some(distance) = self.true_probe_distance_lines(spot, &hash_of).checked_sub(away) {
                     return (spot, distance);
@@ -344,13 +348,13 @@ impl FullSizeIndex {
     fn true_probe_distance_lines(&self, spot: EntryPosition, hash_of: impl Fn(Unit) -> u64) -> usize {
         match self.stored_probe_distance_lines(spot) {
             MAX_STORED_PROBE_DISTANCE_LINES => {
-                self.lines_between(self.home_cache_line(hash_of(self.unit_at(spot))), spot.line)
+                self.cyclic_distance_lines(self.home_cache_line(hash_of(self.unit_at(spot))), spot.line)
             }
             distance => distance,
         }
     }
 
-    fn lines_between(&self, first: usize, last: usize) -> usize {
+    fn cyclic_distance_lines(&self, first: usize, last: usize) -> usize {
         if first <= last { last - first } else { last + self.cache_line_count() - first }
     }
 

@@ -29,7 +29,7 @@ use crate::data::{Fingerprint, mix_bits};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Bytes of controller RAM per entry of the content index in a real drive: 16 bytes of digest, 4 bytes of unit number.
-const INDEX_ENTRY_BYTES: u64 = 20;
+const INDEX_ENTRY_BYTES_IN_DRIVE: u64 = 20;
 
 /// Options of deduplication and its content index (hash table of stored contents).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -104,7 +104,7 @@ impl ContentIndex {
         fingerprints: &[Fingerprint],
         content: impl Fn(Unit) -> Fingerprint,
     ) {
-        self.prefetch_entries(fingerprints.iter().copied());
+        self.prefetch_index_removals(fingerprints.iter().copied());
         let found = |&wanted: &Fingerprint| {
             let is_match = |unit| content(unit) == wanted;
             delegate!(&self.index_form, index => index.peek(hash_of(wanted), is_match))
@@ -114,7 +114,7 @@ impl ContentIndex {
 
     /// Reads the entries of the content index that the removal or relocation of these contents will need, so that their
     /// cache misses overlap.
-    pub(crate) fn prefetch_entries(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
+    pub(crate) fn prefetch_index_removals(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
         delegate!(&self.index_form, index => index.prefetch_buckets(hashes));
     }
@@ -182,7 +182,7 @@ impl ContentIndex {
 
     /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
     pub(crate) fn ram_bytes(&self) -> u64 {
-        INDEX_ENTRY_BYTES * u64::from(self.peak_entry_count)
+        INDEX_ENTRY_BYTES_IN_DRIVE * u64::from(self.peak_entry_count)
     }
 }
 

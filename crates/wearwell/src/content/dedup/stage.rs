@@ -7,7 +7,7 @@
 )]
 
 use crate::address::{Lpn, Unit};
-use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::ContentParts;
 use crate::error::Result;
@@ -53,7 +53,7 @@ impl ContentMechanism for Deduplication {
         if !ftl.deduplicate(write.lpn, stored)? {
             return Ok(false);
         }
-        ftl.drop_buffered_page(write.lpn);
+        ftl.drop_page_from_chunk_buffer(write.lpn);
         Ok(true)
     }
 }
@@ -86,9 +86,9 @@ impl<N: Nand> Ftl<N> {
         }
         let is_on = sharing.is_deduplication_on;
         let found = index.find(fingerprint, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
-        self.count_scheme_outcome(
+        self.count_mechanism_outcome(
             MechanismKind::Dedup,
-            if found.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+            if found.is_some() { MechanismOutcome::Served } else { MechanismOutcome::TriedWithoutSuccess },
         );
         let Some(unit) = found.filter(|_| is_on) else { return Ok(None) };
         if self.is_unit_unreadable(unit) {

@@ -22,14 +22,14 @@ impl<N: Nand> Ftl<N> {
     /// Merges (rewrites base and delta as one page) the logical pages in delta form that became read-hot or write-cold
     /// and whose bases are among `pages`, the valid pages of a GC victim. Removes these bases from `pages`. Called
     /// before GC copies the data pages of the victim; a merge programs one page, as the copy of the base would.
-    pub(crate) fn merge_delta_bases(
+    pub(crate) fn merge_due_deltas_in_victim(
         &mut self,
         pages: &mut Vec<Ppn>,
         stream: Stream,
         pool: u32,
         cause: Cause,
     ) -> Result<()> {
-        if self.delta.as_ref().is_none_or(|stage| stage.delta_locations.is_empty()) {
+        if self.delta.as_ref().is_none_or(|stage| stage.current_deltas.is_empty()) {
             return Ok(());
         }
         let mut merged = Vec::new();
@@ -61,10 +61,10 @@ impl<N: Nand> Ftl<N> {
         {
             self.commit_buffer_page_in_pool(at, pool, cause)?;
         }
-        let pages = self.live_packed_pages(victim);
+        let pages = self.live_delta_or_chunk_pages(victim);
         let mut packer = self.repacking_buffer_for(&pages);
         for ppn in pages {
-            let deltas = match self.load_deltas(ppn, cause) {
+            let deltas = match self.load_current_deltas(ppn, cause) {
                 Err(error) if error.is_media_error() => {
                     self.replace_unreadable_delta_page(ppn, pool, cause)?;
                     continue;
@@ -91,14 +91,14 @@ impl<N: Nand> Ftl<N> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let most = pages.iter().map(|ppn| stage.live_delta_pages[ppn].lpns.len()).max().unwrap_or(0);
         DeltaTempBuffer::new(1, self.store.geometry().page_bytes)
-            .with_delta_limit(stage.max_deltas_per_page.max(most))
+            .with_max_deltas_per_page(stage.max_deltas_per_page.max(most))
     }
 
     /// Returns the logical pages whose current delta is in the flash page `ppn`.
     fn lpns_of_current_deltas_in(&self, ppn: Ppn) -> Vec<Lpn> {
         let stage = self.delta.as_ref().expect("only the delta stage has such pages");
         let is_current =
-            |lpn: &Lpn| stage.delta_locations.get(lpn).is_some_and(|place| place.flash_page == Some(ppn));
+            |lpn: &Lpn| stage.current_deltas.get(lpn).is_some_and(|place| place.flash_page == Some(ppn));
         stage.live_delta_pages[&ppn].lpns.iter().copied().filter(is_current).collect()
     }
 
@@ -111,23 +111,23 @@ impl<N: Nand> Ftl<N> {
         let to = self.store.append_lost_page(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
         self.record_delta_page_on_flash(to, &lpns);
         for lpn in lpns {
-            self.move_delta(lpn, to);
+            self.record_delta_moved(lpn, to);
         }
         Ok(())
     }
 
     /// Changes the location of the delta of `lpn` to flash page `to`, and drops the delta from the page that held it.
     /// Size and fingerprint are kept.
-    fn move_delta(&mut self, lpn: Lpn, to: Ppn) {
-        let place = self.delta.as_ref().expect("only the delta stage moves deltas").delta_locations[&lpn];
+    fn record_delta_moved(&mut self, lpn: Lpn, to: Ppn) {
+        let place = self.delta.as_ref().expect("only the delta stage moves deltas").current_deltas[&lpn];
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
-        stage.delta_locations.insert(lpn, place);
+        stage.current_deltas.insert(lpn, place);
         self.record_stored_delta(lpn, to);
     }
 
     /// Reads the flash page of deltas `ppn` and returns its current deltas.
-    fn load_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<BufferedDelta>> {
+    fn load_current_deltas(&mut self, ppn: Ppn, cause: Cause) -> Result<Vec<BufferedDelta>> {
         let is_kept = self.store.nand().keeps_bytes_of(PageKind::Delta);
         let mut bytes = vec![0; if is_kept { self.store.geometry().page_bytes as usize } else { 0 }];
         self.store.read(ppn, &mut bytes, cause)?;
@@ -144,7 +144,7 @@ impl<N: Nand> Ftl<N> {
             ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);
         }
         let load = |lpn: Lpn| {
-            let place = stage.delta_locations[&lpn];
+            let place = stage.current_deltas[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
             BufferedDelta { lpn, delta_bytes: place.delta_bytes, fingerprint: place.fingerprint, payload }
         };
@@ -152,10 +152,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn write_compacted_page(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
-        let page = packer.open_page(0).encode(self.store.geometry().page_bytes as usize);
-        let lpns: Vec<Lpn> = packer.open_page(0).deltas().iter().map(|delta| delta.lpn).collect();
+        let page = packer.open_page_at(0).encode(self.store.geometry().page_bytes as usize);
+        let lpns: Vec<Lpn> = packer.open_page_at(0).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
-        packer.take_page_deltas(0).into_iter().for_each(|delta| self.move_delta(delta.lpn, ppn));
+        packer.take_page_deltas(0).into_iter().for_each(|delta| self.record_delta_moved(delta.lpn, ppn));
         self.delta.as_mut().expect("asked above").statistics.compacted_delta_pages += 1;
         self.count_program_for_delta_encoding();
         Ok(())

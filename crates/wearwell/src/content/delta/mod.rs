@@ -42,12 +42,12 @@ use packing::{
     BufferedDelta, DeltaTempBuffer, decode_delta_page_header, encode_delta_owners, max_deltas_in_spare,
     placeholder_delta, placeholder_fingerprint,
 };
-pub(crate) use recovery::RecordedBase;
+pub(crate) use recovery::BaseOfRecordedDelta;
 use rustc_hash::FxBuildHasher;
 pub(crate) use stage::DeltaEncoding;
 
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{HostWrite, MechanismKind, SchemeOutcome};
+use crate::content::{HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, ContentDescriptor, Fingerprint, apply_delta, compute_delta, fingerprint_of};
 use crate::design::{MappingPart, Persistence};
 use crate::error::{Error, Result};
@@ -55,7 +55,7 @@ use crate::ftl::Ftl;
 use crate::mapping::Mapping;
 use crate::nand::{Nand, PageKind};
 use crate::operation::Cause;
-use crate::store::{ContentRecord, RecordKey, Store, Stream};
+use crate::store::{ContentRecord, ContentRecordKey, Store, Stream};
 use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Options of delta encoding (storing an overwrite as its difference to the stored version). The defaults follow the
@@ -125,7 +125,7 @@ pub struct DeltaStatistics {
 
 /// Location, size and content of the current delta of a logical page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct DeltaLocation {
+pub(crate) struct CurrentDelta {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     flash_page: Option<Ppn>,
     delta_bytes: u16,
@@ -135,7 +135,7 @@ pub(crate) struct DeltaLocation {
     has_known_bytes: bool,
 }
 
-impl DeltaLocation {
+impl CurrentDelta {
     /// Creates the location record of a delta that recovery found on flash. The delta takes `bytes` bytes of its flash
     /// page, base tag included; `delta` are its bytes without the tag.
     ///
@@ -176,7 +176,7 @@ pub(crate) struct DeltaState {
     sample_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_delta_encoding_on: bool,
-    delta_locations: HashMap<Lpn, DeltaLocation, FxBuildHasher>,
+    current_deltas: HashMap<Lpn, CurrentDelta, FxBuildHasher>,
     live_delta_pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
@@ -272,7 +272,7 @@ impl DeltaState {
             buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             sample_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_delta_encoding_on: true,
-            delta_locations: HashMap::default(),
+            current_deltas: HashMap::default(),
             live_delta_pages: HashMap::default(),
             deltas_on_flash: None,
             forbids_bind_of_delta: false,
@@ -293,16 +293,16 @@ impl DeltaState {
 
     /// Limits the number of flash pages of deltas to [`DeltaOptions::delta_share_of_spare_pages`] of `spare_pages`, the
     /// device's spare flash pages.
-    pub(crate) fn set_delta_page_limit(&mut self, spare_pages: u64) {
+    pub(crate) fn limit_delta_pages_by_spare_pages(&mut self, spare_pages: u64) {
         self.max_delta_pages = (spare_pages as f64 * self.design.delta_share_of_spare_pages) as u64;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
     /// the delta table can be rebuilt from flash even if a page is unreadable. If the spare area has no room for any,
     /// there is no list and no limit.
-    pub(crate) fn limit_deltas_to_owner_list(&mut self, spare_bytes: u32) {
+    pub(crate) fn limit_deltas_per_page_to_spare_list(&mut self, spare_bytes: u32) {
         if max_deltas_in_spare(spare_bytes) > 0 {
-            self.replace_delta_buffers_with_limit(max_deltas_in_spare(spare_bytes));
+            self.limit_deltas_per_buffer_page(max_deltas_in_spare(spare_bytes));
         }
     }
 
@@ -327,7 +327,7 @@ impl DeltaState {
 
     /// Returns the number of logical pages whose current content is a delta.
     pub(crate) fn delta_count(&self) -> u64 {
-        self.delta_locations.len() as u64
+        self.current_deltas.len() as u64
     }
 
     /// Records that a flash page of `block` holds deltas of the logical pages `lpns`.
@@ -344,10 +344,10 @@ impl DeltaState {
         }
     }
 
-    fn replace_delta_buffers_with_limit(&mut self, most_deltas: usize) {
+    fn limit_deltas_per_buffer_page(&mut self, most_deltas: usize) {
         self.max_deltas_per_page = most_deltas;
         self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
-            .with_delta_limit(most_deltas);
+            .with_max_deltas_per_page(most_deltas);
         self.sample_buffer = self.buffer.clone();
     }
 
@@ -357,8 +357,8 @@ impl DeltaState {
 
     /// Returns the logical pages whose delta is on flash, each with the flash page that holds the delta, in no
     /// particular order.
-    pub(crate) fn stored_deltas(&self) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
-        self.delta_locations.iter().filter_map(|(&lpn, place)| Some((lpn, place.flash_page?)))
+    pub(crate) fn current_deltas_on_flash(&self) -> impl Iterator<Item = (Lpn, Ppn)> + '_ {
+        self.current_deltas.iter().filter_map(|(&lpn, place)| Some((lpn, place.flash_page?)))
     }
 
     /// Reads the access counts that host writes of `lpns` will need to find hot pages, and the entries of the delta
@@ -379,7 +379,7 @@ impl DeltaState {
     /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
     /// because it became read-hot or write-cold.
     fn should_merge_delta(&self, lpn: Lpn) -> bool {
-        if !self.delta_locations.contains_key(&lpn) {
+        if !self.current_deltas.contains_key(&lpn) {
             return false;
         }
         let heat = self.heat.access_counts(lpn);
@@ -389,7 +389,7 @@ impl DeltaState {
     /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
     /// little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and deltas are
     /// tried again.
-    fn accept_delta_or_count_bypass(&mut self) -> bool {
+    fn accept_delta_or_advance_retry(&mut self) -> bool {
         if !self.are_deltas_small_on_average() {
             self.writes_bypassed_since_rejection += 1;
             if self.writes_bypassed_since_rejection < WRITES_UNTIL_DELTA_RETRY {
@@ -477,9 +477,8 @@ impl DeltaState {
             }
             let Some(ppn) = self.delta_page_log.pop_front() else { break };
             let Some(page) = self.live_delta_pages.get(&ppn) else { continue };
-            let is_here = |lpn: &&Lpn| {
-                self.delta_locations.get(*lpn).is_some_and(|place| place.flash_page == Some(ppn))
-            };
+            let is_here =
+                |lpn: &&Lpn| self.current_deltas.get(*lpn).is_some_and(|place| place.flash_page == Some(ppn));
             oldest.extend(page.lpns.iter().filter(is_here));
             self.delta_page_log.push_back(ppn);
         }
@@ -509,7 +508,7 @@ impl DeltaState {
     /// On a medium that keeps bytes, deltas are stored without a fingerprint. If recovery found the delta, its
     /// fingerprint is therefore computed from `page`.
     pub(crate) fn fingerprint_of_delta_content(&self, lpn: Lpn, page: &[u8]) -> Option<Fingerprint> {
-        let place = self.delta_locations.get(&lpn)?;
+        let place = self.current_deltas.get(&lpn)?;
         let is_unknown =
             place.has_known_bytes && place.fingerprint == Fingerprint::default() && !page.is_empty();
         Some(if is_unknown { fingerprint_of(page) } else { place.fingerprint })
@@ -517,18 +516,18 @@ impl DeltaState {
 
     /// Whether the current content of the logical page `lpn` is stored as a delta, on flash or in the RAM buffer.
     pub(crate) fn has_delta(&self, lpn: Lpn) -> bool {
-        self.delta_locations.contains_key(&lpn)
+        self.current_deltas.contains_key(&lpn)
     }
 
     /// Returns the flash page that holds the delta of `lpn`. `None` if `lpn` has no delta, or if its delta is still in
     /// the RAM buffer.
     pub(crate) fn delta_page_of(&self, lpn: Lpn) -> Option<Ppn> {
-        self.delta_locations.get(&lpn).and_then(|place| place.flash_page)
+        self.current_deltas.get(&lpn).and_then(|place| place.flash_page)
     }
 
     /// Whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
-        self.delta_locations.get(&lpn).is_some_and(|place| place.has_known_bytes)
+        self.current_deltas.get(&lpn).is_some_and(|place| place.has_known_bytes)
     }
 
     /// Returns the number of flash pages that hold current deltas.
@@ -569,17 +568,17 @@ impl DeltaState {
             statistics,
             ..new
         };
-        self.replace_delta_buffers_with_limit(most_deltas);
+        self.limit_deltas_per_buffer_page(most_deltas);
     }
 
-    /// Returns the bytes of controller RAM of the delta table. Its entry for a logical page with a delta has the logical
-    /// page and the delta page, 4 bytes each.
+    /// Returns the bytes of controller RAM of the delta table. Its entry for a logical page with a delta has the
+    /// logical page and the delta page, 4 bytes each.
     fn delta_table_bytes(&self) -> u64 {
-        8 * self.delta_locations.len() as u64
+        8 * self.current_deltas.len() as u64
     }
 
-    /// Returns the bytes of controller RAM of the tables that grow with the number of deltas: current deltas, and deltas
-    /// on flash.
+    /// Returns the bytes of controller RAM of the tables that grow with the number of deltas: current deltas, and
+    /// deltas on flash.
     #[inline]
     pub(crate) fn growing_table_bytes(&self) -> u64 {
         self.delta_table_bytes() + self.deltas_on_flash.as_ref().map_or(0, FlashDeltaTable::ram_bytes)
@@ -597,7 +596,7 @@ impl DeltaState {
 
     /// Records in the delta table that the delta of `lpn` was written to flash page `ppn`.
     fn record_stored_delta(&mut self, lpn: Lpn, ppn: Ppn) {
-        let place = self.delta_locations.get_mut(&lpn).expect("a written delta is in the table");
+        let place = self.current_deltas.get_mut(&lpn).expect("a written delta is in the table");
         place.flash_page = Some(ppn);
         if !self.live_delta_pages.contains_key(&ppn) {
             self.append_to_delta_page_log(ppn);
@@ -617,7 +616,7 @@ impl DeltaState {
     pub(crate) fn check(&self, is_mapped: impl Fn(Lpn) -> bool) -> std::result::Result<(), String> {
         let mut live: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
-        for (&lpn, place) in &self.delta_locations {
+        for (&lpn, place) in &self.current_deltas {
             if !is_mapped(lpn) {
                 return Err(format!("logical page {lpn} has a delta, but is mapped to no base page"));
             }
@@ -637,7 +636,7 @@ impl DeltaState {
         let stray = self
             .buffer
             .buffered_deltas()
-            .find(|delta| self.delta_locations.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
+            .find(|delta| self.current_deltas.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
             return Err(format!(
                 "the RAM buffer of deltas holds a delta of logical page {} that is not current",
@@ -673,8 +672,8 @@ impl DeltaState {
 
 impl<N: Nand> Ftl<N> {
     /// Stores a host write as a delta if the page is write-hot and read-cold, has a base (stored page), and the delta
-    /// saves enough. Stores it as a page if that could then be a base, which the page in a chunk cannot. Returns `false`
-    /// if it stored nothing. While delta encoding is off, always returns `false`.
+    /// saves enough. Stores it as a page if that could then be a base, which the page in a chunk cannot. Returns
+    /// `false` if it stored nothing. While delta encoding is off, always returns `false`.
     pub(crate) fn try_store_as_delta(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
@@ -686,7 +685,7 @@ impl<N: Nand> Ftl<N> {
         }
         let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
         let Some(base) = base.filter(|_| self.accept_write_as_delta_or_count_bypass()) else {
-            self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::NotTried);
+            self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::NotTried);
             let may_be_base = is_eligible && base.is_none() && heat.writes >= self.min_writes_of_base();
             return if may_be_base { self.store_as_base(write) } else { Ok(false) };
         };
@@ -695,16 +694,16 @@ impl<N: Nand> Ftl<N> {
         stage.record_delta_attempt(delta.is_some());
         let Some(delta) = delta else {
             stage.statistics.hot_writes_without_usable_delta += 1;
-            self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::PassedOn);
+            self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::TriedWithoutSuccess);
             return Ok(false);
         };
         let at = self.ensure_buffer_page_with_room(delta.delta_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
-        stage.delta_locations.insert(
+        stage.current_deltas.insert(
             lpn,
-            DeltaLocation {
+            CurrentDelta {
                 flash_page: None,
                 delta_bytes: delta.delta_bytes,
                 fingerprint,
@@ -712,7 +711,7 @@ impl<N: Nand> Ftl<N> {
             },
         );
         stage.buffer.push(at, delta);
-        self.count_scheme_outcome(MechanismKind::Delta, SchemeOutcome::Served);
+        self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
         Ok(true)
@@ -750,17 +749,17 @@ impl<N: Nand> Ftl<N> {
         let has_space = self.delta.as_ref().is_some_and(|stage| stage.has_space_for_delta_page());
         let base = if is_eligible && has_space { self.base_for_new_delta(lpn)? } else { None };
         let seen = match base {
-            None => SchemeOutcome::NotTried,
+            None => MechanismOutcome::NotTried,
             Some(base) => match self.encode_delta(lpn, base, content, fingerprint)? {
-                None => SchemeOutcome::PassedOn,
+                None => MechanismOutcome::TriedWithoutSuccess,
                 Some(delta) => {
                     let pages = self.delta.as_mut().map_or(0, |stage| stage.pack_into_sample_buffer(&delta));
-                    self.count_delta_pages(pages);
-                    SchemeOutcome::Served
+                    self.count_delta_page_programs(pages);
+                    MechanismOutcome::Served
                 }
             },
         };
-        self.count_scheme_outcome(MechanismKind::Delta, seen);
+        self.count_mechanism_outcome(MechanismKind::Delta, seen);
         Ok(())
     }
 
@@ -777,7 +776,7 @@ impl<N: Nand> Ftl<N> {
     /// flash page of deltas. If not, counts an eligible host write as stored whole.
     fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
-        let is_open = stage.accept_delta_or_count_bypass() && self.has_room_in_content_tables(1);
+        let is_open = stage.accept_delta_or_advance_retry() && self.has_content_table_room_or_count(1);
         let stage = self.delta.as_mut().expect("asked above");
         stage.statistics.hot_writes_bypassing_deltas += u64::from(!is_open);
         is_open
@@ -798,7 +797,7 @@ impl<N: Nand> Ftl<N> {
                 if *delta_bytes == ContentDescriptor::UNKNOWN_SIZE {
                     return Ok(None);
                 }
-                let Some(generation) = self.read_base(base, &mut [])? else { return Ok(None) };
+                let Some(generation) = self.read_base_and_generation(base, &mut [])? else { return Ok(None) };
                 let delta_bytes = *delta_bytes as usize;
                 let mut delta = Vec::new();
                 if self.store.nand().keeps_bytes_of(PageKind::Delta) {
@@ -809,7 +808,9 @@ impl<N: Nand> Ftl<N> {
             }
             Content::Bytes(new) => {
                 let mut old = vec![0; new.len()];
-                let Some(generation) = self.read_base(base, &mut old)? else { return Ok(None) };
+                let Some(generation) = self.read_base_and_generation(base, &mut old)? else {
+                    return Ok(None);
+                };
                 let mut delta = compute_delta(new, &old);
                 delta.extend(&base_tag_of(generation)[..self.base_tag_bytes()]);
                 (delta.len(), delta)
@@ -823,7 +824,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Reads the base of a delta (physical page or member of a compressed chunk) from flash. Returns the generation of
     /// the page (sequence number of its first write), 0 for a chunk member; `None` if the base cannot be read.
-    fn read_base(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
+    fn read_base_and_generation(&mut self, base: Unit, into: &mut [u8]) -> Result<Option<u64>> {
         let read = if is_flash_page(base, self.store.geometry().pages()) {
             self.store.read(Ppn(base.0), into, Cause::Content).map(|oob| oob.first_write_sequence)
         } else {
@@ -859,7 +860,7 @@ impl<N: Nand> Ftl<N> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        if stage.buffer.open_page(at).deltas().is_empty() {
+        if stage.buffer.open_page_at(at).deltas().is_empty() {
             return Ok(());
         }
         self.commit_buffer_page_in_pool(at, pool, Cause::Content)
@@ -868,8 +869,8 @@ impl<N: Nand> Ftl<N> {
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
     fn commit_buffer_page_in_pool(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        let page = stage.buffer.open_page(at).encode(self.store.geometry().page_bytes as usize);
-        let lpns: Vec<Lpn> = stage.buffer.open_page(at).deltas().iter().map(|delta| delta.lpn).collect();
+        let page = stage.buffer.open_page_at(at).encode(self.store.geometry().page_bytes as usize);
+        let lpns: Vec<Lpn> = stage.buffer.open_page_at(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
         let deltas = stage.buffer.take_page_deltas(at);
@@ -913,19 +914,19 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Drops the delta of `lpn`, if it has one, because `lpn` was stored in another form.
-    pub(crate) fn end_delta(&mut self, lpn: Lpn) {
+    pub(crate) fn drop_delta_and_its_record(&mut self, lpn: Lpn) {
         if self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
             self.drop_delta(lpn);
-            self.store.remove_content_record_later(RecordKey::DeltaOf(lpn));
+            self.store.remove_content_record_later(ContentRecordKey::DeltaOf(lpn));
         }
     }
 
-    /// Drops the delta of `lpn`, if it has one, from the delta table; a flash page of deltas is invalidated with its last
-    /// current delta. The record of a durable delta in NVRAM stays: it is current until a newer one is durable.
+    /// Drops the delta of `lpn`, if it has one, from the delta table; a flash page of deltas is invalidated with its
+    /// last current delta. The record of a durable delta in NVRAM stays: it is current until a newer one is durable.
     fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };
-        let Some(place) = stage.delta_locations.remove(&lpn) else { return };
+        let Some(place) = stage.current_deltas.remove(&lpn) else { return };
         let Some(ppn) = place.flash_page else {
             stage.buffer.remove(lpn);
             return;
@@ -940,10 +941,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Applies the delta of `lpn`, if it has one, to `page`, which must contain the base (the stored page of `lpn`).
-    pub(crate) fn read_delta(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
+    pub(crate) fn apply_delta_if_any(&mut self, lpn: Lpn, page: &mut [u8], cause: Cause) -> Result<()> {
         let tag_bytes = self.base_tag_bytes();
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        let Some(&place) = stage.delta_locations.get(&lpn) else { return Ok(()) };
+        let Some(&place) = stage.current_deltas.get(&lpn) else { return Ok(()) };
         let work = &mut self.store.stats.controller_work;
         *(if cause == Cause::Host { &mut work.host_decoded_deltas } else { &mut work.merged_deltas }) += 1;
         let Some(ppn) = place.flash_page else {
@@ -981,7 +982,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn count_host_read_and_merge_delta_if_hot(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         let heat = stage.heat.count_access(lpn, AccessKind::Read);
-        if !stage.is_read_hot(heat) || !stage.delta_locations.contains_key(&lpn) {
+        if !stage.is_read_hot(heat) || !stage.current_deltas.contains_key(&lpn) {
             return Ok(());
         }
         self.run_with_deferred_flash_ops(|ftl| ftl.merge_delta(lpn, Some(page)))
@@ -998,7 +999,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Counts a host write; every [`DeltaOptions::cold_scan_interval_writes`] of them, scans for logical pages with
     /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
-    pub(crate) fn merge_cold_deltas_if_due(&mut self) -> Result<()> {
+    pub(crate) fn count_write_and_merge_cold_deltas_if_due(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
         if stage.design.cold_scan_interval_writes == 0 {
             return Ok(());
@@ -1009,10 +1010,10 @@ impl<N: Nand> Ftl<N> {
         }
         stage.writes_until_cold_scan = stage.design.cold_scan_interval_writes;
         let oldest = stage.next_cold_scan_lpns();
-        self.run_with_deferred_flash_ops(|ftl| ftl.merge_cold_pages(&oldest))
+        self.run_with_deferred_flash_ops(|ftl| ftl.halve_counts_and_merge_cold_pages(&oldest))
     }
 
-    fn merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
+    fn halve_counts_and_merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
             if self.delta.as_mut().is_some_and(|stage| stage.halve_access_counts_and_check_merge(lpn)) {
                 self.merge_delta(lpn, None)?;
@@ -1025,7 +1026,7 @@ impl<N: Nand> Ftl<N> {
     /// full page. Returns `false` if there is no room for the merge.
     pub(crate) fn merge_remap_source(&mut self, source: Lpn) -> Result<bool> {
         let has_delta =
-            |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&source));
+            |ftl: &Self| ftl.delta.as_ref().is_some_and(|stage| stage.current_deltas.contains_key(&source));
         if has_delta(self) {
             self.merge_delta(source, None)?;
         }
@@ -1041,7 +1042,7 @@ impl<N: Nand> Ftl<N> {
             pool => pool?,
         };
         // Making room may have merged `lpn`.
-        if !self.delta.as_ref().is_some_and(|stage| stage.delta_locations.contains_key(&lpn)) {
+        if !self.delta.as_ref().is_some_and(|stage| stage.current_deltas.contains_key(&lpn)) {
             return Ok(());
         }
         let base = self.mapping.lookup(&mut self.store, lpn)?.expect("a page in delta form has a base");
@@ -1063,7 +1064,7 @@ impl<N: Nand> Ftl<N> {
     /// which lifetime management compares content schemes. Does nothing while delta encoding is off.
     fn count_program_for_delta_encoding(&mut self) {
         if self.delta.as_ref().is_some_and(|stage| stage.is_delta_encoding_on) {
-            self.count_delta_pages(1);
+            self.count_delta_page_programs(1);
         }
     }
 
@@ -1080,7 +1081,7 @@ impl<N: Nand> Ftl<N> {
         cause: Cause,
     ) -> Result<()> {
         let has_bytes = self.delta.as_ref().is_some_and(|stage| stage.has_delta_bytes(lpn));
-        let mut page = self.zero_page_bytes();
+        let mut page = self.zero_filled_page();
         let read = match content_just_read {
             Some(content) if content.len() == page.len() => {
                 page.copy_from_slice(content);
@@ -1105,7 +1106,7 @@ impl<N: Nand> Ftl<N> {
             }
         };
         self.store.note_replaced_unit(base)?;
-        self.store.remove_content_record_later(RecordKey::BoundEntryOf(lpn));
+        self.store.remove_content_record_later(ContentRecordKey::BoundEntryOf(lpn));
         self.mapping.record_gc_move(lpn, ppn.into());
         // A delta of the new base must not be combined with the old base after a power loss.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
@@ -1120,7 +1121,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads the base (stored page) of `lpn` into `page` and applies the delta to it.
     fn read_base_and_delta(&mut self, lpn: Lpn, base: Unit, page: &mut [u8], cause: Cause) -> Result<()> {
         self.read_unit(base, page, cause)?;
-        self.read_delta(lpn, page, cause)
+        self.apply_delta_if_any(lpn, page, cause)
     }
 
     /// Writes all deltas in the RAM buffer to flash. The capacitor powers this at a power loss; it is also done at a

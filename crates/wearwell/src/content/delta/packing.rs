@@ -199,7 +199,7 @@ impl DeltaTempBuffer {
 
     /// Limits each page of the RAM buffer to at most `most_deltas` deltas.
     #[must_use]
-    pub fn with_delta_limit(self, most_deltas: usize) -> Self {
+    pub fn with_max_deltas_per_page(self, most_deltas: usize) -> Self {
         Self { max_deltas_per_page: most_deltas, ..self }
     }
 
@@ -249,7 +249,7 @@ impl DeltaTempBuffer {
     }
 
     /// Returns page `at` of the RAM buffer of deltas, so that it can be written to flash.
-    pub fn open_page(&self, at: usize) -> &OpenDeltaPage {
+    pub fn open_page_at(&self, at: usize) -> &OpenDeltaPage {
         &self.open_pages[at]
     }
 
@@ -284,7 +284,7 @@ mod tests {
         let mut expected = Vec::new();
         for lpn in (0..).map(Lpn) {
             let free = buffer
-                .open_page(0)
+                .open_page_at(0)
                 .free_bytes(buffer.fillable_bytes)
                 .saturating_sub(DELTA_DIRECTORY_ENTRY_BYTES);
             let bytes = free.min(30_000) as u16;
@@ -298,7 +298,7 @@ mod tests {
                 BufferedDelta { lpn, delta_bytes: bytes, fingerprint: Fingerprint::default(), payload },
             );
         }
-        let page = buffer.open_page(0).encode(page_bytes as usize);
+        let page = buffer.open_page_at(0).encode(page_bytes as usize);
         let decoded = decode_delta_page_header(&page).expect("it was encoded here");
         let decoded: Vec<_> = decoded.into_iter().map(|(lpn, range)| (lpn, page[range].to_vec())).collect();
         assert!(decoded == expected, "{} deltas decoded of {}", decoded.len(), expected.len());

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use super::packing::{decode_delta_owners, decode_delta_page_header};
-use super::{DeltaLocation, base_tag_of};
+use super::{CurrentDelta, base_tag_of};
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
@@ -31,7 +31,7 @@ struct FoundDeltaPage {
 
 /// What recovery knows of the base of a delta that a record in NVRAM holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum RecordedBase {
+pub(crate) enum BaseOfRecordedDelta {
     /// The interrupted request did not concern the logical page: the delta belongs to its base.
     Unchanged,
     /// The logical page is mapped to this flash page, which may be the base of the delta or newer than the delta.
@@ -63,7 +63,7 @@ impl<N: Nand> Ftl<N> {
                 let Some(base) = base_of(self, *lpn)? else { continue };
                 let is_known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(*lpn));
                 if is_possible && !is_known {
-                    self.adopt_delta_of_base(*lpn, ppn, base, &page, range.clone())?;
+                    self.adopt_delta_if_of_base(*lpn, ppn, base, &page, range.clone())?;
                 }
             }
             self.count_recovered_delta_page(ppn);
@@ -77,7 +77,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Rebuilds the delta table in recovery from `recorded`, the flash pages of the durable deltas. `base_of` returns
     /// what is known of the base of a logical page without reading the map; if its last argument is true it must not
-    /// return [`RecordedBase::Unchanged`].
+    /// return [`BaseOfRecordedDelta::Unchanged`].
     ///
     /// A drive needs the page of a delta, not its size, before it next reads or packs the delta. The simulation keeps
     /// sizes and contents of deltas in RAM, so it looks into their pages; this counts no flash operation.
@@ -87,7 +87,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn restore_recorded_deltas(
         &mut self,
         recorded: &BTreeMap<Lpn, Ppn>,
-        mut base_of: impl FnMut(&mut Self, Lpn, bool) -> Result<RecordedBase>,
+        mut base_of: impl FnMut(&mut Self, Lpn, bool) -> Result<BaseOfRecordedDelta>,
     ) -> Result<()> {
         let mut by_page = BTreeMap::<(u64, Ppn), Vec<Lpn>>::new();
         for (&lpn, &ppn) in recorded {
@@ -107,29 +107,31 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         ppn: Ppn,
         lpns: &[Lpn],
-        base_of: &mut impl FnMut(&mut Self, Lpn, bool) -> Result<RecordedBase>,
+        base_of: &mut impl FnMut(&mut Self, Lpn, bool) -> Result<BaseOfRecordedDelta>,
     ) -> Result<()> {
         let mut bases = Vec::with_capacity(lpns.len());
         for &lpn in lpns {
             bases.push((lpn, base_of(self, lpn, false)?));
         }
-        bases.retain(|&(_, base)| base != RecordedBase::Gone);
-        let is_compared = bases.iter().any(|(_, base)| matches!(base, RecordedBase::Compare(_)));
+        bases.retain(|&(_, base)| base != BaseOfRecordedDelta::Gone);
+        let is_compared = bases.iter().any(|(_, base)| matches!(base, BaseOfRecordedDelta::Compare(_)));
         let page = self.read_delta_page(ppn, is_compared)?;
         let tag_bytes = self.base_tag_bytes();
         for (lpn, mut base) in bases {
             let range = page.require_range_of_delta(lpn, ppn, tag_bytes)?;
-            if page.is_lost && base == RecordedBase::Unchanged {
+            if page.is_lost && base == BaseOfRecordedDelta::Unchanged {
                 base = base_of(self, lpn, true)?;
             }
             match base {
-                RecordedBase::Unchanged => {
+                BaseOfRecordedDelta::Unchanged => {
                     let delta = &page.bytes[range.start..range.end - tag_bytes];
-                    let place = DeltaLocation::from_flash(range.len(), delta, Fingerprint::default());
+                    let place = CurrentDelta::from_flash(range.len(), delta, Fingerprint::default());
                     self.adopt_delta(lpn, ppn, place);
                 }
-                RecordedBase::Compare(base) => self.adopt_delta_of_base(lpn, ppn, base, &page, range)?,
-                RecordedBase::Gone => {}
+                BaseOfRecordedDelta::Compare(base) => {
+                    self.adopt_delta_if_of_base(lpn, ppn, base, &page, range)?
+                }
+                BaseOfRecordedDelta::Gone => {}
             }
         }
         Ok(())
@@ -137,7 +139,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Adopts the delta of `lpn` in bytes `range` of `page`, the flash page `ppn`, unless it is older than `base`, the
     /// flash page to which `lpn` is mapped, or belongs to another base.
-    fn adopt_delta_of_base(
+    fn adopt_delta_if_of_base(
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
@@ -153,14 +155,14 @@ impl<N: Nand> Ftl<N> {
             && base.first_write_sequence <= page.sequence_number
         {
             let of_base = if page.is_lost { Fingerprint::default() } else { base.fingerprint };
-            self.adopt_delta(lpn, ppn, DeltaLocation::from_flash(bytes, delta, of_base));
+            self.adopt_delta(lpn, ppn, CurrentDelta::from_flash(bytes, delta, of_base));
         }
         Ok(())
     }
 
-    fn adopt_delta(&mut self, lpn: Lpn, ppn: Ppn, place: DeltaLocation) {
+    fn adopt_delta(&mut self, lpn: Lpn, ppn: Ppn, place: CurrentDelta) {
         let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
-        stage.delta_locations.insert(lpn, place);
+        stage.current_deltas.insert(lpn, place);
         stage.record_stored_delta(lpn, ppn);
     }
 

@@ -45,7 +45,7 @@ impl ContentMechanism for DeltaEncoding {
         if ftl.delta.is_none() || !ftl.try_store_as_delta(write)? {
             return Ok(false);
         }
-        ftl.drop_buffered_page(write.lpn);
+        ftl.drop_page_from_chunk_buffer(write.lpn);
         Ok(true)
     }
 
@@ -54,7 +54,7 @@ impl ContentMechanism for DeltaEncoding {
         reason = "measured for eight functions together: 5 to 6 % fewer instructions per write, on wearwell 1 %"
     )]
     #[inline(always)]
-    fn finish_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
-        if ftl.delta.is_some() { ftl.merge_cold_deltas_if_due() } else { Ok(()) }
+    fn do_work_after_write<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
+        if ftl.delta.is_some() { ftl.count_write_and_merge_cold_deltas_if_due() } else { Ok(()) }
     }
 }

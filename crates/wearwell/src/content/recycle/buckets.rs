@@ -7,7 +7,7 @@ use crate::data::Fingerprint;
 use crate::tables::{DenseTable, hash_key};
 
 /// Slot number that means "no entry" in the hash buckets of the fingerprint store (index of dead pages).
-pub(super) const NO_STORE_SLOT: u32 = u32::MAX;
+pub(super) const NO_FINGERPRINT_STORE_SLOT: u32 = u32::MAX;
 
 /// Heads of the hash buckets of the fingerprint store (index of dead pages): the store slot of the first entry of each
 /// bucket, indexed by the upper bits of a content hash.
@@ -31,7 +31,7 @@ impl HashBuckets {
 
     fn with_index_bits(bits: u32) -> Self {
         Self {
-            bucket_heads: DenseTable::filled(1 << bits, NO_STORE_SLOT),
+            bucket_heads: DenseTable::filled(1 << bits, NO_FINGERPRINT_STORE_SLOT),
             unused_hash_bits: u64::BITS - bits,
         }
     }
@@ -49,14 +49,14 @@ impl HashBuckets {
     }
 
     /// Returns the slot, in the fingerprint store (index of dead pages), of the first entry in the hash bucket of this
-    /// content; [`NO_STORE_SLOT`] if the bucket is empty.
+    /// content; [`NO_FINGERPRINT_STORE_SLOT`] if the bucket is empty.
     #[inline]
     pub(super) fn first_slot(&self, fingerprint: Fingerprint) -> u32 {
         self.bucket_heads.get(self.bucket_of(fingerprint))
     }
 
     /// Makes the entry in slot `head` of the fingerprint store (index of dead pages) the first one in the hash bucket
-    /// of this content. Returns the slot of the former first one ([`NO_STORE_SLOT`] if there was none).
+    /// of this content. Returns the slot of the former first one ([`NO_FINGERPRINT_STORE_SLOT`] if there was none).
     #[inline]
     pub(super) fn replace_first_slot(&mut self, fingerprint: Fingerprint, head: u32) -> u32 {
         self.bucket_heads.replace(self.bucket_of(fingerprint), head)

@@ -19,7 +19,7 @@
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
-const LOG_CHUNK_POSITIONS: usize = 256;
+const LOG_SECTION_POSITIONS: usize = 256;
 const BLANK_SLOT: u32 = u32::MAX;
 
 /// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
@@ -27,36 +27,36 @@ const BLANK_SLOT: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 struct LevelQueue {
     slot_log: Vec<u32>,
-    blanks_per_log_chunk: Vec<u16>,
+    blanks_per_log_section: Vec<u16>,
     /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
     /// if there is none.
     oldest_entry_index: usize,
     /// Ticket of `slot_log[0]`, a multiple of 256 (the positions of a chunk); wraps around. A ticket is the position of
     /// an entry in the log, counted from the first entry ever appended.
-    first_log_ticket: u32,
+    first_log_position: u32,
 }
 
 impl LevelQueue {
     #[inline]
     fn append_slot(&mut self, slot: u32) -> u32 {
         let place = self.slot_log.len();
-        if place.is_multiple_of(LOG_CHUNK_POSITIONS) {
-            self.blanks_per_log_chunk.push(0);
+        if place.is_multiple_of(LOG_SECTION_POSITIONS) {
+            self.blanks_per_log_section.push(0);
         }
         self.slot_log.push(slot);
-        self.first_log_ticket.wrapping_add(place as u32)
+        self.first_log_position.wrapping_add(place as u32)
     }
 
     #[inline]
     fn log_index(&self, ticket: u32) -> usize {
-        ticket.wrapping_sub(self.first_log_ticket) as usize
+        ticket.wrapping_sub(self.first_log_position) as usize
     }
 
     #[inline]
     fn remove(&mut self, ticket: u32) {
         let place = self.log_index(ticket);
         self.slot_log[place] = BLANK_SLOT;
-        self.blanks_per_log_chunk[place / LOG_CHUNK_POSITIONS] += 1;
+        self.blanks_per_log_section[place / LOG_SECTION_POSITIONS] += 1;
         if place == self.oldest_entry_index {
             self.skip_removed_entries();
         }
@@ -67,20 +67,21 @@ impl LevelQueue {
         while self.slot_log.get(self.oldest_entry_index) == Some(&BLANK_SLOT) {
             self.oldest_entry_index += 1;
         }
-        if self.oldest_entry_index > self.slot_log.len() / 2 + LOG_CHUNK_POSITIONS {
-            self.drop_leading_log_chunks();
+        if self.oldest_entry_index > self.slot_log.len() / 2 + LOG_SECTION_POSITIONS {
+            self.drop_leading_log_sections();
         }
     }
 
     /// Drops the leading chunks (256 positions each) of a probability level's log that end before the oldest entry.
     /// They contain only blanks (positions of removed entries).
     #[cold]
-    fn drop_leading_log_chunks(&mut self) {
-        let chunks = self.oldest_entry_index / LOG_CHUNK_POSITIONS;
-        self.blanks_per_log_chunk.drain(..chunks);
-        self.slot_log.drain(..chunks * LOG_CHUNK_POSITIONS);
-        self.oldest_entry_index -= chunks * LOG_CHUNK_POSITIONS;
-        self.first_log_ticket = self.first_log_ticket.wrapping_add((chunks * LOG_CHUNK_POSITIONS) as u32);
+    fn drop_leading_log_sections(&mut self) {
+        let chunks = self.oldest_entry_index / LOG_SECTION_POSITIONS;
+        self.blanks_per_log_section.drain(..chunks);
+        self.slot_log.drain(..chunks * LOG_SECTION_POSITIONS);
+        self.oldest_entry_index -= chunks * LOG_SECTION_POSITIONS;
+        self.first_log_position =
+            self.first_log_position.wrapping_add((chunks * LOG_SECTION_POSITIONS) as u32);
     }
 
     /// Returns the log of a probability level (store slots) from the oldest entry on, blanks (positions of removed
@@ -93,9 +94,10 @@ impl LevelQueue {
     /// (log position).
     fn count_newer_than(&self, ticket: u32) -> u32 {
         let place = self.log_index(ticket);
-        let chunk_end = ((place / LOG_CHUNK_POSITIONS + 1) * LOG_CHUNK_POSITIONS).min(self.slot_log.len());
+        let chunk_end =
+            ((place / LOG_SECTION_POSITIONS + 1) * LOG_SECTION_POSITIONS).min(self.slot_log.len());
         let beside = self.slot_log[place + 1..chunk_end].iter().filter(|&&slot| slot != BLANK_SLOT).count();
-        let blanks: u32 = self.blanks_per_log_chunk[place / LOG_CHUNK_POSITIONS + 1..]
+        let blanks: u32 = self.blanks_per_log_section[place / LOG_SECTION_POSITIONS + 1..]
             .iter()
             .map(|&count| count as u32)
             .sum();
@@ -104,7 +106,7 @@ impl LevelQueue {
 
     #[inline]
     fn is_log_sparse(&self, live: u32) -> bool {
-        self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_CHUNK_POSITIONS)
+        self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_SECTION_POSITIONS)
     }
 
     fn live_slots(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
@@ -115,23 +117,23 @@ impl LevelQueue {
         // Most levels are empty.
         if live == 0
             && self.slot_log.is_empty()
-            && self.blanks_per_log_chunk.is_empty()
+            && self.blanks_per_log_section.is_empty()
             && self.oldest_entry_index == 0
         {
             return Ok(());
         }
         let blanks = |places: &[u32]| places.iter().filter(|&&slot| slot == BLANK_SLOT).count();
-        let counted = || self.slot_log.chunks(LOG_CHUNK_POSITIONS).map(|chunk| blanks(chunk) as u16);
-        let chunks = self.slot_log.len().div_ceil(LOG_CHUNK_POSITIONS);
-        if self.blanks_per_log_chunk.len() != chunks {
+        let counted = || self.slot_log.chunks(LOG_SECTION_POSITIONS).map(|chunk| blanks(chunk) as u16);
+        let chunks = self.slot_log.len().div_ceil(LOG_SECTION_POSITIONS);
+        if self.blanks_per_log_section.len() != chunks {
             return Err(format!(
-                "the eviction order has {chunks} parts of {LOG_CHUNK_POSITIONS} positions, but counters of blank \
+                "the eviction order has {chunks} parts of {LOG_SECTION_POSITIONS} positions, but counters of blank \
                  positions for {}",
-                self.blanks_per_log_chunk.len()
+                self.blanks_per_log_section.len()
             ));
         }
         let wrong = self
-            .blanks_per_log_chunk
+            .blanks_per_log_section
             .iter()
             .zip(counted())
             .enumerate()
@@ -252,7 +254,7 @@ impl EvictionOrder {
 
     /// Returns the rank of an entry of the fingerprint store (index of dead pages), given its probability level and
     /// ticket (log position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
-    pub(super) fn best_first_rank(&self, level: u8, ticket: u32) -> u32 {
+    pub(super) fn rank_from_best(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
         1 + better + self.level_queues[level as usize].count_newer_than(ticket)
     }
@@ -324,11 +326,11 @@ mod tests {
                 assert!(order.slots_in_eviction_order().eq(sorted.iter().rev().copied()));
                 for (before, &slot) in (1..).zip(&sorted) {
                     let level = naive.0.iter().find(|entry| entry.2 == slot).unwrap().0;
-                    assert_eq!(order.best_first_rank(level, tickets[slot as usize]), before);
+                    assert_eq!(order.rank_from_best(level, tickets[slot as usize]), before);
                 }
             }
         }
-        assert!(naive.0.len() > 3 * LOG_CHUNK_POSITIONS, "the queues must span several chunks");
+        assert!(naive.0.len() > 3 * LOG_SECTION_POSITIONS, "the queues must span several chunks");
     }
 
     #[test]
@@ -342,7 +344,7 @@ mod tests {
                 order.compact_level(5, |slot, ticket| tickets[slot as usize] = ticket);
             }
         }
-        assert!(order.level_queues[5].slot_log.len() <= 4 * (LOG_CHUNK_POSITIONS + 1));
-        assert_eq!((order.first_to_evict(), order.best_first_rank(5, tickets[0])), (Some((5, 0)), 1));
+        assert!(order.level_queues[5].slot_log.len() <= 4 * (LOG_SECTION_POSITIONS + 1));
+        assert_eq!((order.first_to_evict(), order.rank_from_best(5, tickets[0])), (Some((5, 0)), 1));
     }
 }

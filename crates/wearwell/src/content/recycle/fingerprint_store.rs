@@ -21,7 +21,7 @@
 
 use arrayvec::ArrayVec;
 
-use super::buckets::{HashBuckets, NO_STORE_SLOT};
+use super::buckets::{HashBuckets, NO_FINGERPRINT_STORE_SLOT};
 use super::eviction_order::EvictionOrder;
 use super::history::DeadPageLists;
 use crate::address::{OptionalAddress, Ppn};
@@ -66,7 +66,7 @@ enum SlotState {
 struct FingerprintStoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
-    eviction_order_ticket: u32,
+    eviction_log_position: u32,
     /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
     /// probability level. The counter wraps around.
     level_change_stamp: u32,
@@ -87,10 +87,10 @@ impl FingerprintStoreSlot {
     const FREE: Self = Self {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
-        eviction_order_ticket: 0,
+        eviction_log_position: 0,
         level_change_stamp: 0,
-        bucket_or_duplicate_link: NO_STORE_SLOT,
-        next_duplicate: NO_STORE_SLOT,
+        bucket_or_duplicate_link: NO_FINGERPRINT_STORE_SLOT,
+        next_duplicate: NO_FINGERPRINT_STORE_SLOT,
         probability_level: 0,
         read_count: 0,
         slot_state: SlotState::Free,
@@ -149,10 +149,10 @@ impl FingerprintStore {
     #[inline]
     pub(super) fn find_slot(&self, fingerprint: Fingerprint) -> Option<u32> {
         let mut at = self.buckets.first_slot(fingerprint);
-        while at != NO_STORE_SLOT && self.slots[at as usize].fingerprint != fingerprint {
+        while at != NO_FINGERPRINT_STORE_SLOT && self.slots[at as usize].fingerprint != fingerprint {
             at = self.slots[at as usize].bucket_or_duplicate_link;
         }
-        (at != NO_STORE_SLOT).then_some(at)
+        (at != NO_FINGERPRINT_STORE_SLOT).then_some(at)
     }
 
     #[inline]
@@ -177,9 +177,9 @@ impl FingerprintStore {
 
     /// Returns the rank of the entry in `slot` in the eviction order of the fingerprint store (index of dead pages), 1
     /// being the last to be evicted.
-    pub(super) fn best_first_rank(&self, slot: u32) -> u32 {
+    pub(super) fn rank_from_best(&self, slot: u32) -> u32 {
         let slot = &self.slots[slot as usize];
-        self.eviction_order.best_first_rank(slot.probability_level, slot.eviction_order_ticket)
+        self.eviction_order.rank_from_best(slot.probability_level, slot.eviction_log_position)
     }
 
     /// Advances the cyclic scan for pages that are too old to the next slot of the fingerprint store. Returns the dead
@@ -316,7 +316,7 @@ impl FingerprintStore {
         let mut heir = None;
         if standing == SlotState::Duplicate {
             self.link_duplicates(link, below);
-        } else if below == NO_STORE_SLOT {
+        } else if below == NO_FINGERPRINT_STORE_SLOT {
             self.remove_from_eviction_order(slot);
             self.remove_from_index(slot);
         } else {
@@ -334,7 +334,7 @@ impl FingerprintStore {
     pub(super) fn add_to_eviction_order(&mut self, slot: u32, level: u8) {
         let ticket = self.eviction_order.push(level, slot);
         let entry = &mut self.slots[slot as usize];
-        (entry.probability_level, entry.eviction_order_ticket, entry.level_change_stamp) =
+        (entry.probability_level, entry.eviction_log_position, entry.level_change_stamp) =
             (level, ticket, self.level_change_clock);
         entry.slot_state = SlotState::Entry;
         self.level_change_clock = self.level_change_clock.wrapping_add(1);
@@ -343,9 +343,9 @@ impl FingerprintStore {
     /// Reads the slots `slots` of the fingerprint store and their positions in the eviction order, which a change of
     /// their probability levels will need, so that the cache misses overlap ([`crate::tables::prefetch`]).
     pub(super) fn prefetch_eviction_order_positions(&self, slots: &[u32]) {
-        load_into_cpu_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_order_ticket.into()));
+        load_into_cpu_cache(slots.iter().map(|&slot| self.slots[slot as usize].eviction_log_position.into()));
         load_into_cpu_cache(slots.iter().map(|&slot| {
-            let FingerprintStoreSlot { probability_level, eviction_order_ticket: ticket, .. } =
+            let FingerprintStoreSlot { probability_level, eviction_log_position: ticket, .. } =
                 self.slots[slot as usize];
             self.eviction_order.slot_of(probability_level, ticket).into()
         }));
@@ -364,7 +364,7 @@ impl FingerprintStore {
         load_into_cpu_cache(heads.clone().map(u64::from));
         load_into_cpu_cache(
             heads
-                .filter(|&head| head != NO_STORE_SLOT)
+                .filter(|&head| head != NO_FINGERPRINT_STORE_SLOT)
                 .map(|head| self.slots[head as usize].bucket_or_duplicate_link.into()),
         );
     }
@@ -417,7 +417,7 @@ impl FingerprintStore {
         for slot in entries {
             let level = level_of(history, self.page_in_slot(slot));
             self.slots[slot as usize].probability_level = level;
-            self.slots[slot as usize].eviction_order_ticket = self.eviction_order.push(level, slot);
+            self.slots[slot as usize].eviction_log_position = self.eviction_order.push(level, slot);
         }
         self.max_entries = capacity;
         while capacity.is_some_and(|capacity| self.len() > capacity) {
@@ -450,7 +450,7 @@ impl FingerprintStore {
 
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
-        let FingerprintStoreSlot { probability_level, eviction_order_ticket: ticket, .. } =
+        let FingerprintStoreSlot { probability_level, eviction_log_position: ticket, .. } =
             self.slots[slot as usize];
         if self.eviction_order.remove(probability_level, ticket) {
             self.compact_eviction_order_level(probability_level);
@@ -460,7 +460,7 @@ impl FingerprintStore {
     #[cold]
     fn compact_eviction_order_level(&mut self, level: u8) {
         self.eviction_order
-            .compact_level(level, |slot, ticket| self.slots[slot as usize].eviction_order_ticket = ticket);
+            .compact_level(level, |slot, ticket| self.slots[slot as usize].eviction_log_position = ticket);
     }
 
     #[inline]
@@ -549,14 +549,14 @@ impl FingerprintStore {
 
     fn link_duplicates(&mut self, above: u32, below: u32) {
         self.slots[above as usize].next_duplicate = below;
-        if below != NO_STORE_SLOT {
+        if below != NO_FINGERPRINT_STORE_SLOT {
             self.slots[below as usize].bucket_or_duplicate_link = above;
         }
     }
 
     fn drop_duplicates(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
-            self.slots[slot as usize].next_duplicate = NO_STORE_SLOT;
+            self.slots[slot as usize].next_duplicate = NO_FINGERPRINT_STORE_SLOT;
             if self.slots[slot as usize].slot_state == SlotState::Duplicate {
                 self.release_slot(history, slot);
             }
@@ -573,7 +573,7 @@ impl FingerprintStore {
         self.eviction_order.check()?;
         let in_use = self.slots.iter().filter(|slot| slot.slot_state != SlotState::Free).count();
         let counts =
-            [history.fingerprint_slot_page_count() as usize, self.slots.len() - self.free_slots.len()];
+            [history.pages_with_fingerprint_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
                 "the number of slots in use in the fingerprint store is {in_use}, but the number of dead (invalid) \
@@ -660,7 +660,7 @@ impl FingerprintStore {
         let fingerprint = self.slots[entry as usize].fingerprint;
         let mut length = 0;
         let mut at = entry;
-        while at != NO_STORE_SLOT {
+        while at != NO_FINGERPRINT_STORE_SLOT {
             let page = self.page_in_slot(at);
             let (ppn, named) = (page.ppn, history.fingerprint_slot(page.ppn));
             if named != Some(at) {

@@ -8,7 +8,8 @@
 //! price: when a valid page with dead versions is copied, the link of the newest of them must be updated, and a caller
 //! that has only the logical page must look up its valid page in the map. A trimmed logical page has no valid page; the
 //! heads of such lists are in a hash map. If other mechanisms place content as well, a valid page may have several
-//! owners, or a logical page no page of its own ([`HeadStorage::InMap`]): then the heads of all lists are in that map.
+//! owners, or a logical page no page of its own ([`HeadStorage::InHashMap`]): then the heads of all lists are in that
+//! map.
 //!
 //! Positions count dead pages only, as the paper's version formula does.
 //!
@@ -55,7 +56,7 @@ pub(super) enum HeadStorage {
     AtValidPages,
     /// A hash map by logical page holds the heads. The price: 10 to 20 bytes per list, and a look-up for every page
     /// that is invalidated.
-    InMap,
+    InHashMap,
 }
 
 /// Lists of the dead (invalid, not erased) physical pages of every logical page, newest first.
@@ -69,7 +70,7 @@ pub(super) struct DeadPageLists {
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
     /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
-    /// logical page, or of every one with [`HeadStorage::InMap`].
+    /// logical page, or of every one with [`HeadStorage::InHashMap`].
     heads_by_lpn: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead_page_set: PageSet,
@@ -182,7 +183,7 @@ impl DeadPageLists {
     /// Reads the heads of the lists of these logical pages, if a hash map holds the heads of all lists, so that their
     /// cache misses overlap.
     pub(super) fn prefetch_heads_by_lpn(&self, lpns: &[Lpn]) {
-        if self.head_storage == HeadStorage::InMap {
+        if self.head_storage == HeadStorage::InHashMap {
             let head = |lpn| self.heads_by_lpn.get(lpn).map_or(0, |ppn| ppn.0.into());
             load_into_cpu_cache(lpns.iter().map(head));
         }
@@ -236,7 +237,7 @@ impl DeadPageLists {
 
     /// Returns the number of dead pages that have a slot in the fingerprint store (index of dead pages). Counts set
     /// bits over all physical pages.
-    pub(super) fn fingerprint_slot_page_count(&self) -> u64 {
+    pub(super) fn pages_with_fingerprint_slot(&self) -> u64 {
         self.pages_in_fingerprint_store.len()
     }
 
@@ -266,7 +267,7 @@ impl DeadPageLists {
     /// page before, the caller must invalidate that page next.
     #[inline]
     pub(super) fn set_valid_page(&mut self, lpn: Lpn, ppn: Ppn) {
-        if self.head_storage == HeadStorage::InMap {
+        if self.head_storage == HeadStorage::InHashMap {
             return;
         }
         self.newer_links_or_slots.set(ppn.index(), END_OF_LIST);
@@ -290,7 +291,7 @@ impl DeadPageLists {
     pub(super) fn push_dead(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) -> Option<Ppn> {
         assert!(self.dead_page_set.insert_if_absent(ppn), "page {ppn} of logical page {lpn} dies twice");
         self.dead_page_count += 1;
-        if self.head_storage == HeadStorage::InMap {
+        if self.head_storage == HeadStorage::InHashMap {
             return self.push_at_head(lpn, ppn);
         }
         let older = self.newest_dead_linked_from(ppn);
@@ -386,7 +387,7 @@ impl DeadPageLists {
     /// Moves the heads of the lists of dead pages from the valid pages `from` to their GC copies `to`.
     #[inline]
     pub(super) fn relocate_heads(&mut self, from: &[Ppn], to: &[Ppn]) {
-        if self.head_storage == HeadStorage::InMap {
+        if self.head_storage == HeadStorage::InHashMap {
             return;
         }
         for (from, to) in from.chunks(HOST_WRITES_PER_PREFETCH).zip(to.chunks(HOST_WRITES_PER_PREFETCH)) {
@@ -577,7 +578,7 @@ mod tests {
     /// pages are arbitrary.
     #[test]
     fn dead_page_lists_with_heads_in_the_hash_map_need_no_valid_page() {
-        let mut history = DeadPageLists::new(HeadStorage::InMap, 4, 2);
+        let mut history = DeadPageLists::new(HeadStorage::InHashMap, 4, 2);
         (0..3).for_each(|p| history.set_valid_page(Lpn(0), Ppn(p)));
         assert_eq!(history.push_dead(Lpn(0), Ppn(0), Some(Ppn(3))), None);
         history.assign_fingerprint_slot(Ppn(0), 1);

@@ -14,9 +14,9 @@
 //!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
 //!    [`Recycler::record_page_programmed`]. Then [`Recycler::record_page_invalidated`] for the previous page, if there
 //!    was one, with the new one as its successor.
-//! 2. After a hit, fast loading: [`Recycler::neighbour_pages_to_load`] of the page's former owner, one spare-area read
-//!    and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be erased in
-//!    between.
+//! 2. After a hit, fast loading: [`Recycler::raise_or_list_neighbour_pages`] of the page's former owner, one spare-area
+//!    read and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be
+//!    erased in between.
 //! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
 //! 5. GC: [`Recycler::record_page_moved`] for each copied valid page; [`Recycler::record_block_erased`] (or
@@ -75,7 +75,7 @@ pub const DEFAULT_FINGERPRINT_STORE_ENTRIES: u32 = 128 * 1024;
 
 /// Bytes of an entry of the fingerprint store (index of dead pages) in a drive: 16 of digest, 4 of page number, 4 of
 /// probability.
-const STORE_ENTRY_BYTES: u64 = 24;
+const FINGERPRINT_STORE_ENTRY_BYTES_IN_DRIVE: u64 = 24;
 
 /// Policy by which the fingerprint store (index of dead pages) orders its entries and chooses the entry to evict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -155,10 +155,10 @@ impl Default for RecycleOptions {
 pub enum RecycleError {
     /// Option `alpha` (growth of popularity per read) is out of range.
     #[error("recycle.alpha is {0}; set it to a value from 0.10 to 0.15, the range of the LX-SSD paper")]
-    Alpha(f64),
+    AlphaOutOfRange(f64),
     /// Option `beta` (decay of probability per newer version) is out of range.
     #[error("recycle.beta is {0}; set it to a value from 0.15 to 0.20, the range of the LX-SSD paper")]
-    Beta(f64),
+    BetaOutOfRange(f64),
 }
 
 impl RecycleOptions {
@@ -169,10 +169,10 @@ impl RecycleOptions {
     /// [`RecycleError`] with the option that is out of range.
     pub fn checked(self) -> Result<Self, RecycleError> {
         if !(0.10..=0.15).contains(&self.popularity_growth_alpha) {
-            return Err(RecycleError::Alpha(self.popularity_growth_alpha));
+            return Err(RecycleError::AlphaOutOfRange(self.popularity_growth_alpha));
         }
         if !(0.15..=0.20).contains(&self.probability_decay_beta) {
-            return Err(RecycleError::Beta(self.probability_decay_beta));
+            return Err(RecycleError::BetaOutOfRange(self.probability_decay_beta));
         }
         Ok(self)
     }
@@ -251,7 +251,7 @@ pub struct Recycler {
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::Store`]).
     pages_to_forget: Vec<Ppn>,
-    count_comparisons: bool,
+    counts_comparisons: bool,
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
     /// anew.
@@ -289,7 +289,7 @@ impl Recycler {
             policy: options.policy,
             history_scope: options.history_scope,
             pages_to_forget: Vec::new(),
-            count_comparisons: options.counts_store_comparisons,
+            counts_comparisons: options.counts_store_comparisons,
             statistics: RecycleStatistics::default(),
             dead_pages_of_block: Vec::new(),
         }
@@ -301,7 +301,7 @@ impl Recycler {
     /// that has dead pages.
     pub(crate) fn with_heads_by_lpn(mut self) -> Self {
         let pages = self.history.physical_pages() as usize;
-        self.history = DeadPageLists::new(HeadStorage::InMap, pages, self.history.logical_pages());
+        self.history = DeadPageLists::new(HeadStorage::InHashMap, pages, self.history.logical_pages());
         self
     }
 
@@ -315,8 +315,8 @@ impl Recycler {
             return None;
         };
         self.statistics.hits += 1;
-        if self.count_comparisons {
-            self.statistics.linear_scan_comparisons_on_hits += self.store.best_first_rank(slot) as u64;
+        if self.counts_comparisons {
+            self.statistics.linear_scan_comparisons_on_hits += self.store.rank_from_best(slot) as u64;
         }
         Some(self.store.page_in_slot(slot).ppn)
     }
@@ -350,7 +350,7 @@ impl Recycler {
         let newest: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             ppns.iter().filter_map(|&ppn| self.history.newest_dead_linked_from(ppn)).collect();
         self.history.prefetch_links(newest.iter().copied());
-        let slots = self.store_slots_of(&newest);
+        let slots = self.fingerprint_slots_of(&newest);
         self.history.prefetch_newer_links_by_slot(&slots);
         self.store.prefetch_eviction_order_positions(&slots);
         self.store.prefetch_content_lookups(contents);
@@ -376,7 +376,7 @@ impl Recycler {
         self.history.prefetch_heads_by_lpn(&owners);
     }
 
-    fn store_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
+    fn fingerprint_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
         dead.iter().filter_map(|&ppn| self.history.fingerprint_slot(ppn)).collect()
     }
 
@@ -446,13 +446,15 @@ impl Recycler {
         successor: Option<Ppn>,
         fingerprint: Fingerprint,
     ) {
-        if self.history_scope == HistoryScope::Store && self.count_if_store_refuses(ppn, fingerprint) {
+        if self.history_scope == HistoryScope::Store
+            && self.count_if_fingerprint_store_refuses(ppn, fingerprint)
+        {
             return self.detach_overwritten_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.update_probability_levels(older, 1);
         }
-        self.offer_to_store(
+        self.offer_to_fingerprint_store(
             DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) },
             0,
         );
@@ -461,7 +463,7 @@ impl Recycler {
     /// Whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the refusal
     /// in the statistics if the page's content was hashed.
     #[inline(never)]
-    fn count_if_store_refuses(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
+    fn count_if_fingerprint_store_refuses(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
         if self.unhashed_pages.contains(ppn) {
             return true;
         }
@@ -495,7 +497,7 @@ impl Recycler {
     pub fn remove_expired_hit(&mut self, ppn: Ppn) {
         self.statistics.hits -= 1;
         self.statistics.hits_on_expired_pages += 1;
-        self.drop_expired_store_entry(ppn);
+        self.drop_expired_fingerprint_entry(ppn);
     }
 
     /// Checks the next entry of the fingerprint store in a cyclic scan, and removes it if its page is too old to be
@@ -505,7 +507,7 @@ impl Recycler {
         if let Some(ppn) = self.store.advance_expiry_scan()
             && is_aged(ppn)
         {
-            self.drop_expired_store_entry(ppn);
+            self.drop_expired_fingerprint_entry(ppn);
         }
     }
 
@@ -549,7 +551,7 @@ impl Recycler {
 
     /// Removes the fingerprint-store entry of the dead page `ppn`, which is too old. The page stays in the list of its
     /// logical page.
-    fn drop_expired_store_entry(&mut self, ppn: Ppn) {
+    fn drop_expired_fingerprint_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.fingerprint_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
         let heir = self.store.remove_dead_page(&mut self.history, slot);
@@ -648,7 +650,7 @@ impl Recycler {
     /// ([`crate::tables::prefetch`]).
     fn prefetch_removals(&self, dead: &[Ppn], spare_owner: impl Fn(Ppn) -> Lpn) {
         self.prefetch_removals_from_lists(dead, spare_owner);
-        let slots = self.store_slots_of(dead);
+        let slots = self.fingerprint_slots_of(dead);
         self.history.prefetch_newer_links_by_slot(&slots);
         let newer: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
@@ -671,7 +673,7 @@ impl Recycler {
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
     /// [`FingerprintStorePolicy::ProbabilityFastLoading`], which sets `window`.
-    pub fn neighbour_pages_to_load(
+    pub fn raise_or_list_neighbour_pages(
         &mut self,
         owner: Lpn,
         map: impl Fn(Lpn) -> Option<Ppn>,
@@ -690,7 +692,7 @@ impl Recycler {
         }
     }
 
-    /// Offers a dead page returned by [`Recycler::neighbour_pages_to_load`] to the fingerprint store, with the
+    /// Offers a dead page returned by [`Recycler::raise_or_list_neighbour_pages`] to the fingerprint store, with the
     /// fingerprint from its spare area, as if it had been read 15 times.
     pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(
@@ -699,7 +701,7 @@ impl Recycler {
         );
         if !self.raise_to_best_rank(ppn) {
             self.statistics.pages_offered_by_fast_loading += 1;
-            self.offer_to_store(
+            self.offer_to_fingerprint_store(
                 DeadPageCandidate { ppn, fingerprint, read_count: MAX_READ_COUNT },
                 self.history.capped_newer_version_count(ppn),
             );
@@ -782,7 +784,7 @@ impl Recycler {
         );
         if self.history.fingerprint_slot(ppn).is_none() {
             let read_count = self.read_counts.read_count(ppn);
-            self.offer_to_store(
+            self.offer_to_fingerprint_store(
                 DeadPageCandidate { ppn, fingerprint, read_count },
                 self.history.capped_newer_version_count(ppn),
             );
@@ -877,7 +879,7 @@ impl Recycler {
             ("history: owner", 4 * listed),
             ("history: heads", heads),
             ("accesses", self.read_counts.ram_bytes()),
-            ("fingerprint store", STORE_ENTRY_BYTES * entries),
+            ("fingerprint store", FINGERPRINT_STORE_ENTRY_BYTES_IN_DRIVE * entries),
         ]
     }
 
@@ -900,7 +902,7 @@ impl Recycler {
             }
         }
         self.owners.check_stored_owners(&owners)?;
-        let (dead, entries) = (self.history.dead_page_count(), self.history.fingerprint_slot_page_count());
+        let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_fingerprint_slot());
         if self.history_scope == HistoryScope::Store && dead != entries {
             return Err(format!(
                 "with recycle.history=store the history may only have dead (invalid) pages with a slot in the \
@@ -970,7 +972,7 @@ impl Recycler {
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `newer_versions` is the page's
     /// number of newer dead versions.
     #[inline]
-    fn offer_to_store(&mut self, candidate: DeadPageCandidate, newer_versions: u8) {
+    fn offer_to_fingerprint_store(&mut self, candidate: DeadPageCandidate, newer_versions: u8) {
         if self.unhashed_pages.contains(candidate.ppn) {
             return;
         }

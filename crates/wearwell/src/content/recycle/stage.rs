@@ -8,7 +8,7 @@
 
 use super::Recycler;
 use crate::address::{BlockId, Lpn, Ppn, Unit, is_flash_page};
-use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::{Content, Fingerprint};
 use crate::design::{ContentParts, RecyclingPart};
 use crate::error::{Error, Result};
@@ -96,7 +96,7 @@ fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
 /// Whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in flash
 /// programs since its block was opened, because a controller can store this per block. It is therefore up to one
 /// block's pages too large.
-fn exceeds_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
+fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));
         store.last_sequence() - opened_at > limit
@@ -112,8 +112,8 @@ impl RecycleState {
 
     /// Whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it must not
     /// be revived.
-    pub(crate) fn is_too_old<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
-        exceeds_age_limit(&self.options, store, ppn)
+    pub(crate) fn is_too_old_to_revive<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
+        exceeds_revival_age_limit(&self.options, store, ppn)
     }
 }
 
@@ -130,8 +130,8 @@ impl<N: Nand> Ftl<N> {
         let successor = unit_number_known_in_ram(mapping, lpn);
         if stage.options.options.max_revival_age_programs.is_some() {
             let RecycleState { recycler: part, options, .. } = &mut **stage;
-            part.expire_next_entry_if_aged(|ppn| exceeds_age_limit(options, store, ppn));
-            if exceeds_age_limit(options, store, dead) {
+            part.expire_next_entry_if_aged(|ppn| exceeds_revival_age_limit(options, store, ppn));
+            if exceeds_revival_age_limit(options, store, dead) {
                 part.record_unrevivable_page(lpn, dead, successor);
                 return part.remove_queued_pages_from_history(|ppn| store.owner_in_oob(ppn));
             }
@@ -169,14 +169,14 @@ impl<N: Nand> Ftl<N> {
         } else {
             stage.recycler.peek_dead_page(fingerprint)
         };
-        let fresh = found.filter(|&dead| !exceeds_age_limit(&stage.options, &self.store, dead));
+        let fresh = found.filter(|&dead| !exceeds_revival_age_limit(&stage.options, &self.store, dead));
         if let Some(aged) = found.filter(|_| is_on && fresh.is_none()) {
             stage.recycler.remove_expired_hit(aged);
             stage.recycler.remove_queued_pages_from_history(|ppn| self.store.owner_in_oob(ppn));
         }
-        self.count_scheme_outcome(
+        self.count_mechanism_outcome(
             MechanismKind::Recycle,
-            if fresh.is_some() { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+            if fresh.is_some() { MechanismOutcome::Served } else { MechanismOutcome::TriedWithoutSuccess },
         );
         let Some(dead) = fresh.filter(|_| is_on) else { return Ok(None) };
         let stage = self.recycle.as_ref().expect("asked above");
@@ -210,7 +210,7 @@ impl<N: Nand> Ftl<N> {
             self.mark_dead_page_valid(dead);
             self.release_reference(lpn, old);
         }
-        self.drop_buffered_page(lpn);
+        self.drop_page_from_chunk_buffer(lpn);
         self.store.stats.host_page_writes += 1;
         self.store.stats.recycled_writes += 1;
         self.load_neighbouring_dead_pages(former)?;
@@ -244,12 +244,12 @@ impl<N: Nand> Ftl<N> {
     fn load_neighbouring_dead_pages(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
-        stage.recycler.neighbour_pages_to_load(
+        stage.recycler.raise_or_list_neighbour_pages(
             owner,
             |lpn| unit_number_known_in_ram(&self.mapping, lpn),
             &mut neighbours,
         );
-        neighbours.retain(|&ppn| !exceeds_age_limit(&stage.options, &self.store, ppn));
+        neighbours.retain(|&ppn| !exceeds_revival_age_limit(&stage.options, &self.store, ppn));
         for ppn in neighbours.drain(..) {
             let oob = self.store.read_spare(ppn, Cause::Content)?;
             stage.recycler.offer_fast_loaded_page(ppn, oob.fingerprint);

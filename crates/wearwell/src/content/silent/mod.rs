@@ -7,7 +7,7 @@
 //! Invariant: neither map nor flash changes, so recovery has nothing more to restore.
 
 use crate::address::{Lpn, Unit};
-use crate::content::{ContentMechanism, HostWrite, MechanismKind, SchemeOutcome};
+use crate::content::{ContentMechanism, HostWrite, MechanismKind, MechanismOutcome};
 use crate::data::Content;
 use crate::error::Result;
 use crate::ftl::Ftl;
@@ -45,9 +45,9 @@ impl ContentMechanism for SilentWrites {
             return Ok(false);
         }
         let is_silent = ftl.is_write_silent(write)?;
-        ftl.count_scheme_outcome(
+        ftl.count_mechanism_outcome(
             Self::KIND,
-            if is_silent { SchemeOutcome::Served } else { SchemeOutcome::PassedOn },
+            if is_silent { MechanismOutcome::Served } else { MechanismOutcome::TriedWithoutSuccess },
         );
         if !is_silent || !is_on {
             return Ok(false);
@@ -62,10 +62,10 @@ impl<N: Nand> Ftl<N> {
     /// Whether the logical page of `write` already has the content of `write`. Reads the stored page from flash, or
     /// from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be read.
     fn is_write_silent(&mut self, write: &HostWrite<'_>) -> Result<bool> {
-        let mut stored = self.zero_page_bytes();
-        let pending = self.chunks.as_ref().and_then(|stage| stage.pending_fingerprint(write.lpn));
+        let mut stored = self.zero_filled_page();
+        let pending = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(write.lpn));
         let fingerprint = if let Some(fingerprint) = pending {
-            self.read_buffered_page(write.lpn, &mut stored);
+            self.read_page_from_chunk_buffer(write.lpn, &mut stored);
             fingerprint
         } else {
             let has_delta = self.delta.as_ref().is_some_and(|stage| stage.has_delta(write.lpn));

@@ -193,7 +193,7 @@ impl FlashLog {
         slot as usize * self.entry_layout.words_per_entry()
     }
 
-    fn buffer_entry<N: Nand>(
+    fn append_to_nvram_buffer<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         entry: ReverseMapEntry,
@@ -228,7 +228,7 @@ impl FlashLog {
     /// Programs the NVRAM buffer of reverse-map entries as the next page of the flash log, then zeroes the buffer.
     fn flush_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.copy_nvram_to_page_buffer(io);
-        io.flash_ops.record_metadata_reason(MetadataWriteReason::LogBufferFull);
+        io.flash_ops.record_metadata_reason(MetadataWriteReason::ReverseMapLogFull);
         let pool = io.preferred_append_pool(Stream::RemapLog);
         let (id, content) = (self.next_page_number(), Content::Bytes(&self.page_buffer));
         let place =
@@ -281,7 +281,7 @@ impl FlashLog {
             }
         };
         for rest in entries_to_keep(&entries, &need).into_iter().flatten() {
-            self.buffer_entry(io, rest, None)?;
+            self.append_to_nvram_buffer(io, rest, None)?;
         }
         io.store_nvram_word(self.oldest_page_number_word_index(), id.wrapping_add(1) as u64)?;
         self.oldest_page_number = id.wrapping_add(1);
@@ -420,7 +420,7 @@ impl ReverseMap for FlashLog {
             self.free_entries() > 0,
             "the flash log is full: the caller must call make_room_for_entry or make_room_for_victim before it records an entry"
         );
-        self.buffer_entry(io, entry, None)
+        self.append_to_nvram_buffer(io, entry, None)
     }
 
     fn make_room_for_command<N: Nand>(
@@ -456,7 +456,7 @@ impl ReverseMap for FlashLog {
             self.buffered_entries + command.target_pages <= self.entries_per_page,
             "{command:?} is recorded, but make_room_for_command did not admit it"
         );
-        entries.iter().try_for_each(|&entry| self.buffer_entry(io, entry, Some(command)))
+        entries.iter().try_for_each(|&entry| self.append_to_nvram_buffer(io, entry, Some(command)))
     }
 
     fn mark_bind_superseded<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, place: Ppn) {
@@ -532,7 +532,7 @@ impl ReverseMap for FlashLog {
         self.max_log_pages as u64
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.live_page_ppns.get(id.wrapping_sub(self.oldest_page_number) as usize) == Some(&ppn)
     }
 

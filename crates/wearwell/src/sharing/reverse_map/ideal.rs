@@ -13,7 +13,7 @@ use std::slice;
 use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
-use super::{BlockId, ENTRY_BYTES, LivenessOf, Lpn, Ppn, ReverseMap, ReverseMapEntry};
+use super::{BlockId, LivenessOf, Lpn, Ppn, REVERSE_MAP_ENTRY_BYTES, ReverseMap, ReverseMapEntry};
 use crate::error::Result;
 use crate::nand::Nand;
 use crate::store::Store;
@@ -26,7 +26,7 @@ const RAM_BYTES_PER_REBUILT_ENTRY: u64 = 8;
 /// The logical pages that are bound to one physical page (mapped to it without a program): a single one, or the index
 /// of a list of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Binders {
+enum BoundLpns {
     Single(Lpn),
     List(u32),
 }
@@ -36,14 +36,14 @@ enum Binders {
 #[derive(Clone, Debug)]
 pub struct IdealReverseMap {
     /// The logical pages bound to (mapped without a program to) each physical page or chunk member.
-    binders_by_ppn: HashMap<Ppn, Binders, FxBuildHasher>,
+    bound_lpns_by_ppn: HashMap<Ppn, BoundLpns, FxBuildHasher>,
     /// Lists of two or more logical pages that are bound to one physical page (mapped to it without a program), oldest
     /// first. Lists that are not in use are empty.
     bound_lpn_lists: Vec<Vec<Lpn>>,
     unused_list_indices: Vec<u32>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
-    pages_with_binders: PageSet,
+    pages_with_bound_lpns: PageSet,
     physical_pages: u64,
     entry_count: u64,
     /// Whether recovery rebuilds the entries from the L2P table, so that no battery has to keep them.
@@ -54,10 +54,10 @@ impl IdealReverseMap {
     /// Creates an empty ideal reverse map for a device of `physical_pages` pages.
     pub fn new(physical_pages: u64) -> Self {
         Self {
-            binders_by_ppn: HashMap::default(),
+            bound_lpns_by_ppn: HashMap::default(),
             bound_lpn_lists: Vec::new(),
             unused_list_indices: Vec::new(),
-            pages_with_binders: PageSet::new(physical_pages),
+            pages_with_bound_lpns: PageSet::new(physical_pages),
             physical_pages,
             entry_count: 0,
             is_rebuilt_in_recovery: false,
@@ -65,7 +65,7 @@ impl IdealReverseMap {
     }
 
     /// Counts entries as what recovery rebuilds, and not as the paper's entries of 16 bytes that a battery keeps.
-    pub(crate) fn count_rebuilt_entries(&mut self) {
+    pub(crate) fn account_entries_as_rebuilt(&mut self) {
         self.is_rebuilt_in_recovery = true;
     }
 
@@ -76,13 +76,14 @@ impl IdealReverseMap {
     }
 
     /// Returns the bytes of controller RAM of the entries, one for each bound logical page.
-    pub(crate) fn entry_bytes(&self) -> u64 {
-        self.entry_count * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { ENTRY_BYTES }
+    pub(crate) fn total_entry_bytes(&self) -> u64 {
+        self.entry_count
+            * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { REVERSE_MAP_ENTRY_BYTES }
     }
 
     /// Returns the number of physical pages and chunk members to which logical pages are bound.
     pub(super) fn bound_unit_count(&self) -> u64 {
-        self.binders_by_ppn.len() as u64
+        self.bound_lpns_by_ppn.len() as u64
     }
 
     fn is_physical_page(&self, place: Ppn) -> bool {
@@ -90,17 +91,17 @@ impl IdealReverseMap {
     }
 
     /// Returns the bound logical pages (mapped without a program) for which `binders` stands, oldest first.
-    fn bound_lpns_of<'a>(&'a self, binders: &'a Binders) -> &'a [Lpn] {
+    fn bound_lpns_of<'a>(&'a self, binders: &'a BoundLpns) -> &'a [Lpn] {
         match binders {
-            Binders::Single(lpn) => slice::from_ref(lpn),
-            Binders::List(list) => &self.bound_lpn_lists[*list as usize],
+            BoundLpns::Single(lpn) => slice::from_ref(lpn),
+            BoundLpns::List(list) => &self.bound_lpn_lists[*list as usize],
         }
     }
 
     /// Returns the reverse-map entries of all logical pages bound (mapped without a program) to the physical page
     /// `place`. Their sequence number is 0: all are current, and no other component compares their age.
     pub fn entries_at(&self, place: Ppn) -> Vec<ReverseMapEntry> {
-        let lpns = self.binders_by_ppn.get(&place).map_or(&[][..], |binders| self.bound_lpns_of(binders));
+        let lpns = self.bound_lpns_by_ppn.get(&place).map_or(&[][..], |binders| self.bound_lpns_of(binders));
         let to_entry = |&lpn: &Lpn| ReverseMapEntry {
             lpn,
             bound_ppn: Some(place),
@@ -112,41 +113,41 @@ impl IdealReverseMap {
 
     /// Removes the record of the physical page `place`, to which no logical page is bound any more.
     fn remove_unbound_page(&mut self, place: Ppn) {
-        self.binders_by_ppn.remove(&place);
+        self.bound_lpns_by_ppn.remove(&place);
         if self.is_physical_page(place) {
-            self.pages_with_binders.remove(place);
+            self.pages_with_bound_lpns.remove(place);
         }
     }
 
     /// Adds `lpn` to `binders`, the logical pages bound to one physical page so far. Creates a list if there was a
     /// single one. Returns the logical pages that are bound now.
-    fn add_bound_lpn(&mut self, binders: Binders, lpn: Lpn) -> Binders {
+    fn add_bound_lpn(&mut self, binders: BoundLpns, lpn: Lpn) -> BoundLpns {
         let first = match binders {
-            Binders::List(list) => {
+            BoundLpns::List(list) => {
                 self.bound_lpn_lists[list as usize].push(lpn);
                 return binders;
             }
-            Binders::Single(first) => first,
+            BoundLpns::Single(first) => first,
         };
         let list = self.unused_list_indices.pop().unwrap_or(self.bound_lpn_lists.len() as u32);
         if list as usize == self.bound_lpn_lists.len() {
             self.bound_lpn_lists.push(Vec::new());
         }
         self.bound_lpn_lists[list as usize].extend([first, lpn]);
-        Binders::List(list)
+        BoundLpns::List(list)
     }
 
-    /// Removes `lpn` from `binders`, the logical pages bound to one physical page so far. Returns the logical pages that
-    /// are still bound; `None` if there is none.
-    fn remove_bound_lpn(&mut self, binders: Binders, lpn: Lpn) -> Option<Binders> {
+    /// Removes `lpn` from `binders`, the logical pages bound to one physical page so far. Returns the logical pages
+    /// that are still bound; `None` if there is none.
+    fn remove_bound_lpn(&mut self, binders: BoundLpns, lpn: Lpn) -> Option<BoundLpns> {
         let at = self.bound_lpns_of(&binders).iter().position(|&bound| bound == lpn);
         let at = at.expect("the binder was recorded");
-        let Binders::List(list) = binders else { return None };
+        let BoundLpns::List(list) = binders else { return None };
         self.bound_lpn_lists[list as usize].remove(at);
         let [last] = self.bound_lpn_lists[list as usize][..] else { return Some(binders) };
         self.bound_lpn_lists[list as usize].clear();
         self.unused_list_indices.push(list);
-        Some(Binders::Single(last))
+        Some(BoundLpns::Single(last))
     }
 }
 
@@ -162,22 +163,22 @@ impl ReverseMap for IdealReverseMap {
         _: LivenessOf<'_>,
     ) -> Result<()> {
         if let Some(place) = entry.bound_ppn {
-            if let Some(before) = self.binders_by_ppn.insert(place, Binders::Single(entry.lpn)) {
+            if let Some(before) = self.bound_lpns_by_ppn.insert(place, BoundLpns::Single(entry.lpn)) {
                 let several = self.add_bound_lpn(before, entry.lpn);
-                self.binders_by_ppn.insert(place, several);
+                self.bound_lpns_by_ppn.insert(place, several);
             }
             self.entry_count += 1;
             if self.is_physical_page(place) {
-                self.pages_with_binders.insert(place);
+                self.pages_with_bound_lpns.insert(place);
             }
         }
         Ok(())
     }
 
     fn mark_bind_superseded<N: Nand>(&mut self, _: &mut Store<N>, lpn: Lpn, place: Ppn) {
-        let binders = self.binders_by_ppn[&place];
+        let binders = self.bound_lpns_by_ppn[&place];
         match self.remove_bound_lpn(binders, lpn) {
-            Some(binders) => _ = self.binders_by_ppn.insert(place, binders),
+            Some(binders) => _ = self.bound_lpns_by_ppn.insert(place, binders),
             None => self.remove_unbound_page(place),
         }
         self.entry_count -= 1;
@@ -190,7 +191,7 @@ impl ReverseMap for IdealReverseMap {
         out: &mut Vec<ReverseMapEntry>,
     ) -> Result<()> {
         let mut places = Vec::new();
-        self.pages_with_binders.append_pages_in_range(
+        self.pages_with_bound_lpns.append_pages_in_range(
             io.geometry().first_page(block),
             io.geometry().block_pages(),
             &mut places,
@@ -200,8 +201,9 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn drop_entries_of_block<N: Nand>(&mut self, io: &mut Store<N>, block: BlockId) -> Result<()> {
-        let is_free =
-            self.pages_with_binders.is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
+        let is_free = self
+            .pages_with_bound_lpns
+            .is_disjoint(io.geometry().first_page(block), io.geometry().block_pages());
         assert!(is_free, "a page of erased block {block} is still bound");
         Ok(())
     }
@@ -211,7 +213,7 @@ impl ReverseMap for IdealReverseMap {
     }
 
     fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {
-        self.binders_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
+        self.bound_lpns_by_ppn.keys().flat_map(|&place| self.entries_at(place)).collect()
     }
 
     fn valid_entry_count(&self) -> u64 {
@@ -220,12 +222,12 @@ impl ReverseMap for IdealReverseMap {
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         let name = if self.is_rebuilt_in_recovery { "reverse map" } else { "reverse map (battery-backed)" };
-        vec![(name, self.entry_bytes())]
+        vec![(name, self.total_entry_bytes())]
     }
 
     fn check_invariants(&self) -> std::result::Result<(), String> {
         let counted: usize =
-            self.binders_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
+            self.bound_lpns_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
                 "reverse map, ideal: it records {counted} logical pages that were mapped without a program (bound), \
@@ -233,15 +235,15 @@ impl ReverseMap for IdealReverseMap {
                 self.entry_count
             ));
         }
-        let of_pages = self.binders_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
-        let marked = of_pages.clone().filter(|&&place| self.pages_with_binders.contains(place)).count();
-        if (marked, marked as u64) == (of_pages.clone().count(), self.pages_with_binders.len()) {
+        let of_pages = self.bound_lpns_by_ppn.keys().filter(|&&place| self.is_physical_page(place));
+        let marked = of_pages.clone().filter(|&&place| self.pages_with_bound_lpns.contains(place)).count();
+        if (marked, marked as u64) == (of_pages.clone().count(), self.pages_with_bound_lpns.len()) {
             Ok(())
         } else {
             Err(format!(
                 "reverse map, ideal: the number of flash pages that are marked as having entries is {}, but {} have \
                  entries, of which {marked} are marked",
-                self.pages_with_binders.len(),
+                self.pages_with_bound_lpns.len(),
                 of_pages.count()
             ))
         }

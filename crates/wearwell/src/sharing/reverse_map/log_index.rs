@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use super::{BlockCountHistogram, BlockId, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn, ReverseMapEntry};
+use super::{BlockId, Lpn, MAX_FILL_PERCENT_FOR_BINDS, PerBlockCountHistogram, Ppn, ReverseMapEntry};
 use crate::nand::Nand;
 use crate::store::Store;
 
@@ -27,7 +27,7 @@ struct EntryGroup<T> {
 #[derive(Clone, Debug)]
 pub(super) struct LogIndex<T> {
     groups: Vec<EntryGroup<T>>,
-    entries_per_block_histogram: BlockCountHistogram,
+    entries_per_block_histogram: PerBlockCountHistogram,
     indexed_entries: u32,
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
@@ -40,7 +40,7 @@ impl<T: Clone> LogIndex<T> {
         let empty = EntryGroup { entries: VecDeque::new(), superseded_entries: 0 };
         Self {
             groups: vec![empty; blocks as usize + 1],
-            entries_per_block_histogram: BlockCountHistogram::default(),
+            entries_per_block_histogram: PerBlockCountHistogram::default(),
             indexed_entries: 0,
             superseded_entries: 0,
             maybe_obsolete_tombstones: 0,

@@ -78,7 +78,7 @@ pub struct ReverseMapEntry {
 }
 
 /// Bytes of a reverse-map entry in NVRAM or on flash (Remap-SSD, table 2).
-pub const ENTRY_BYTES: u64 = 16;
+pub const REVERSE_MAP_ENTRY_BYTES: u64 = 16;
 
 /// Bytes of a reverse-map entry that also names its atomic remap command (Remap-SSD, section 4.3).
 pub const COMMAND_ENTRY_BYTES: u64 = 24;
@@ -202,7 +202,7 @@ impl EntryLayout {
     /// Returns the size of one reverse-map entry in this layout, bytes.
     pub fn entry_bytes(self) -> u64 {
         match self {
-            Self::Single => ENTRY_BYTES,
+            Self::Single => REVERSE_MAP_ENTRY_BYTES,
             Self::WithCommand => COMMAND_ENTRY_BYTES,
         }
     }
@@ -482,13 +482,13 @@ fn entries_to_keep(entries: &[ReverseMapEntry], liveness_of: LivenessOf<'_>) -> 
 /// Histogram of the number of reverse-map entries (or NVRAM segments) per block, which gives the largest of these
 /// numbers. A change costs amortised O(1).
 #[derive(Clone, Debug, Default)]
-struct BlockCountHistogram {
+struct PerBlockCountHistogram {
     /// Number of blocks that have `k + 1` reverse-map entries (or NVRAM segments), at index `k`; the last number is
     /// never 0.
     blocks_by_count: Vec<u32>,
 }
 
-impl BlockCountHistogram {
+impl PerBlockCountHistogram {
     fn largest_count_per_block(&self) -> u32 {
         self.blocks_by_count.len() as u32
     }
@@ -608,7 +608,7 @@ pub trait ReverseMap {
 
     /// Passes to the reverse map the pages of its log that recovery found on flash, as `(page number, PPN)`; of several
     /// copies of a page only the newest. Must be called before [`ReverseMap::recover`]. After that,
-    /// [`ReverseMap::owns_metadata_page`] tells which of these pages are live.
+    /// [`ReverseMap::holds_current_metadata_page`] tells which of these pages are live.
     fn adopt_log_pages(&mut self, _: &[(u32, Ppn)]) {}
 
     /// Rebuilds the RAM state of the reverse map from its non-volatile entries and returns every intact entry, some
@@ -638,7 +638,7 @@ pub trait ReverseMap {
     }
 
     /// Whether `ppn` is the current copy of page `id` of the reverse map's log on flash.
-    fn owns_metadata_page(&self, _id: u32, _ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, _id: u32, _ppn: Ppn) -> bool {
         false
     }
 
@@ -862,8 +862,8 @@ impl ReverseMap for AnyReverseMap {
     fn max_metadata_pages(&self) -> u64 {
         delegate!(self, m => m.max_metadata_pages(), else 0)
     }
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        delegate!(self, m => m.owns_metadata_page(id, ppn), else false)
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+        delegate!(self, m => m.holds_current_metadata_page(id, ppn), else false)
     }
     fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         delegate!(self, m => m.record_metadata_page_move(id, new), else unreachable!("no log page {id}"));
@@ -953,7 +953,7 @@ mod tests {
 
     #[test]
     fn the_histogram_tracks_the_largest_number_of_reverse_map_entries_per_block() {
-        let mut sizes = BlockCountHistogram::default();
+        let mut sizes = PerBlockCountHistogram::default();
         let steps = [(0, 3, 3), (0, 1, 3), (3, 4, 4), (4, 2, 2), (2, 0, 1), (1, 0, 0)];
         for (before, after, largest) in steps {
             sizes.move_block_to_count(before, after);

@@ -52,7 +52,7 @@ use hashbrown::HashMap;
 use rustc_hash::FxBuildHasher;
 
 use super::{
-    BlockCountHistogram, BlockId, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, Ppn,
+    BlockId, EntryLayout, LivenessOf, Lpn, MAX_FILL_PERCENT_FOR_BINDS, PerBlockCountHistogram, Ppn,
     RemapCommand, RemapCommandState, ReverseMap, ReverseMapEntry, entries_to_keep,
 };
 use crate::address::OptionalAddress;
@@ -148,7 +148,7 @@ pub struct NvramSegments {
     /// Chain of NVRAM segments of each block; the last one holds the tombstones (records of trims).
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
-    chain_length_histogram: BlockCountHistogram,
+    chain_length_histogram: PerBlockCountHistogram,
     entry_count: u64,
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
@@ -200,7 +200,7 @@ impl NvramSegments {
             free_segments: 0,
             free_search_word_index: 0,
             chains_by_block: vec![SegmentChain::default(); blocks + 1],
-            chain_length_histogram: BlockCountHistogram::default(),
+            chain_length_histogram: PerBlockCountHistogram::default(),
             entry_count: 0,
             superseded_entries: 0,
             may_tombstones_be_obsolete: false,
@@ -245,7 +245,7 @@ impl NvramSegments {
         }
         (self.free_segments, self.free_search_word_index) = (self.segment_count, 0);
         self.chains_by_block.fill(SegmentChain::default());
-        self.chain_length_histogram = BlockCountHistogram::default();
+        self.chain_length_histogram = PerBlockCountHistogram::default();
         (self.entry_count, self.superseded_entries) = (0, 0);
         (self.may_tombstones_be_obsolete, self.may_compaction_free_segment) = (true, true);
     }
@@ -273,7 +273,7 @@ impl NvramSegments {
         block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
-    fn owner_of_chain(&self, chain: usize) -> BlockId {
+    fn block_of_chain(&self, chain: usize) -> BlockId {
         if chain == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(chain as u32) }
     }
 
@@ -336,7 +336,7 @@ impl NvramSegments {
 
     /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative; page
     /// 0 for the tombstones (records of trims).
-    fn first_page_of_owner<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
+    fn first_page_of_entry_block<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
         if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
     }
 
@@ -395,7 +395,7 @@ impl NvramSegments {
         if slot == 0 {
             self.append_segment(io, (owner, chain), sequence)?;
         }
-        let words = entry.encode(Self::first_page_of_owner(io, owner));
+        let words = entry.encode(Self::first_page_of_entry_block(io, owner));
         self.command_state.entry_layout.store_nvram_entry(
             io,
             self.first_word_of_slot(chain.last_segment, 1 + slot),
@@ -429,7 +429,7 @@ impl NvramSegments {
         Ok(())
     }
 
-    fn append_entry_to_chain<N: Nand>(
+    fn append_entry_to_block_chain<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         index: usize,
@@ -440,7 +440,7 @@ impl NvramSegments {
         let opens = chain.entry_count.is_multiple_of(self.entries_per_segment());
         self.append_entry(
             io,
-            (self.owner_of_chain(index), &mut chain),
+            (self.block_of_chain(index), &mut chain),
             (entry, command),
             entry.sequence_number,
         )?;
@@ -458,8 +458,8 @@ impl NvramSegments {
 
     fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let chain = self.chains_by_block[index];
-        let owner = self.owner_of_chain(index);
-        let first = Self::first_page_of_owner(io, owner);
+        let owner = self.block_of_chain(index);
+        let first = Self::first_page_of_entry_block(io, owner);
         let (mut segment, mut left) = (chain.first_segment, chain.entry_count);
         while left > 0 {
             let count = left.min(self.entries_per_segment());
@@ -573,14 +573,14 @@ impl NvramSegments {
             return Ok(());
         }
         for entry in buried {
-            self.append_entry_to_chain(io, tombstones, entry, None)?;
+            self.append_entry_to_block_chain(io, tombstones, entry, None)?;
         }
         let old_head =
             self.read_segment_header(io, old.first_segment).expect("a group with entries has a first head");
         let sequence = io.last_sequence().max(old_head.allocation_sequence + 1);
         let mut new = SegmentChain::default();
         for entry in kept {
-            self.append_entry(io, (self.owner_of_chain(index), &mut new), (entry, None), sequence)?;
+            self.append_entry(io, (self.block_of_chain(index), &mut new), (entry, None), sequence)?;
         }
         self.free_chain(io, old.first_segment, before)?;
         self.replace_chain(index, new);
@@ -629,7 +629,7 @@ impl NvramSegments {
         let mut slots = Vec::new();
         for (index, first) in first_segments.iter().enumerate() {
             if let &Some((_, first)) = first {
-                self.collect_entry_slots(io, self.owner_of_chain(index), first, &mut slots);
+                self.collect_entry_slots(io, self.block_of_chain(index), first, &mut slots);
             }
         }
         let recorded: Vec<_> = slots.iter().map(|&(_, recorded)| recorded).collect();
@@ -651,7 +651,7 @@ impl NvramSegments {
         first: u32,
         slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
     ) {
-        let first_page = Self::first_page_of_owner(io, owner);
+        let first_page = Self::first_page_of_entry_block(io, owner);
         let mut next = Some(first);
         while let Some(segment) = next {
             let before = slots.len();
@@ -687,7 +687,7 @@ impl NvramSegments {
             let head = self.read_segment_header(io, next).expect("links lead to heads");
             assert_eq!(
                 head.owner,
-                self.owner_of_chain(index),
+                self.block_of_chain(index),
                 "NVRAM segment {next} is linked to the chain of another block"
             );
             at = next;
@@ -737,7 +737,7 @@ impl ReverseMap for NvramSegments {
         _: LivenessOf<'_>,
     ) -> Result<()> {
         let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
-        self.append_entry_to_chain(io, index, entry, None)
+        self.append_entry_to_block_chain(io, index, entry, None)
     }
 
     fn make_room_for_command<N: Nand>(
@@ -783,7 +783,7 @@ impl ReverseMap for NvramSegments {
     ) -> Result<()> {
         for &entry in entries {
             let index = self.chain_index_of(entry.bound_ppn.map(|place| io.block_of(place)));
-            self.append_entry_to_chain(io, index, entry, Some(command))?;
+            self.append_entry_to_block_chain(io, index, entry, Some(command))?;
         }
         self.command_state.newest_command_sequence = entries.first().map_or(0, |entry| entry.sequence_number);
         Ok(())

@@ -90,7 +90,7 @@ impl GeckoBuffer {
     /// Sets in `invalid_page_bitmap` the bits of the block's pages that the buffer of the Gecko LSM tree in RAM records
     /// as invalid. Returns whether the buffer holds the block's erase marker, so that older runs on flash need not be
     /// read.
-    pub(super) fn copy_invalid_bits(
+    pub(super) fn copy_invalid_bits_and_find_marker(
         &self,
         layout: &GeckoLayout,
         block: BlockId,

@@ -284,7 +284,7 @@ impl<'a> GeckoEntries<'a> {
 
     /// Sets in `invalid` the bits of the pages of `block` that these Gecko LSM entries record as invalid. Returns
     /// whether the block's erase marker is among the entries, in which case older runs need not be read.
-    pub(super) fn copy_invalid_bits(
+    pub(super) fn copy_invalid_bits_and_find_marker(
         &self,
         layout: &GeckoLayout,
         block: BlockId,

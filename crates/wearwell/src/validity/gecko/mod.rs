@@ -261,14 +261,12 @@ impl Gecko {
         mut read: impl FnMut(Ppn, &mut dyn FnMut(&[u8])) -> Result<()>,
     ) -> Result<()> {
         let layout = &self.layout;
-        if self.buffer.copy_invalid_bits(layout, block, invalid) {
+        if self.buffer.copy_invalid_bits_and_find_marker(layout, block, invalid) {
             return Ok(());
         }
-        if self
-            .flush_in_progress
-            .as_ref()
-            .is_some_and(|flush| flush.frozen_buffer.entries().copy_invalid_bits(layout, block, invalid))
-        {
+        if self.flush_in_progress.as_ref().is_some_and(|flush| {
+            flush.frozen_buffer.entries().copy_invalid_bits_and_find_marker(layout, block, invalid)
+        }) {
             return Ok(());
         }
         let marker = layout.erase_marker_key(block);
@@ -276,7 +274,8 @@ impl Gecko {
             let mut erased = false;
             for &place in run.pages_with_keys_between(marker, marker + layout.keys_per_block - 1) {
                 read(place, &mut |page| {
-                    erased |= GeckoEntries::of_page(page, layout).copy_invalid_bits(layout, block, invalid);
+                    erased |= GeckoEntries::of_page(page, layout)
+                        .copy_invalid_bits_and_find_marker(layout, block, invalid);
                 })?;
             }
             if erased {
@@ -304,7 +303,7 @@ impl Gecko {
             words.extend(searched);
             pages.push((place, words.len() - before));
         }
-        io.nand().peek_words(&pages, &mut words);
+        io.nand().prefetch_words(&pages, &mut words);
     }
 
     fn level_of_run_size(&self, size_in_buffers: u32) -> u32 {
@@ -338,7 +337,7 @@ impl Gecko {
         let mut merge = self.merge_in_progress.take().expect("a merge is in progress");
         io.flash_ops.record_metadata_reason(match (merge.includes_buffer, is_early) {
             (false, _) => MetadataWriteReason::ValidityMerge,
-            (true, true) => MetadataWriteReason::ValidityDue,
+            (true, true) => MetadataWriteReason::ValidityReplayLimit,
             (true, false) => MetadataWriteReason::ValidityBufferFull,
         });
         let outcome = merge.write_next_page(io, &self.runs, &self.layout);
@@ -490,7 +489,7 @@ impl ValidityStore for Gecko {
         if is_settled { Ok(false) } else { self.write_merge_or_flush_page(io).map(|()| true) }
     }
 
-    fn owns_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
+    fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         let unfinished = self.merge_in_progress.as_ref().map(|merge| &merge.writer);
         self.has_run_page(id, ppn)
             || unfinished.is_some_and(|writer| writer.run_number() == id && writer.page_ppns().contains(&ppn))
@@ -498,10 +497,10 @@ impl ValidityStore for Gecko {
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
         let of_run =
-            self.runs.iter_mut().find(|run| run.run_number == id).map(|run| run.relocate_page(from, to));
+            self.runs.iter_mut().find(|run| run.run_number == id).map(|run| run.record_page_move(from, to));
         let moved = of_run.unwrap_or_else(|| {
             let unfinished = self.merge_in_progress.as_mut().map(|merge| &mut merge.writer);
-            unfinished.is_some_and(|writer| writer.run_number() == id && writer.relocate_page(from, to))
+            unfinished.is_some_and(|writer| writer.run_number() == id && writer.record_page_move(from, to))
         });
         assert!(moved, "GC moved page {from} of run {id} of Logarithmic Gecko, but the run has no such page");
     }

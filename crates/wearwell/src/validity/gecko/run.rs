@@ -53,7 +53,7 @@ impl GeckoRun {
         Some((self.page_ppns[page], layout.page_words_read_by_search(rank, last)))
     }
 
-    pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
+    pub(super) fn record_page_move(&mut self, from: Ppn, to: Ppn) -> bool {
         replace_ppn(&mut self.page_ppns, from, to)
     }
 }
@@ -152,7 +152,7 @@ impl RunWriter {
         &self.unfinished_run.page_ppns
     }
 
-    pub(super) fn relocate_page(&mut self, from: Ppn, to: Ppn) -> bool {
+    pub(super) fn record_page_move(&mut self, from: Ppn, to: Ppn) -> bool {
         replace_ppn(&mut self.unfinished_run.page_ppns, from, to)
     }
 }

@@ -565,18 +565,23 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_valid_reverse_map_entries() {
-        assert_audit_notices("but the reverse map has only", device_with_remaps(), |ftl| {
-            let Ftl { sharing, store, mapping, .. } = ftl;
-            let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
-            let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
-            // Pretends that every bind was superseded.
-            for entry in reverse.all_entries(store) {
-                if let Some(place) = entry.bound_ppn.filter(|&place| map.get(entry.lpn) == Some(place.into()))
-                {
-                    reverse.mark_bind_superseded(store, entry.lpn, place);
+        assert_audit_notices(
+            "than the number of valid entries of the reverse map",
+            device_with_remaps(),
+            |ftl| {
+                let Ftl { sharing, store, mapping, .. } = ftl;
+                let reverse = &mut sharing.as_mut().expect("it shares").reverse_map;
+                let AnyMapping::Flat(map) = mapping else { unreachable!("sharing runs on a flat map") };
+                // Pretends that every bind was superseded.
+                for entry in reverse.all_entries(store) {
+                    if let Some(place) =
+                        entry.bound_ppn.filter(|&place| map.get(entry.lpn) == Some(place.into()))
+                    {
+                        reverse.mark_bind_superseded(store, entry.lpn, place);
+                    }
                 }
-            }
-        });
+            },
+        );
     }
 
     #[test]

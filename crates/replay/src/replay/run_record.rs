@@ -498,19 +498,22 @@ impl Run<'_> {
             (stats.demotions_by_full_reverse_map, stats.deduplicated_writes + stats.remapped_pages);
         (refused > (bound + refused) / 100).then(|| {
             format!(
-                "duplicates and remapped pages that were written because the reverse map had no room for them: {refused}                  (mapped without a program: {bound}); remap.size_mib sets its size"
+                "duplicates and remapped pages that were written because the reverse map had no room for them: \
+                 {refused} (mapped without a program: {bound}); remap.size_mib sets its size"
             )
         })
     }
 
-    /// Returns a note if more than one percent of the host writes were stored whole because the tables of content
-    /// mechanisms had reached their limit.
+    /// Returns a note if content mechanisms refused more than one percent of the host writes because their tables had
+    /// reached their limit.
     fn note_of_full_content_tables(&self) -> Option<String> {
         let stats = self.device.ftl().stats();
         let refused = stats.demotions_by_full_content_tables;
         (refused > stats.host_page_writes / 100).then(|| {
             format!(
-                "host pages that were not shared, compressed or stored as deltas because the tables of these mechanisms had                  reached their limit: {refused} of {}; tables.content_bytes_per_page sets the limit",
+                "writes that were not shared, compressed or stored as deltas because the tables of these mechanisms \
+                 had reached their limit: {refused}, counted once for each mechanism (pages written by the host: {}); \
+                 tables.content_bytes_per_page sets the limit",
                 stats.host_page_writes
             )
         })

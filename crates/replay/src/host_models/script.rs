@@ -166,7 +166,7 @@ impl RequestScript {
         match step {
             PlannedStep::Write => self.content_model.draw_written_contents(range.clone(), &mut into.content),
             PlannedStep::WriteWithContent(content) => {
-                into.content.push(ContentDescriptor::of_fingerprint(content))
+                into.content.push(ContentDescriptor::of_fingerprint(content));
             }
             PlannedStep::WriteCopy { source } => {
                 into.content.extend_from_slice(self.page_contents(source..source + pages));

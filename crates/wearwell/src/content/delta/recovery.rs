@@ -129,7 +129,7 @@ impl<N: Nand> Ftl<N> {
                     self.adopt_delta(lpn, ppn, place);
                 }
                 BaseOfRecordedDelta::Compare(base) => {
-                    self.adopt_delta_if_of_base(lpn, ppn, base, &page, range)?
+                    self.adopt_delta_if_of_base(lpn, ppn, base, &page, range)?;
                 }
                 BaseOfRecordedDelta::Gone => {}
             }

@@ -235,10 +235,14 @@ fn a_watch_record_that_is_too_large_is_refused() {
         walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WalkthroughOptions { requests: WATCHED_REQUESTS_MAX + 1, ..small };
-    assert!(of(&[], "uniform:pages=40", too_many).contains("set --requests to 1 to 2000"));
+    assert!(
+        of(&[], "uniform:pages=40", too_many).contains("--requests is 2001: give a number from 1 to 2000")
+    );
     assert!(of(&["device.blocks_per_plane=500"], "uniform:pages=40", small).contains("8000 flash pages"));
     let late = WalkthroughOptions { power_cut_after_requests: Some(11), ..small };
-    assert!(of(&[], "uniform:pages=40", late).contains("only 10 are executed"));
+    assert!(
+        of(&[], "uniform:pages=40", late).contains("--requests is only 10, so that power would not be lost")
+    );
     assert!(of(&["timing.mode=event"], "uniform:pages=40", small).contains("timing.mode has no effect"));
     assert!(
         of(&["precondition.mode=steady"], "uniform:pages=40", small)

@@ -119,12 +119,12 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
         json!({ "command": "remap", "ranges": [{ "target": target, "source": source, "len": len }] })
             .to_string()
     };
-    control.is_refused("", "not a command");
-    control.is_refused("stats", "not a command");
+    control.is_refused("", "not a valid command");
+    control.is_refused("stats", "not a valid command");
     control.is_refused("{\"command\": \"format\"}", "format");
     control.is_refused("{\"command\": \"remap\"}", "ranges");
     control.is_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
-    control.is_refused(&"[".repeat(100_000), "not a command");
+    control.is_refused(&"[".repeat(100_000), "not a valid command");
     control.is_refused(&range(512, 0, PAGE), "multiples of the page size");
     control.is_refused(&range(0, PAGE, 100), "multiples of the page size");
     control.is_refused(&range(8 * MIB, 0, PAGE), "beyond");

@@ -398,16 +398,16 @@ mod tests {
         let error = error_of_option_reply(answer::ERR_UNKNOWN, "this server has several exports");
         assert!(
             error.to_string().ends_with(
-                "nbd: the server refuses the connection: this server has several exports; the database needs a \
-                 running server of one device"
+                "nbd: the server refuses the connection: this server has several exports; a database needs a server of \
+                 one device: start `wearwell serve` with --image or --memory instead of NAME=DIRECTORY"
             ),
             "{error}"
         );
         let error = error_of_option_reply(answer::ERR_TLS_REQD, "this server requires TLS");
         assert!(
-            error
-                .to_string()
-                .ends_with("requires TLS; the database needs a socket that does not require TLS"),
+            error.to_string().contains(
+                "requires TLS; a database cannot use TLS: start the server without --tls-certificate"
+            ),
             "{error}"
         );
         let error = error_of_option_reply(answer::ERR_INVALID, "");

@@ -80,6 +80,8 @@ def refused_alike(done: subprocess.CompletedProcess[str], call: Callable[[], obj
     with pytest.raises(ww.WearwellError) as raised:
         call()
     sentence = sentence_of(done.stderr)
-    for option in ("format", "action", "time-unit", "assume", "skip-bad-lines", "bytes", "without-sidecars", "columns"):
+    of_traces = ("format", "action", "time-unit", "assume", "skip-bad-lines", "bytes", "without-sidecars", "columns")
+    of_profiles_and_lives = ("against", "spread", "early-share", "program-share", "spare-minimum", "empty")
+    for option in of_traces + of_profiles_and_lives:
         sentence = sentence.replace(f"--{option}", f"`{option.replace('-', '_')}`")
     assert str(raised.value) == sentence

@@ -28,11 +28,19 @@ impl From<Ppn> for Unit {
 /// Number of members (logical pages compressed together) in a full chunk (Lee et al., DATE 2013, section III-A).
 pub const MAX_CHUNK_MEMBERS: usize = 4;
 
-/// Returns the number of the compressed chunk to which the member `unit` belongs, on a device with `flash_pages` flash
-/// pages.
+/// Returns the number of the compressed chunk to which the member `unit` belongs, and the member's index in it, on a
+/// device with `flash_pages` flash pages.
 #[inline]
-pub(crate) fn chunk_of_member(unit: Unit, flash_pages: u64) -> u32 {
-    (unit.0 - flash_pages as u32) / MAX_CHUNK_MEMBERS as u32
+pub(crate) fn chunk_and_member_of(unit: Unit, flash_pages: u64) -> (u32, usize) {
+    let at = unit.0 - flash_pages as u32;
+    (at / MAX_CHUNK_MEMBERS as u32, at as usize % MAX_CHUNK_MEMBERS)
+}
+
+/// Returns the unit of the member with index `member` of the compressed chunk `number`, on a device with `flash_pages`
+/// flash pages.
+#[inline]
+pub(crate) fn unit_of_member(number: u32, member: usize, flash_pages: u64) -> Unit {
+    Unit(flash_pages as u32 + number * MAX_CHUNK_MEMBERS as u32 + member as u32)
 }
 
 /// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.

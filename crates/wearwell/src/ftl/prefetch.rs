@@ -3,7 +3,7 @@
 
 use arrayvec::ArrayVec;
 
-use crate::address::{Lpn, OptionalAddress, Ppn, Unit, chunk_of_member, is_flash_page};
+use crate::address::{Lpn, OptionalAddress, Ppn, Unit, chunk_and_member_of, is_flash_page};
 use crate::data::Fingerprint;
 use crate::ftl::Ftl;
 use crate::mapping::{AnyMapping, DemandPagedMap, RamMap};
@@ -118,7 +118,7 @@ impl<N: Nand> Ftl<N> {
             let pages = self.store.geometry().pages();
             let members = units.iter().copied().filter(|&unit| !is_flash_page(unit, pages));
             stage.prefetch_member_drops(members.clone());
-            self.store.prefetch_chunk_records(members.map(|unit| chunk_of_member(unit, pages)));
+            self.store.prefetch_chunk_records(members.map(|unit| chunk_and_member_of(unit, pages).0));
         }
         if let Some(stage) = &self.recycle {
             stage.recycler.prefetch(lpns, places, contents, |place| self.store.owner_in_oob(place));

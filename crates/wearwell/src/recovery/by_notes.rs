@@ -30,7 +30,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use super::RecoveryStepCosts;
 use super::backward::FlashSurvey;
 use super::recorded_content::NvramContentRecords;
-use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page};
+use crate::address::{BlockId, Lpn, OptionalAddress, Ppn, Unit, is_flash_page, unit_of_member};
 use crate::content::compress::MAX_CHUNK_MEMBERS;
 use crate::content::compress::directory::RecoveredChunks;
 use crate::content::delta::BaseOfRecordedDelta;
@@ -54,6 +54,8 @@ type ChunkPage = (u64, Ppn, u32);
 #[derive(Default)]
 struct RecoveredMap {
     content: NvramContentRecords,
+    /// Units to which binds have mapped logical pages, each with the first of these logical pages.
+    bound_units: BTreeMap<Unit, Lpn>,
     /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
     units_by_translation_page: FxHashMap<u32, Vec<Unit>>,
 }
@@ -88,13 +90,14 @@ impl<N: Nand> Ftl<N> {
             let Self { mapping, store, .. } = ftl;
             mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
             map.content = ftl.load_nvram_content_records()?;
+            map.bound_units = map.content.bound_units();
             ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
             ftl.restore_referrers(&mut map, &unsettled)?;
             ftl.restore_deltas(&mut map, &unsettled)?;
             ftl.correct_content_records(&map.content)
         })?;
-        let (bound, pages) = (map.content.bound_units(), self.store.geometry().pages());
-        let bound_pages = bound.into_keys().filter(|&unit| is_flash_page(unit, pages));
+        let pages = self.store.geometry().pages();
+        let bound_pages = map.bound_units.keys().copied().filter(|&unit| is_flash_page(unit, pages));
         let bound_pages: BTreeSet<Ppn> = bound_pages.map(|unit| Ppn(unit.0)).collect();
         self.restore_validity(steps, &unsettled, &bound_pages, &mut map)?;
         self.set_victim_policy(self.collector.options.policy);
@@ -267,8 +270,9 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds the table of compressed chunks from their records in NVRAM. `newest_pages` are the pages of chunks that
     /// were programmed since the last settled program.
     fn restore_chunks(&mut self, map: &mut RecoveredMap, newest_pages: &[ChunkPage]) -> Result<()> {
-        let Some(stage) = &self.chunks else { return Ok(()) };
-        let member_unit = stage.member_units();
+        if self.chunks.is_none() {
+            return Ok(());
+        }
         let recorded = &map.content.live_members_by_chunk;
         // A chunk without a record was being written or freed.
         let pages = map.content.chunk_pages.iter().map(|&(ppn, number)| (1, ppn, number));
@@ -284,14 +288,13 @@ impl<N: Nand> Ftl<N> {
                 self.read_oob_if_readable(ppn)?;
             }
         }
-        let bound = map.content.bound_units();
         for number in doubtful {
-            self.confirm_live_members(number, &found, &bound, map)?;
+            self.confirm_live_members(number, &found, map)?;
         }
-        let mut members = Vec::new();
+        let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         for (&number, &live_members) in &map.content.live_members_by_chunk {
             let live = (0..MAX_CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
-            members.extend(live.map(|k| member_unit(number, k)));
+            members.extend(live.map(|k| unit_of_member(number, k, pages)));
         }
         self.rebuild_chunk_table(members, found)
     }
@@ -302,17 +305,15 @@ impl<N: Nand> Ftl<N> {
         &mut self,
         number: u32,
         found: &RecoveredChunks,
-        bound: &BTreeMap<Unit, Lpn>,
         map: &mut RecoveredMap,
     ) -> Result<()> {
-        let (Some(stage), Some(writers)) = (&self.chunks, found.writer_lpns(number)) else { return Ok(()) };
+        let Some(writers) = found.writer_lpns(number) else { return Ok(()) };
         let Some(&recorded) = map.content.live_members_by_chunk.get(&number) else { return Ok(()) };
-        let member_unit = stage.member_units();
-        let mut live_members = 0;
+        let (mut live_members, pages) = (0, self.store.geometry().pages());
         for (k, writer) in writers.into_iter().enumerate().filter(|(k, _)| recorded >> k & 1 == 1) {
-            let unit = member_unit(number, k);
+            let unit = unit_of_member(number, k, pages);
             let writer_refers = self.is_mapped_by_its_writer(unit, Some(writer), map)?;
-            live_members |= u8::from(writer_refers || bound.contains_key(&unit)) << k;
+            live_members |= u8::from(writer_refers || map.bound_units.contains_key(&unit)) << k;
             if !writer_refers {
                 map.content.units_without_writer.insert(unit);
             }
@@ -363,7 +364,7 @@ impl<N: Nand> Ftl<N> {
         unsettled: &PagesWithUncertainValidity,
     ) -> Result<()> {
         let mut known = FxHashSet::<Unit>::default();
-        for (unit, lpn) in map.content.bound_units() {
+        for (unit, lpn) in map.bound_units.clone() {
             self.require_data_unit(unit, lpn)?;
             let writer_refers = match unsettled.get(&Ppn(unit.0)) {
                 _ if self.sharing.is_none() => false,

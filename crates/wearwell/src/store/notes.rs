@@ -25,7 +25,7 @@
 //! opened since the buffer was written, or a bind has revived them, and their map entries have bind marks.
 
 use super::{Store, Stream};
-use crate::address::{BlockId, OptionalAddress, Ppn, Unit, chunk_of_member, is_flash_page};
+use crate::address::{BlockId, OptionalAddress, Ppn, Unit, chunk_and_member_of, is_flash_page};
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, PageKind};
 
@@ -176,7 +176,7 @@ impl<N: Nand> Store<N> {
         } else if is_flash_page(unit, pages) {
             self.note_maybe_invalid_page(Ppn(unit.0))
         } else {
-            self.note_chunk(chunk_of_member(unit, pages))
+            self.note_chunk(chunk_and_member_of(unit, pages).0)
         }
     }
 

@@ -7,7 +7,7 @@ use super::{
     CompressionStatistics, MAX_CHUNK_MEMBERS, RAM_BYTES_PER_CHUNK, RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY,
     unit_count,
 };
-use crate::address::{Lpn, Ppn, Unit};
+use crate::address::{Lpn, Ppn, Unit, chunk_and_member_of, unit_of_member};
 use crate::content::compress::directory::RecoveredChunks;
 use crate::data::Fingerprint;
 use crate::error::{Error, Result};
@@ -17,6 +17,8 @@ use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number of chunks over which the moving average of the space that compression takes is formed.
 const CHUNKS_IN_AVERAGE: f64 = 64.0;
+/// Value of the average while no page has been compressed.
+const INITIAL_SHARE_OF_PAGE: f64 = 1.0;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
 /// list of wasteful chunks (those with more flash pages than live members).
@@ -35,7 +37,7 @@ pub(crate) struct CompressionState {
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
     pub(super) defers_reuse_of_chunk_numbers: bool,
     ram_bytes_per_chunk: u64,
-    pub(super) first_member_unit: u32,
+    flash_pages: u64,
     pub(super) page_bytes: u32,
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
     /// `max_pages_beyond_live_members`.
@@ -72,13 +74,13 @@ impl CompressionState {
             chunk_numbers_freed_since_sync: Vec::new(),
             defers_reuse_of_chunk_numbers: false,
             ram_bytes_per_chunk: RAM_BYTES_PER_CHUNK,
-            first_member_unit: geometry.pages() as u32,
+            flash_pages: geometry.pages(),
             page_bytes: geometry.page_bytes,
             pages_beyond_live_members: 0,
             max_pages_beyond_live_members: 0,
             wasteful_chunks: Vec::new(),
             is_enabled: true,
-            mean_share_of_page: 1.0,
+            mean_share_of_page: INITIAL_SHARE_OF_PAGE,
             statistics: CompressionStatistics::default(),
         })
     }
@@ -136,18 +138,11 @@ impl CompressionState {
     }
 
     pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
-        self.member_units()(chunk, member)
+        unit_of_member(chunk, member, self.flash_pages)
     }
 
-    /// Returns the function from the number of a compressed chunk and the index of a member to the member's unit.
-    pub(crate) fn member_units(&self) -> impl Fn(u32, usize) -> Unit + use<> {
-        let first_member_unit = self.first_member_unit;
-        move |chunk, member| Unit(first_member_unit + chunk * MAX_CHUNK_MEMBERS as u32 + member as u32)
-    }
-
-    pub(crate) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
-        let at = unit.0 - self.first_member_unit;
-        (at / MAX_CHUNK_MEMBERS as u32, at as usize % MAX_CHUNK_MEMBERS)
+    pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
+        chunk_and_member_of(unit, self.flash_pages)
     }
 
     pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
@@ -264,13 +259,14 @@ impl CompressionState {
     }
 
     /// Rebuilds the table of compressed chunks in recovery, from the mapped members and the chunks found on flash. The
-    /// RAM buffer of the next chunk is empty afterwards.
+    /// RAM buffer of the next chunk is empty afterwards, and the average of the space that compression takes begins anew.
     pub(crate) fn rebuild_chunk_table(
         &mut self,
         mapped: impl Iterator<Item = Unit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
         self.pending_pages.clear();
+        self.mean_share_of_page = INITIAL_SHARE_OF_PAGE;
         self.chunks.clear();
         self.chunk_payload_bytes.clear();
         self.chunk_numbers_freed_since_sync.clear();

@@ -100,8 +100,8 @@ impl Input {
 
     /// Reads the input once to measure its extent. Of a damaged trace the part before the damage counts; the replay
     /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before:
-    /// pages and size then cover both inputs, but the number of requests and the presence of content and times are
-    /// those of this input alone.
+    /// pages, size and writes without content then cover both inputs, but the number of requests and the times are those
+    /// of this input alone.
     ///
     /// # Errors
     /// Errors of the reader, except damage after at least one good request.
@@ -112,7 +112,6 @@ impl Input {
         if let Some(aging) = aged_by {
             survey.add_input(aging, builder.as_mut())?;
             survey.aging_requests = std::mem::take(&mut survey.requests);
-            survey.has_writes_without_content = false;
             (survey.has_different_times, survey.first_request_ns) = (false, None);
         }
         match self {
@@ -229,7 +228,7 @@ pub struct InputSurvey {
     pub end_offset_bytes: u64,
     /// Whether the requests of the input concern more than one device number.
     pub has_several_devices: bool,
-    /// Whether at least one write of the input brings no content.
+    /// Whether at least one write of the input, or of the trace that ages the device before it, brings no content.
     pub has_writes_without_content: bool,
     /// Whether at least two requests of the input have different times.
     pub has_different_times: bool,
@@ -247,7 +246,7 @@ impl InputSurvey {
         self.footprint_pages = spec.working_set_pages;
         self.end_offset_bytes =
             self.end_offset_bytes.max(spec.working_set_pages * wearwell_trace::PAGE_BYTES);
-        self.has_writes_without_content = spec.content.is_none();
+        self.has_writes_without_content |= spec.content.is_none();
         self.has_different_times = spec.arrival != workload::ArrivalProcess::Untimed;
     }
 

@@ -1129,6 +1129,27 @@ fn results_based_on_a_content_model_carry_a_note() {
     assert!(own.notes.is_empty(), "the workload brings its content: {:?}", own.notes);
 }
 
+/// Bug: a content model was refused as without effect if the input brings contents, although the trace that ages the
+/// device before it brings none; and an input without writes was said to bring the content of each write.
+#[test]
+fn a_content_model_is_of_use_if_only_the_aging_trace_lacks_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    csv_trace(folder.path(), "old.csv", &requests_of("uniform:pages=9000,requests=30000,seed=2"));
+    let input = generated_input("uniform:pages=9000,requests=2000,dup=0.3");
+    let refusal = |settings: &[&str]| {
+        let config = small_device_config(&[&["content.model=dup:share=0.5"], settings].concat());
+        let plan = Plan::new(&config, &input).expect("the input fits");
+        plan.require_known_designs(&["recyclable".to_owned()]).map_err(|error| error.to_string())
+    };
+    let aging = format!("precondition.trace={}", folder.path().join("old.csv").display());
+    let aged = ["precondition.mode=aged", &aging];
+    assert_eq!(refusal(&aged), Ok(()));
+    assert!(refusal(&[]).is_err_and(|sentence| sentence.contains("this input has no write without content")));
+    let config = small_device_config(&[&["content.model=dup:share=0.5"], &aged[..]].concat());
+    let notes = run_input(&config, &input, "recyclable").notes;
+    assert!(notes.iter().any(|note| note.contains("rest on a model")), "{notes:?}");
+}
+
 #[test]
 fn timeline_and_event_engine_agree_while_no_operation_queues() {
     let of = |mode: &str| {

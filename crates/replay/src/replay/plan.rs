@@ -97,16 +97,21 @@ impl<'a> Plan<'a> {
         Self::of_survey(config, input, (aging, survey), input_sha256)
     }
 
-    /// Refuses an unknown design, and a content model for an input in which every write has content. Without this check
-    /// such mistakes would appear only after minutes.
+    /// Refuses an unknown design, and a content model if no write lacks content, neither of the input nor of the aging
+    /// trace. Without this check such mistakes would appear only after minutes.
     ///
     /// # Errors
     /// [`ReplayError::Config`].
     pub fn require_known_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
         if self.config.content.model.is_some() && !self.survey.has_writes_without_content {
             let message = format!(
-                "{}: content.model has no effect, because every write has content already: leave it out",
-                self.input.name()
+                "{}: content.model has no effect, because {} no write without content: leave it out",
+                self.input.name(),
+                if self.aging_input.is_some() {
+                    "this input and the aging trace have"
+                } else {
+                    "this input has"
+                }
             );
             return Err(ConfigError::InvalidValue(message).into());
         }

@@ -194,7 +194,7 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
             "; raise the limit on the size of files (`ulimit -f unlimited`), or choose a file system for larger files"
         }
         io::ErrorKind::PermissionDenied => {
-            "; run the command as a user who may access it, or change the permissions"
+            "; change its permissions or those of its directory, or run what opens it as a user who may do so"
         }
         io::ErrorKind::ReadOnlyFilesystem => "; choose a file system that can be written to",
         io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",

@@ -101,31 +101,33 @@ fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageE
 }
 
 /// Moves all files and directories except the files of an image. Those that cannot be moved stay, and the error names
-/// the first one.
+/// them.
 fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
     let is_of_image = |name: &OsStr| ImageFile::ALL.iter().any(|file| name == file.name());
     let entries = fs::read_dir(from).and_then(Iterator::collect::<io::Result<Vec<_>>>);
     let names = entries.map_err(io_error_at("list", from))?.into_iter().map(|entry| entry.file_name());
-    let mut outcome = Ok(());
+    let mut failures = Vec::new();
     let mut is_any_moved = false;
     for name in names.filter(|name| !is_of_image(name)) {
-        let path = from.join(&name);
-        let moved = rustix::fs::renameat_with(CWD, &path, CWD, to.join(&name), RenameFlags::NOREPLACE);
-        is_any_moved |= moved.is_ok();
-        outcome = outcome.and(moved.map_err(|error| {
-            let error = io::Error::from(error);
-            ImageError::Setting(format!(
-                "the image was resized, but {}, which was in its directory and is no file of the image, cannot be \
-                 moved to the new directory: {error}; move it yourself",
-                path.display()
-            ))
-        }));
+        let flags = RenameFlags::NOREPLACE;
+        match rustix::fs::renameat_with(CWD, from.join(&name), CWD, to.join(&name), flags) {
+            Ok(()) => is_any_moved = true,
+            Err(error) => failures.push(format!("{} ({})", name.display(), io::Error::from(error))),
+        }
     }
     if is_any_moved {
         let synced = File::open(to).and_then(|directory| directory.sync_all());
         synced.map_err(io_error_at("sync", to))?;
     }
-    outcome
+    if failures.is_empty() {
+        return Ok(());
+    }
+    Err(ImageError::Setting(format!(
+        "the image was resized, but some files of its directory that are no files of the image could not be moved to \
+         the new directory: {}; they are in {} now: move them yourself",
+        failures.join(", "),
+        from.display()
+    )))
 }
 
 /// Returns the hidden name beside a directory under which the larger image is made.
@@ -208,4 +210,28 @@ fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageErro
         )),
         error => io_error_at("exchange", directory)(error.into()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_error_names_all_files_that_could_not_be_moved_and_where_they_are() {
+        let folder = tempfile::tempdir().expect("there is room");
+        let [from, to] = ["old", "new"].map(|name| folder.path().join(name));
+        for directory in [&from, &to] {
+            fs::create_dir(directory).expect("a new name");
+            fs::write(directory.join("letter"), "").expect("writable");
+            fs::write(directory.join("note"), "").expect("writable");
+        }
+        fs::write(from.join("flash"), "").and_then(|()| fs::write(from.join("list"), "")).expect("writable");
+        let refused = move_non_image_files(&from, &to).expect_err("names are taken").to_string();
+        assert!(
+            refused.contains("letter (File exists") && refused.contains("note (File exists"),
+            "{refused}"
+        );
+        assert!(refused.contains(&format!("they are in {} now", from.display())), "{refused}");
+        assert!(!refused.contains("flash") && to.join("list").is_file() && from.join("note").is_file());
+    }
 }

@@ -17,9 +17,10 @@ use wearwell::nand::Geometry;
 use wearwell_config::Config;
 use wearwell_serve::LiveDevice;
 use wearwell_serve::image::journal::JournalRecord;
-use wearwell_serve::image::layout::{BlockRecord, Layout, OobSlot, Session, Superblock};
+use wearwell_serve::image::layout::{BlockRecord, ImageHeader, Layout, OobSlot, Session};
 use wearwell_serve::image::{
-    Backing, Durability, Image, ImageFile, ImageSpecification, OpenOptions, Verdict, audit_backing, create_on,
+    AuditVerdict, Backing, Durability, Image, ImageFile, ImageSpecification, OpenOptions, audit_backing,
+    create_on,
 };
 
 /// Returns the layout of a small device, as which the input is decoded.
@@ -34,7 +35,7 @@ fn layout() -> Layout {
         spare_bytes: 64,
         superblock_planes: 1,
     };
-    Layout::new(&Superblock {
+    Layout::new(&ImageHeader {
         geometry,
         logical_pages: 16,
         nvram_words: 16,
@@ -84,9 +85,9 @@ fn decode_records(data: &[u8]) {
     if bytes.len() >= 20 && bytes[0] & 1 == 1 {
         seal_superblock(&mut bytes);
     }
-    if let Ok(superblock) = Superblock::decode(&bytes) {
+    if let Ok(superblock) = ImageHeader::decode(&bytes) {
         let _ = Layout::new(&superblock).flash_file_bytes();
-        assert_eq!(Superblock::decode(&superblock.encode()).as_ref(), Ok(&superblock));
+        assert_eq!(ImageHeader::decode(&superblock.encode()).as_ref(), Ok(&superblock));
     }
     if let Some(record) = JournalRecord::decode(&layout(), 0, &sealed_bytes(data)) {
         assert_eq!(JournalRecord::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
@@ -187,7 +188,7 @@ fn worked_on(design: &str, durability: Durability) -> Memory {
     let specification =
         ImageSpecification { design: design.to_owned(), config, size_bytes: None, durability };
     let mut files = Memory::default();
-    create_on(&mut files, &specification.build_superblock(7).expect("it fits"))
+    create_on(&mut files, &specification.build_image_header(7).expect("it fits"))
         .expect("memory takes everything");
     let mut image = Image::open_on(files, OpenOptions::default()).expect("a new image");
     write_all(&mut image.device).expect("there is room");
@@ -228,7 +229,7 @@ impl Damage {
         let from = self.at / 64 * 64;
         match self.file {
             _ if !self.is_sealed => {}
-            ImageFile::Superblock => seal_superblock(bytes),
+            ImageFile::ImageHeader => seal_superblock(bytes),
             ImageFile::Session | ImageFile::Flash => {
                 let record: &mut [u8; 64] =
                     (&mut bytes[from..from + 64]).try_into().expect("files end with a record");
@@ -278,7 +279,7 @@ fn open_damaged(data: &[u8]) {
     let Some((&chosen, rest)) = data.split_first() else { return };
     let number = usize::from(chosen & 0x7f) % (2 * DESIGNS.len());
     let mut files = IMAGES.with(|images| images[number].clone());
-    let superblock = Superblock::decode(&files.0[0]).expect("nothing is damaged yet");
+    let superblock = ImageHeader::decode(&files.0[0]).expect("nothing is damaged yet");
     let layout = Layout::new(&superblock);
     let damages: Vec<Damage> =
         rest.as_chunks().0.iter().take(8).filter_map(|bytes| Damage::of(bytes, &files, &layout)).collect();
@@ -300,7 +301,7 @@ fn open_damaged(data: &[u8]) {
         }
         Ok(mut image) => {
             let wrong = misread(&mut image.device, is_exact);
-            let is_corrupt = audited.is_ok_and(|report| report.verdict == Verdict::Corrupt);
+            let is_corrupt = audited.is_ok_and(|report| report.verdict == AuditVerdict::Corrupt);
             assert!(
                 wrong == 0 || is_corrupt || !is_exact,
                 "{wrong} pages are lost and the audit says nothing"

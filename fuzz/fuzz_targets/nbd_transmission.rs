@@ -15,7 +15,7 @@ use wearwell_serve::FlashDevice;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, HeaderForm, Negotiated, PAYLOAD_MAX_BYTES, RequestDecoder,
+    Contexts, DecodedInput, Export, HeaderForm, NegotiationResult, PAYLOAD_MAX_BYTES, RequestDecoder,
     execute_request,
 };
 
@@ -51,7 +51,7 @@ fn decode(
     (taken, decoded)
 }
 
-fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: &[u8]) {
+fn run(device: &mut FlashDevice, agreed: NegotiationResult, piece_bytes: usize, input: &[u8]) {
     let export = Export::of(device, "drive", "");
     let (mut copying, mut sharing) =
         (RequestDecoder::of(agreed.header_form), RequestDecoder::of(agreed.header_form));
@@ -64,7 +64,7 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
             match decoded {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let footprint = request.memory_with_reply_bytes();
+                    let footprint = request.request_and_reply_memory_bytes();
                     let reply = execute_request(device, request, &export, agreed);
                     assert!(reply.len() >= 16 && reply.len() <= footprint + 4096, "{} bytes", reply.len());
                     assert!(reply.len() <= PAYLOAD_MAX_BYTES as usize + 64);
@@ -75,7 +75,7 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
                         "the form of the reply"
                     );
                 }
-                DecodedInput::Disconnect | DecodedInput::Garbage => return,
+                DecodedInput::Disconnect | DecodedInput::MalformedRequest => return,
             }
         }
     }
@@ -83,7 +83,7 @@ fn run(device: &mut FlashDevice, agreed: Negotiated, piece_bytes: usize, input: 
 
 fuzz_target!(|input: &[u8]| {
     let [agreed_byte, cut, design, rest @ ..] = input else { return };
-    let agreed = Negotiated {
+    let agreed = NegotiationResult {
         header_form: match (agreed_byte & 32 != 0, agreed_byte & 1 != 0) {
             (true, _) => HeaderForm::Extended,
             (false, true) => HeaderForm::Structured,

@@ -13,7 +13,7 @@ import numpy
 import pytest
 import wearwell as ww
 from wearwell._native import Configuration
-from wearwell._settings import file_of, flag, setting
+from wearwell._settings import config_file_text, flag, setting
 
 from common import PGBENCH, TINY, Command, refused_alike, sentence_of
 
@@ -125,7 +125,7 @@ def test_a_setting_may_be_any_text(text: str) -> None:
     for written in (setting("content.model", text), *flag("content.model", text)):
         read = tomllib.loads(Configuration([written]).to_toml())
         assert read["content"]["model"] == text
-    file = file_of({"gc.policy": text, "parts.content": [text]})
+    file = config_file_text({"gc.policy": text, "parts.content": [text]})
     assert tomllib.loads(file) == {"gc": {"policy": text}, "parts": {"content": [text]}}
 
 

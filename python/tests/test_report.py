@@ -277,7 +277,7 @@ def test_hostile_names_are_shown_as_they_are(browser: Browser, command: Command,
         assert page.locator("img").count() == 0
     record = ww.replay(str(trace)).to_json()
     failure = (HOSTILE, HOSTILE, HOSTILE, HOSTILE)
-    text = _native.page_of_sweep([(f"{HOSTILE}={k}", record) for k in range(3)], [failure])
+    text = _native.html_page_of_sweep([(f"{HOSTILE}={k}", record) for k in range(3)], [failure])
     (tmp_path / "sweep.html").write_text(text, encoding="utf-8")
     with opened(browser, tmp_path / "sweep.html") as page:
         assert HOSTILE in page.locator(".notes").inner_text()
@@ -290,7 +290,7 @@ def test_hundreds_of_runs_have_a_page(browser: Browser, tmp_path: Path) -> None:
     runs = [
         (f"gc.policy=policy-{k % 7} device.over_provisioning=0.{10 + k % 50}", records[k]) for k in range(300)
     ]
-    (tmp_path / "page.html").write_text(_native.page_of_sweep(runs, []), encoding="utf-8")
+    (tmp_path / "page.html").write_text(_native.html_page_of_sweep(runs, []), encoding="utf-8")
     with opened(browser, tmp_path / "page.html", viewport={"width": 390, "height": 844}) as page:
         assert_fits(page)
         assert_drawn(page)

@@ -29,7 +29,7 @@ OUTAGE_S = 600.0
 Answer = TypeVar("Answer")
 
 
-def _package(name: str, extra: str) -> Any:
+def _import_package(name: str, extra: str) -> Any:
     """An optional package, or the sentence that says how to install it."""
     try:
         return importlib.import_module(name)
@@ -48,7 +48,7 @@ class DaskExecutor(Executor):
     """
 
     def __init__(self, cluster: Any = None, jobs: int | None = None) -> None:
-        self._distributed = _package("distributed", "dask")
+        self._distributed = _import_package("distributed", "dask")
         is_cluster = isinstance(cluster, (str, self._distributed.Client)) or hasattr(cluster, "scheduler_address")
         if cluster is not None and not is_cluster:
             raise WearwellError(
@@ -61,7 +61,7 @@ class DaskExecutor(Executor):
         self._cluster: Any = cluster
         self._jobs = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
 
-    def _client(self) -> Any:
+    def _connect_client(self) -> Any:
         if self._cluster is not None:
             return self._distributed.Client(self._cluster)
         local = self._distributed.LocalCluster(n_workers=self._jobs, threads_per_worker=1, dashboard_address=None)
@@ -71,7 +71,7 @@ class DaskExecutor(Executor):
         if not tasks:
             return
         is_given = isinstance(self._cluster, self._distributed.Client)
-        client = self._cluster if is_given else self._client()
+        client = self._cluster if is_given else self._connect_client()
         # Not pure: what ran before and failed is run again.
         futures = {client.submit(_worker.run_task, task, pure=False): number for number, task in enumerate(tasks)}
         try:
@@ -118,7 +118,7 @@ class SlurmExecutor(Executor):
         outage_s: float = OUTAGE_S,
         **parameters: Any,
     ) -> None:
-        submitit = _package("submitit", "slurm")
+        submitit = _import_package("submitit", "slurm")
         if shutil.which("sbatch") is None:
             raise WearwellError("this machine has no `sbatch`: start the sweep on a machine that can submit jobs to Slurm")
         self._executor = submitit.AutoExecutor(folder=str(folder), cluster="slurm")
@@ -133,35 +133,35 @@ class SlurmExecutor(Executor):
         jobs = dict(enumerate(self._executor.map_array(_worker.run_task, list(tasks))))
         begun = dict.fromkeys(jobs, 1)
         missing_since: dict[str, float] = {}
-        squeue, sbatch = _Command("squeue", self._outage_s), _Command("sbatch", self._outage_s)
+        squeue, sbatch = _RetriedCommand("squeue", self._outage_s), _RetriedCommand("sbatch", self._outage_s)
         try:
             while jobs:
-                queued = squeue.attempt(_queued_jobs)
+                queued = squeue.attempt(_queued_job_ids)
                 for number in [number for number, job in jobs.items() if job.paths.result_pickle.exists()]:
                     yield number, _outcome_of_job(jobs.pop(number))
-                missing_since = _missing_since(missing_since, jobs, queued)
-                for number in self._gone(missing_since, jobs):
+                missing_since = _times_missing_since(missing_since, jobs, queued)
+                for number in self._dead_tasks(missing_since, jobs):
                     if begun[number] == self._tries:
-                        yield number, Outcome(None, _last_words(jobs.pop(number), self._tries))
+                        yield number, Outcome(None, _lost_job_message(jobs.pop(number), self._tries))
                     elif again := sbatch.attempt(partial(self._executor.submit, _worker.run_task, tasks[number])):
                         jobs[number] = again
                         begun[number] += 1
                 for command in (squeue, sbatch):
-                    if command.is_lost():
-                        yield from ((number, Outcome(None, command.last_words())) for number in jobs)
+                    if command.has_failed_too_long():
+                        yield from ((number, Outcome(None, command.gave_up_message())) for number in jobs)
                         return
                 time.sleep(self.POLL_S)
         finally:
             for job in jobs.values():
                 job.cancel(check=False)
 
-    def _gone(self, missing_since: Mapping[str, float], jobs: Mapping[int, Any]) -> list[int]:
+    def _dead_tasks(self, missing_since: Mapping[str, float], jobs: Mapping[int, Any]) -> list[int]:
         """Tasks whose job is missing for so long that it is dead."""
         now = time.monotonic()
         return [number for number, job in jobs.items() if now - missing_since.get(job.job_id, now) > self.GONE_S]
 
 
-def _missing_since(
+def _times_missing_since(
     before: Mapping[str, float], jobs: Mapping[int, Any], queued: set[str] | None
 ) -> dict[str, float]:
     """When each job that is not in the queue was first found missing; empty while nobody can look at the queue."""
@@ -171,7 +171,7 @@ def _missing_since(
     return {job.job_id: before.get(job.job_id, now) for job in jobs.values() if job.job_id not in queued}
 
 
-class _Command:
+class _RetriedCommand:
     """A command of Slurm that may fail for a time: pauses between attempts, and an end to them.
 
     One object for each command: that `squeue` answers does not mean that `sbatch` does.
@@ -211,11 +211,11 @@ class _Command:
         self._next_attempt = now + self._pause_s
         self._pause_s = min(2.0 * self._pause_s, self.LONGEST_PAUSE_S)
 
-    def is_lost(self) -> bool:
+    def has_failed_too_long(self) -> bool:
         """Whether all attempts of `outage_s` seconds have failed."""
         return self._failing_since is not None and time.monotonic() - self._failing_since > self._outage_s
 
-    def last_words(self) -> str:
+    def gave_up_message(self) -> str:
         """Returns the sentence about a run that was given up."""
         return (
             f"{self._name} has failed for {self._outage_s:.0f} s ({self._message}): repeat the sweep when Slurm answers again; "
@@ -223,7 +223,7 @@ class _Command:
         )
 
 
-def _queued_jobs() -> set[str]:
+def _queued_job_ids() -> set[str]:
     """Numbers of the jobs that wait, run or end. Accounting, which `submitit` asks, is not set up on every cluster."""
     command = ["squeue", "--noheader", "--array", "--me", "--format=%A %F_%a"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
@@ -239,7 +239,7 @@ def _outcome_of_job(job: Any) -> Outcome:
         return Outcome(None, f"job {job.job_id}: {error}")
 
 
-def _last_words(job: Any, tries: int) -> str:
+def _lost_job_message(job: Any, tries: int) -> str:
     """The sentence about a job that left no result."""
     log = job.stderr() or ""
     last = log.strip().splitlines()[-1:] or ["its log is empty"]

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._native import Configuration, WearwellError, designs, unknown_name
-from ._settings import Value, file_of, items_of, setting, text
+from ._settings import Value, config_file_text, items_of, setting, text
 
 
-def _names(content: Any) -> list[str]:
+def _content_names(content: Any) -> list[str]:
     """Returns the argument `content` as a list of names."""
     names = [content] if isinstance(content, str) else list(content) if isinstance(content, Iterable) else [content]
     if not all(isinstance(name, str) for name in names):
@@ -43,7 +43,7 @@ class Design:
         """Name of the design, as in `Design.names()`."""
         if not isinstance(name, str):
             raise WearwellError(f"design is {name!r}: give the name of a design, or a Design")
-        names = None if content is None else _names(content)
+        names = None if content is None else _content_names(content)
         parts: dict[str, Value | None] = {
             "parts.content": None if names is None else ",".join(names) or "none",
         }
@@ -73,7 +73,7 @@ class Design:
             head += f"# all parts: {Configuration(self.settings()).parts(self.name)}\n"
         except WearwellError:
             pass  # The parts fit only together with settings of a run, which may choose others.
-        file = file_of(self.values)
+        file = config_file_text(self.values)
         return f"{head}\n{file}" if file else head
 
     @property

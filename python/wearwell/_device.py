@@ -169,9 +169,9 @@ class Device:
 
     def picture(self) -> str:
         """Returns a text with one line per block in use. Pages: `#` valid, `-` invalid, `r` recyclable, `x` torn, `.` free."""
-        return "\n".join(self._rows())
+        return "\n".join(self._picture_lines())
 
-    def _rows(self) -> Iterator[str]:
+    def _picture_lines(self) -> Iterator[str]:
         pages, blocks, _ = self.view()
         letters = [_LETTERS[state] for state in pages.texts("state")]
         states, kinds, streams = (blocks.texts(name) for name in ("state", "kind", "stream"))

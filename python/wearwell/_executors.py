@@ -76,16 +76,16 @@ class LocalExecutor(Executor):
         if not tasks:
             return
         workers = [_Worker() for _ in range(min(self.jobs, len(tasks)))]
-        idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
+        idle_workers: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
         for worker in workers:
-            idle.put(worker)
+            idle_workers.put(worker)
 
         def one(task: Task) -> Outcome:
-            worker = idle.get()
+            worker = idle_workers.get()
             try:
                 return worker.run(task)
             finally:
-                idle.put(worker)
+                idle_workers.put(worker)
 
         pool = ThreadPoolExecutor(len(workers))
         futures = {pool.submit(one, task): number for number, task in enumerate(tasks)}
@@ -106,9 +106,9 @@ class _Worker:
 
     def __init__(self) -> None:
         self._ended = False
-        self._process = self._start()
+        self._process = self._start_process()
 
-    def _start(self) -> subprocess.Popen[str]:
+    def _start_process(self) -> subprocess.Popen[str]:
         # Not `-m`: the module is imported with the package, and Python warns if it is then run a second time.
         command = [sys.executable, "-P", "-c", "from wearwell._worker import main; main()"]
         # Without standard error (`2>&-`) descriptor 2 is free: the worker would take the pipe of its answers for it.
@@ -127,15 +127,15 @@ class _Worker:
         except OSError:
             answer = ""
         if not answer:
-            return Outcome(None, self._replace())
+            return Outcome(None, self._replace_dead_process())
         return Outcome.of(json.loads(answer))
 
-    def _replace(self) -> str:
+    def _replace_dead_process(self) -> str:
         """Starts another process in place of one that died, and returns an error message about the death."""
         status = self._process.wait()
         how = f"was killed by signal {-status}" if status < 0 else f"ended with status {status}"
         if not self._ended:
-            self._process = self._start()
+            self._process = self._start_process()
         return f"the process of this run {how}: see its messages on standard error; if memory ran out, give fewer jobs"
 
     def end(self) -> None:
@@ -154,13 +154,13 @@ class _Worker:
         self._process.wait()
 
 
-def _dask(jobs: int | None) -> Executor:
+def _dask_executor(jobs: int | None) -> Executor:
     from ._clusters import DaskExecutor
 
     return DaskExecutor(jobs=jobs)
 
 
-def _slurm(jobs: int | None) -> Executor:
+def _slurm_executor(jobs: int | None) -> Executor:
     from ._clusters import SlurmExecutor
 
     return SlurmExecutor(jobs=jobs)
@@ -168,8 +168,8 @@ def _slurm(jobs: int | None) -> Executor:
 
 EXECUTORS: Mapping[str, Callable[[int | None], Executor]] = {
     "local": LocalExecutor,
-    "dask": _dask,
-    "slurm": _slurm,
+    "dask": _dask_executor,
+    "slurm": _slurm_executor,
 }
 """Constructors of executors by name; the argument is the number of runs at a time."""
 

@@ -17,8 +17,8 @@ from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
-from ._run import Run, common, size_of_larger_drive
-from ._settings import JOBS_MAX, Value, integer, real, refuse_ignored, refuse_no_function, text
+from ._run import Run, common, larger_drive_bytes
+from ._settings import JOBS_MAX, Value, integer, checked_number, refuse_ignored, require_callable, text
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -69,9 +69,9 @@ def life(
     Raises `WearwellError` with the error message of the command line.
     """
     text("leveling", leveling)
-    refuse_no_function(progress)
+    require_callable(progress)
     seeds, jobs = integer("seeds", seeds, 1, _SEEDS_MAX), integer("jobs", jobs, 1, JOBS_MAX)
-    scale_to = size_of_larger_drive(scale_to)
+    scale_to = larger_drive_bytes(scale_to)
     keywords = common(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
     )
@@ -80,10 +80,10 @@ def life(
     refuse_ignored(configuration, run.settings, run.design.name)
     of_leveling = _native.leveling_settings(run.trace._input, configuration, run.design.name, leveling)
     endurance = (
-        real("spread", spread),
-        real("early_share", early_share),
-        real("program_share", program_share),
-        real("spare_minimum", spare_minimum),
+        checked_number("spread", spread),
+        checked_number("early_share", early_share),
+        checked_number("program_share", program_share),
+        checked_number("spare_minimum", spare_minimum),
     )
     first = configuration.seed()
     if first + seeds - 1 > _SEED_MAX:
@@ -92,15 +92,15 @@ def life(
             "lower one of them"
         )
 
-    def worn_out(number: int, watch: Progress) -> str:
+    def wear_out_drive(number: int, report_progress: Progress) -> str:
         drive_settings = [*run.settings, *of_leveling, f"replay.seed={first + number}"]
         of_seed = Configuration(drive_settings, run.config)
         return _native.life(
-            run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to, watch
+            run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to, report_progress
         )
 
-    records = _all(worn_out, seeds, jobs, progress)
-    result = LifeResult(_native.joined_lives(records))
+    records = _wear_out_drives(wear_out_drive, seeds, jobs, progress)
+    result = LifeResult(_native.join_lives(records))
     ended = sum(one.end != "interrupted" for one in result.lives)
     if ended < seeds:
         message = f"the result is partial: interrupted, {ended} of {seeds} drives have ended"
@@ -108,13 +108,13 @@ def life(
     return result
 
 
-def _all(
-    worn_out: Callable[[int, Progress], str], seeds: int, jobs: int, progress: Progress | None
+def _wear_out_drives(
+    wear_out_drive: Callable[[int, Progress], str], seeds: int, jobs: int, progress: Progress | None
 ) -> list[str]:
     """Returns the records of all drives in the order of their seeds; after ctrl-C those of the drives that were begun."""
     interrupted = threading.Event()
 
-    def watch(phase: str, done: int, total: int) -> None:
+    def report_progress(phase: str, done: int, total: int) -> None:
         if interrupted.is_set():
             raise KeyboardInterrupt
         if progress is not None:
@@ -123,12 +123,12 @@ def _all(
     if jobs == 1:
         records: list[str] = []
         for number in range(seeds):
-            records.append(worn_out(number, watch))
+            records.append(wear_out_drive(number, report_progress))
             if _is_interrupted(records[-1]):
                 break
         return records
     with ThreadPoolExecutor(min(jobs, seeds)) as threads:
-        lives = [threads.submit(worn_out, number, watch) for number in range(seeds)]
+        lives = [threads.submit(wear_out_drive, number, report_progress) for number in range(seeds)]
         try:
             wait(lives, return_when=FIRST_EXCEPTION)
         except KeyboardInterrupt:
@@ -179,14 +179,14 @@ class LifeResult(LifeRecord):
         """Returns a row for each moment of the curves, or for each life with the configuration, with dotted names."""
         if of == "curves":
             drive = {name: self._fields[name] for name in ("design", "leveling")}
-            return [{**drive, **_tables.flat(point)} for point in self._fields["curves"]]
+            return [{**drive, **_tables.flattened_row(point)} for point in self._fields["curves"]]
         if of == "lives":
             left_out = ("lives", "curves", "estimates")
-            drive = _tables.flat({name: field for name, field in self._fields.items() if name not in left_out})
-            return [{**drive, **_tables.flat(one), **self._scaled(one)} for one in self._fields["lives"]]
+            drive = _tables.flattened_row({name: field for name, field in self._fields.items() if name not in left_out})
+            return [{**drive, **_tables.flattened_row(one), **self._scaled_years_column(one)} for one in self._fields["lives"]]
         raise WearwellError(f"a life has tables of curves and lives, not of {of!r}: give one of these names")
 
-    def _scaled(self, one: dict[str, Any]) -> dict[str, Any]:
+    def _scaled_years_column(self, one: dict[str, Any]) -> dict[str, Any]:
         """Returns the years of the larger drive in a life, as a column of the table of lives; nothing without `scale_to`."""
         factor, years = self.scale_factor, one.get("years")
         return {} if factor is None else {"scaled_years": None if years is None else years * factor}
@@ -209,7 +209,7 @@ class LifeResult(LifeRecord):
         others = list(beside)
         if not all(isinstance(other, LifeResult) for other in others):
             raise WearwellError(f"beside is {beside!r}: give a list of results of life")
-        page = _native.page_of_lives([self._text, *(other._text for other in others)])
+        page = _native.html_page_of_lives([self._text, *(other._text for other in others)])
         Path(path).write_text(page, encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[LifeResult], tuple[str]]:
@@ -225,4 +225,4 @@ class LifeResult(LifeRecord):
         return f"<LifeResult of {self.design} on {self.input}: {written}, {count} {drives}>"
 
     def _repr_html_(self) -> str:
-        return _native.tables_of_lives([self._text])
+        return _native.html_tables_of_lives([self._text])

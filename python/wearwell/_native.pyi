@@ -135,10 +135,10 @@ def table(records: list[str]) -> str:
 def markdown(records: list[str]) -> str:
     """Returns the table of runs as markdown, with ratios to the first run."""
 
-def page_of_runs(records: list[str]) -> str:
+def html_page_of_runs(records: list[str]) -> str:
     """Returns the HTML page of several runs."""
 
-def page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, str, str, str]]) -> str:
+def html_page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, str, str, str]]) -> str:
     """Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its record;
     `failures` has trace, design, settings and error of each failed run."""
 
@@ -170,16 +170,16 @@ def life(
     """Wears out one simulated drive, or until ctrl-C. Returns a record with this life as JSON. `endurance` has spread, early
     share, program share and spare minimum."""
 
-def joined_lives(records: list[str]) -> str:
+def join_lives(records: list[str]) -> str:
     """Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves."""
 
 def table_of_lives(records: list[str]) -> str:
     """Returns the command line's table of lives, one column per record."""
 
-def page_of_lives(records: list[str]) -> str:
+def html_page_of_lives(records: list[str]) -> str:
     """Returns the HTML page of drives' lives."""
 
-def tables_of_lives(records: list[str]) -> str:
+def html_tables_of_lives(records: list[str]) -> str:
     """Returns the tables and notes of the HTML page of drives' lives, without its charts."""
 
 def profile_requests(
@@ -216,8 +216,8 @@ def ignored_by_profile(configuration: Configuration, settings: list[str]) -> lis
 def table_of_profile(profile: str) -> str:
     """Returns the command line's text of a profile."""
 
-def page_of_profiles(profiles: list[str]) -> str:
+def html_page_of_profiles(profiles: list[str]) -> str:
     """Returns the HTML page of profiles."""
 
-def tables_of_profile(profile: str) -> str:
+def html_tables_of_profile(profile: str) -> str:
     """Returns the tables and notes of the HTML page of a profile, without its charts."""

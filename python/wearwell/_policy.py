@@ -48,23 +48,23 @@ def native_choice(policy: VictimPolicy | None) -> tuple[str, NativeChoice] | Non
     """Converts a policy into the form that the engine needs: a name and a function."""
     if policy is None:
         return None
-    chosen_by: Any = policy
-    if isinstance(chosen_by, type) or not isinstance(chosen_by, VictimPolicy):
+    unchecked_policy: Any = policy
+    if isinstance(unchecked_policy, type) or not isinstance(unchecked_policy, VictimPolicy):
         raise WearwellError(
-            f"victim_policy is {chosen_by!r}: give an object with a method choose(blocks) that returns the number of a block"
+            f"victim_policy is {unchecked_policy!r}: give an object with a method choose(blocks) that returns the number of a block"
         )
 
     name = type(policy).__name__
 
     def choose(pool: int, block_pages: int, now: int, columns: Sequence[_Column]) -> int | None:
-        chosen: Any = policy.choose(Blocks(pool, block_pages, now, columns))
-        if chosen is None:
+        chosen_block: Any = policy.choose(Blocks(pool, block_pages, now, columns))
+        if chosen_block is None:
             return None
         try:
-            block = operator.index(chosen)
+            block = operator.index(chosen_block)
         except TypeError:
             raise WearwellError(
-                f"the victim policy {name} failed: it returned {chosen!r}, which is no integer; "
+                f"the victim policy {name} failed: it returned {chosen_block!r}, which is no integer; "
                 "return a number of the column `block`, or None"
             ) from None
         if not 0 <= block < 1 << 32:  # The engine has no such number, and compares others with the candidates.

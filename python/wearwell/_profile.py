@@ -15,7 +15,7 @@ from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
-from ._settings import Value, integer, items_of, path_text, readable, refuse_no_function, setting
+from ._settings import Value, integer, items_of, path_text, displayed_path, require_callable, setting
 from ._trace import Trace, refuse_stream
 
 if TYPE_CHECKING:
@@ -55,16 +55,16 @@ def profile(
 
     Raises `WearwellError` with the error message of the command line.
     """
-    refuse_no_function(progress)
+    require_callable(progress)
     sample = integer("sample", sample, 1, _SAMPLE_MAX)
-    configuration = _configuration(run, drive, settings, config)
+    configuration = _configuration_of_runs(run, drive, settings, config)
     if run and against is not None:
         raise WearwellError(
             "run has no effect beside against, because only one of the two versions would be written: leave one of them out"
         )
     if isinstance(source, (str, bytes, os.PathLike)):
         source = os.fsdecode(source)
-        text, is_interrupted, made_of_files = _of_path(source, path_text("against", against), files, sample, progress)
+        text, is_interrupted, made_of_files = _profile_of_path(source, path_text("against", against), files, sample, progress)
     elif files or against is not None:
         name = "files" if files else "against"
         raise WearwellError(
@@ -76,7 +76,7 @@ def profile(
         text, is_interrupted = _native.profile_requests(source._input, sample, progress)
         made_of_files = False
     if configuration is not None and not is_interrupted:
-        text = _run(source, made_of_files, configuration, text, progress)
+        text = _profile_with_runs(source, made_of_files, configuration, text, progress)
     result = ProfileResult(text)
     if result.partial:
         # An interruption of the runs has a note of its own, one of the profile has none.
@@ -86,7 +86,7 @@ def profile(
     return result
 
 
-def _configuration(
+def _configuration_of_runs(
     run: bool,
     drive: Drive | str | None,
     settings: Mapping[str, Value] | None,
@@ -107,7 +107,7 @@ def _configuration(
     return configuration
 
 
-def _of_path(
+def _profile_of_path(
     path: str,
     against: str | None,
     files: bool,
@@ -121,7 +121,7 @@ def _of_path(
     return (*_native.profile_requests(Trace(path)._input, sample, progress), False)
 
 
-def _run(
+def _profile_with_runs(
     source: Any, made_of_files: bool, configuration: Configuration, text: str, progress: Progress | None
 ) -> str:
     """Returns the profile with what each mechanism saves when it is run."""
@@ -132,7 +132,7 @@ def _run(
         path = os.path.join(folder, "files.wwt")
         _native.write_trace_of_files(source, path)
         return _native.run_mechanisms(
-            Input.trace(path, name=readable(source)), configuration, text, progress
+            Input.trace(path, name=displayed_path(source)), configuration, text, progress
         )
 
 
@@ -153,9 +153,9 @@ class ProfileResult(Profile):
     def to_rows(self, of: Literal["figures", "savings"] = "figures") -> list[dict[str, Any]]:
         """Returns one row with all figures, or a row for each content mechanism, with dotted names."""
         if of == "figures":
-            return [_tables.flat(self._fields)]
+            return [_tables.flattened_row(self._fields)]
         if of == "savings":
-            return [{"input": self.input, **_tables.flat(saving)} for saving in self._fields["savings"]]
+            return [{"input": self.input, **_tables.flattened_row(saving)} for saving in self._fields["savings"]]
         raise WearwellError(f"a profile has tables of figures and savings, not of {of!r}: give one of these names")
 
     def to_pandas(self, of: Literal["figures", "savings"] = "figures") -> pandas.DataFrame:
@@ -172,7 +172,7 @@ class ProfileResult(Profile):
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes an HTML page with the profile, which needs no network, like `wearwell profile --report`."""
-        Path(path).write_text(_native.page_of_profiles([self._text]), encoding="utf-8")
+        Path(path).write_text(_native.html_page_of_profiles([self._text]), encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[ProfileResult], tuple[str]]:
         return ProfileResult, (self._text,)
@@ -187,4 +187,4 @@ class ProfileResult(Profile):
         return f"<ProfileResult of {self.input}{savings}{partial}>"
 
     def _repr_html_(self) -> str:
-        return _native.tables_of_profile(self._text)
+        return _native.html_tables_of_profile(self._text)

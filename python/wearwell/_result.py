@@ -35,7 +35,7 @@ class Result(RunRecord):
 
     def to_row(self) -> dict[str, Any]:
         """Returns the figures and the configuration with dotted names, which are the columns of `to_pandas` and others."""
-        return _tables.flat(self._fields)
+        return _tables.flattened_row(self._fields)
 
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a data frame of one row, whose columns are named like the attributes."""
@@ -52,7 +52,7 @@ class Result(RunRecord):
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes an HTML page with the record, which needs no network, like `wearwell replay --report`. Programs by cause,
         latencies and a map of the blocks over time are included if the run had the setting `replay.timeline_cells`."""
-        Path(path).write_text(_native.page_of_runs([self._text]), encoding="utf-8")
+        Path(path).write_text(_native.html_page_of_runs([self._text]), encoding="utf-8")
 
     def __reduce__(self) -> tuple[type[Result], tuple[str]]:
         return Result, (self._text,)
@@ -66,10 +66,10 @@ class Result(RunRecord):
         return f"<Result of {label} on {self.trace.path}: write amplification {self.write_amplification:.3f}{partial}>"
 
     def _repr_html_(self) -> str:
-        return compared([self])
+        return comparison_html([self])
 
 
-def compared(results: list[Result]) -> str:
+def comparison_html(results: list[Result]) -> str:
     """Returns the command line's table of runs in HTML, with ratios to the first result."""
     lines = _native.markdown([result.to_json() for result in results]).splitlines()
     rows = [line for line in lines if line.startswith("|")]

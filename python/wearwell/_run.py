@@ -14,7 +14,7 @@ from ._drive import Drive
 from ._native import Configuration
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
-from ._settings import Value, flag, integer, items_of, path_text, real, refuse_ignored, refuse_no_function, setting, text
+from ._settings import Value, flag, integer, items_of, path_text, checked_number, refuse_ignored, require_callable, setting, text
 from ._trace import Trace
 
 
@@ -48,8 +48,8 @@ def replay(
 
     Raises `WearwellError` with the error message of the command line.
     """
-    scale_to = size_of_larger_drive(scale_to)
-    refuse_no_function(progress)
+    scale_to = larger_drive_bytes(scale_to)
+    require_callable(progress)
     run = Run.of(
         trace,
         drive,
@@ -111,26 +111,26 @@ class Run:
         return Configuration(list(self.settings), self.config)
 
 
-def size_of_larger_drive(scale_to: Any) -> int | None:
+def larger_drive_bytes(scale_to: Any) -> int | None:
     """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
     if scale_to is None:
         return None
     return integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
 
 
-def _integer_flag(name: str, value: int | None, least: int, most: int) -> list[str]:
+def _integer_setting(name: str, value: int | None, least: int, most: int) -> list[str]:
     """Returns the setting of the section `replay` for a keyword of the same name."""
     return [] if value is None else flag(f"replay.{name}", integer(name, value, least, most))
 
 
-def _real_flag(name: str, value: float | None) -> list[str]:
+def _number_setting(name: str, value: float | None) -> list[str]:
     """Returns the setting of the section `device` for a keyword of the same name, which is a number."""
     if value is not None:
-        real(name, value)
+        checked_number(name, value)
     return flag(f"device.{name}", value)
 
 
-def _text_flag(name: str, key: str, value: str | None) -> list[str]:
+def _text_setting(name: str, key: str, value: str | None) -> list[str]:
     """Returns the setting of the dotted key for the keyword `name`, which is a text."""
     return flag(key, None if value is None else text(name, value))
 
@@ -149,13 +149,13 @@ def common(
 ) -> list[str]:
     """Returns the keywords of a run as settings."""
     return [
-        *_real_flag("over_provisioning", over_provisioning),
-        *_text_flag("timing", "timing.mode", timing),
-        *_text_flag("precondition", "precondition.mode", precondition),
-        *_text_flag("content_model", "content.model", content_model),
-        *_text_flag("arrival", "replay.arrival", arrival),
-        *_integer_flag("queue_depth", queue_depth, 1, (1 << 32) - 1),
-        *_integer_flag("requests", requests, 1, _INTEGER_MAX),
-        *_integer_flag("seed", seed, 0, _INTEGER_MAX),
+        *_number_setting("over_provisioning", over_provisioning),
+        *_text_setting("timing", "timing.mode", timing),
+        *_text_setting("precondition", "precondition.mode", precondition),
+        *_text_setting("content_model", "content.model", content_model),
+        *_text_setting("arrival", "replay.arrival", arrival),
+        *_integer_setting("queue_depth", queue_depth, 1, (1 << 32) - 1),
+        *_integer_setting("requests", requests, 1, _INTEGER_MAX),
+        *_integer_setting("seed", seed, 0, _INTEGER_MAX),
         *(setting(key, value) for key, value in items_of(settings)),
     ]

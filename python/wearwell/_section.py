@@ -28,7 +28,7 @@ class Section:
         except (KeyError, AttributeError):
             if name in self._optional:
                 return None
-            raise AttributeError(self._no_field(name)) from None
+            raise AttributeError(self._missing_field_message(name)) from None
         if name in self._tables:
             return {key: self._tables[name](item) for key, item in value.items()}
         if name not in self._sections or value is None:
@@ -36,7 +36,7 @@ class Section:
         section = self._sections[name]
         return [section(item) for item in value] if isinstance(value, list) else section(value)
 
-    def _no_field(self, name: str) -> str:
+    def _missing_field_message(self, name: str) -> str:
         """Returns the sentence about a field that the section does not have."""
         sentence = f"a {type(self).__name__} has no field `{name}`"
         if name.startswith("_"):

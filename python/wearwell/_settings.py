@@ -70,7 +70,7 @@ def integer(name: str, value: Any, least: int, most: int, meaning: str = "") -> 
     return number
 
 
-def real(name: str, value: Any) -> float:
+def checked_number(name: str, value: Any) -> float:
     """Returns an argument as a number. Raises an error that names it if it is none."""
     if not isinstance(value, str):
         try:
@@ -87,7 +87,7 @@ def text(name: str, value: Any) -> str:
     raise WearwellError(f"{name} is {value!r}: give a text")
 
 
-def refuse_no_function(progress: Any) -> None:
+def require_callable(progress: Any) -> None:
     """Raises an error if the argument `progress` cannot be called."""
     if progress is not None and not callable(progress):
         raise WearwellError(
@@ -112,7 +112,7 @@ def refuse_surrogates(what: str, text: str) -> str:
     return text
 
 
-def readable(path: str) -> str:
+def displayed_path(path: str) -> str:
     """Returns a path as the engine shows it: with a replacement character for what is not UTF-8."""
     return os.fsencode(path).decode("utf-8", "replace")
 
@@ -134,7 +134,7 @@ def _toml_of(key: str, value: Value) -> str:
     raise WearwellError(f"{key} is {value!r}: give a finite number, a text, True or False, or a list of these")
 
 
-def file_of(settings: Mapping[str, Value]) -> str:
+def config_file_text(settings: Mapping[str, Value]) -> str:
     """Returns the text of a configuration file (TOML) with these dotted keys."""
     sections: dict[str, list[str]] = {}
     for key, value in settings.items():

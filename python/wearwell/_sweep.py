@@ -24,7 +24,7 @@ from ._drive import Drive
 from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
-from ._run import Run, common, size_of_larger_drive
+from ._run import Run, common, larger_drive_bytes
 from ._settings import Value, items_of, path_text, without_numpy
 from ._trace import Trace
 
@@ -69,7 +69,7 @@ def sweep(
     """
     chosen = executor_of(executor, jobs)
     folder_of_results = path_text("store", store)
-    scale_to = size_of_larger_drive(scale_to)
+    scale_to = larger_drive_bytes(scale_to)
     keywords = {
         "over_provisioning": over_provisioning,
         "precondition": precondition,
@@ -80,11 +80,11 @@ def sweep(
         "content_model": content_model,
         "seed": seed,
     }
-    traces = [one if isinstance(one, Trace) else Trace(one) for one in _traces(trace)]
-    inputs = itertools.product(traces, _several(drive), _several(design))
+    traces = [one if isinstance(one, Trace) else Trace(one) for one in _as_list_of_traces(trace)]
+    inputs = itertools.product(traces, _as_list(drive), _as_list(design))
     combinations = list(_combinations(keywords, dict(items_of(settings))))  # An iterator gives its values only once.
     points = [
-        _Point.of(one_trace, one_drive, one_design, values, config)
+        _SweepPoint.of(one_trace, one_drive, one_design, values, config)
         for one_trace, one_drive, one_design in inputs
         for values in combinations
     ]
@@ -93,29 +93,29 @@ def sweep(
             "the sweep has no run, because a list is empty (trace, drive, design, a keyword such as seed, or a value "
             "of settings): give each at least one value"
         )
-    teller = _Teller(progress)
-    for note in _refuse_ignored(points):
-        teller.say(f"wearwell: note: {note}")
+    teller = _ProgressPrinter(progress)
+    for note in _refuse_or_list_ignored_settings(points):
+        teller.print_line(f"wearwell: note: {note}")
     if folder_of_results is not None:
         return _run_all(points, chosen, Path(folder_of_results), scale_to, teller)
     with tempfile.TemporaryDirectory(prefix="wearwell-") as folder:
         return _run_all(points, chosen, Path(folder), scale_to, teller)
 
 
-class _Values(NamedTuple):
+class _RunValues(NamedTuple):
     """Values of the keywords and settings in one run of a sweep."""
 
     keywords: dict[str, Any]
     settings: dict[str, Any]
-    varied: dict[str, Any]
+    varied_values: dict[str, Any]
     """Keywords and settings whose value differs between runs of the sweep."""
 
 
-def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_Values]:
-    axes = {name: _several(value) for name, value in {**keywords, **settings}.items()}
+def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_RunValues]:
+    axes = {name: _as_list(value) for name, value in {**keywords, **settings}.items()}
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
-        yield _Values(
+        yield _RunValues(
             {name: chosen[name] for name in keywords},
             {name: chosen[name] for name in settings},
             {name: value for name, value in chosen.items() if len(axes[name]) > 1},
@@ -123,13 +123,13 @@ def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> I
 
 
 @dataclass
-class _Point:
+class _SweepPoint:
     """One combination of a sweep: the arguments of its run and its outcome."""
 
     run: Run
-    shared: list[str]
+    sweep_settings: list[str]
     """Settings from the keywords and `settings` of the sweep, without those of drive and design."""
-    varied: dict[str, Any]
+    varied_values: dict[str, Any]
     """Keywords and settings that distinguish it from other runs, apart from trace, drive and design."""
     key: str | None = None
     outcome: Outcome | None = None
@@ -140,16 +140,16 @@ class _Point:
         trace: Trace,
         drive: Drive | str | None,
         design: Design | str,
-        values: _Values,
+        values: _RunValues,
         config: str | os.PathLike[str] | None,
-    ) -> _Point:
-        shared = common(**values.keywords, settings=values.settings)
-        return cls(Run.of(trace, drive, design, shared, config), shared, values.varied)
+    ) -> _SweepPoint:
+        sweep_settings = common(**values.keywords, settings=values.settings)
+        return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, values.varied_values)
 
     def variant(self) -> str:
         """Returns the settings that distinguish the run from others of the sweep, joined by blanks."""
-        settings = {name: value for name, value in self.varied.items() if "." in name}
-        keywords = {name: value for name, value in self.varied.items() if name not in settings}
+        settings = {name: value for name, value in self.varied_values.items() if "." in name}
+        keywords = {name: value for name, value in self.varied_values.items() if name not in settings}
         return " ".join(common(**keywords, settings=settings)).replace('"', "")
 
     def row(self, scale_to: int | None) -> dict[str, Any]:
@@ -157,7 +157,7 @@ class _Point:
         result = self.result(scale_to)
         figures = {} if result is None else result.to_row()
         error = None if self.outcome is None else self.outcome.error
-        mine = {**named, **self.varied, "error": error, "key": self.key}
+        mine = {**named, **self.varied_values, "error": error, "key": self.key}
         return {**mine, **{name: value for name, value in figures.items() if name not in mine}}
 
     def result(self, scale_to: int | None) -> Result | None:
@@ -210,7 +210,7 @@ class Sweep:
         failures = [
             (row["trace"], row["design"], variant, row["error"]) for row, variant, result in ended if result is None
         ]
-        Path(path).write_text(_native.page_of_sweep(runs, failures), encoding="utf-8")
+        Path(path).write_text(_native.html_page_of_sweep(runs, failures), encoding="utf-8")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -220,28 +220,28 @@ class Sweep:
 
     def __repr__(self) -> str:
         failed = f", {len(self.errors)} failed" if self.errors else ""
-        count = len(_partial(self.results))
+        count = len(_partial_results(self.results))
         partial = f", {count} partial" if count else ""
         interrupted = ", interrupted" if self.partial else ""
         return f"<Sweep of {len(self)} runs: {self.ran} made now, {self.kept} known{failed}{partial}{interrupted}>"
 
 
-def _partial(results: Iterable[Result | None]) -> list[Result]:
+def _partial_results(results: Iterable[Result | None]) -> list[Result]:
     return [result for result in results if result is not None and result.partial]
 
 
 def _run_all(
-    points: list[_Point], executor: Executor, store: Path, scale_to: int | None, teller: _Teller
+    points: list[_SweepPoint], executor: Executor, store: Path, scale_to: int | None, teller: _ProgressPrinter
 ) -> Sweep:
     partial, ran = False, 0
     try:
-        missing = _look_up(points, store)
+        missing = _assign_stored_runs(points, store)
         teller.begin(len(points), sum(len(same) for same in missing.values()))
-        tasks = [_task(same[0], key, store) for key, same in missing.items()]
+        tasks = [_task_of_point(same[0], key, store) for key, same in missing.items()]
         waiting = dict(enumerate(missing.values()))
         with closing(_outcomes(executor, tasks)) as outcomes:
             for yielded in outcomes:
-                number, outcome = _checked(yielded, executor)
+                number, outcome = _checked_outcome(yielded, executor)
                 if number not in waiting:
                     raise WearwellError(
                         f"{type(executor).__name__} yielded an outcome of task {number}, "
@@ -267,7 +267,7 @@ def _run_all(
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
     refused = sum(point.key is None for point in done)
-    if partial_results := _partial(results):
+    if partial_results := _partial_results(results):
         message = (
             f"{len(partial_results)} of {len(done)} results are partial (column `partial`), "
             f"the first: {partial_results[0].partial_reason}"
@@ -277,7 +277,7 @@ def _run_all(
     return Sweep(rows, results, ran, len(done) - ran - refused, partial, variants)
 
 
-def _checked(yielded: Any, executor: Executor) -> tuple[int, Outcome]:
+def _checked_outcome(yielded: Any, executor: Executor) -> tuple[int, Outcome]:
     """Returns what an executor has yielded. Raises an error if it is not the outcome of a task."""
     match yielded:
         case (int() as number, Outcome() as outcome) if (outcome.record is None) != (outcome.error is None):
@@ -297,9 +297,9 @@ def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int,
     yield from executor.run(tasks)
 
 
-def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:
+def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, list[_SweepPoint]]:
     """Assigns stored runs to their points. Returns the points without one by key; points with the same run share a key."""
-    missing: dict[str, list[_Point]] = {}
+    missing: dict[str, list[_SweepPoint]] = {}
     known: dict[str, Outcome | None] = {}
     for point in points:
         try:
@@ -316,7 +316,7 @@ def _look_up(points: list[_Point], store: Path) -> dict[str, list[_Point]]:
     return missing
 
 
-def _task(point: _Point, key: str, store: Path) -> Task:
+def _task_of_point(point: _SweepPoint, key: str, store: Path) -> Task:
     run = point.run
     return {
         "key": key,
@@ -328,7 +328,7 @@ def _task(point: _Point, key: str, store: Path) -> Task:
     }
 
 
-def _refuse_ignored(points: list[_Point]) -> list[str]:
+def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
     """Raises an error about a setting that no run of the sweep uses. Returns messages about settings that some do not use.
 
     A setting of a drive or of a design concerns only the runs of this drive or design.
@@ -336,7 +336,7 @@ def _refuse_ignored(points: list[_Point]) -> list[str]:
     ignored: dict[tuple[str, str], list[str]] = {}
     given: dict[tuple[str, str], int] = {}
     for point in points:
-        owners = _owners(point)
+        owners = _owners_by_setting_key(point)
         for key, owner in owners.items():
             given[owner, key] = given.get((owner, key), 0) + 1
         try:
@@ -351,26 +351,26 @@ def _refuse_ignored(points: list[_Point]) -> list[str]:
     return list(dict.fromkeys(sentence for sentences in ignored.values() for sentence in sentences))
 
 
-def _owners(point: _Point) -> dict[str, str]:
+def _owners_by_setting_key(point: _SweepPoint) -> dict[str, str]:
     """Returns the keys of all settings of a run, each with what it belongs to: a drive, a design or, by "", the sweep."""
     drive, design = point.run.drive, point.run.design
-    given = [(f"drive {drive.label}", drive.settings()), (f"design {design.label}", design.settings()), ("", point.shared)]
+    given = [(f"drive {drive.label}", drive.settings()), (f"design {design.label}", design.settings()), ("", point.sweep_settings)]
     # The last setting of a key is the one that counts.
     return {setting.partition("=")[0].strip(): owner for owner, settings in given for setting in settings}
 
 
-def _several(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     """Returns the values of a list; a single value becomes a list of one."""
     if isinstance(value, str) or not isinstance(value, Iterable):
         return [without_numpy(value)]
     return [without_numpy(one) for one in value]
 
 
-def _traces(trace: Any) -> list[Any]:
+def _as_list_of_traces(trace: Any) -> list[Any]:
     return list(trace) if isinstance(trace, (list, tuple, Iterator)) else [trace]
 
 
-class _Teller:
+class _ProgressPrinter:
     """Writes a sweep's progress to standard error: a line that is updated on a terminal, else a line every ten seconds."""
 
     def __init__(self, wanted: bool) -> None:
@@ -384,24 +384,24 @@ class _Teller:
         self._total, self._kept = missing, points - missing
         self._began = self._said = time.monotonic()
         known = f", {self._kept} of them known" if self._kept else ""
-        self.say(f"{points} runs{known}")
+        self.print_line(f"{points} runs{known}")
 
     def ended(self, points: int) -> None:
         self._done += points
         elapsed = time.monotonic() - self._began
-        left = time_left(elapsed * (self._total - self._done) / self._done)
+        left = duration_text(elapsed * (self._total - self._done) / self._done)
         line = f"{self._kept + self._done} of {self._kept + self._total} runs, {left} left"
         if self._is_terminal:
             self._write(f"\r\x1b[K{line}")
         elif time.monotonic() - self._said >= 10.0:
             self._said = time.monotonic()
-            self.say(line)
+            self.print_line(line)
 
     def end(self) -> None:
         if self._is_terminal and self._done:
             self._write("\n")
 
-    def say(self, text: str) -> None:
+    def print_line(self, text: str) -> None:
         self._write(f"{text}\n")
 
     def _write(self, text: str) -> None:
@@ -410,7 +410,7 @@ class _Teller:
             sys.stderr.flush()
 
 
-def time_left(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """Returns a duration in a readable unit, like the command line."""
     if seconds < 90.0:
         return f"{seconds:.0f} s"

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 
 
-def flat(fields: dict[str, Any], prefix: str = "") -> Row:
+def flattened_row(fields: dict[str, Any], prefix: str = "") -> Row:
     """Returns a record as a row with dotted names such as `latency_us.read.p99`; lists of points (`series`) are omitted."""
     row: Row = {}
     for name, value in fields.items():
         match value:
             case dict():
-                row.update(flat(value, f"{prefix}{name}."))
+                row.update(flattened_row(value, f"{prefix}{name}."))
             case list() if all(isinstance(item, str) for item in value):
                 row[prefix + name] = "; ".join(value) if value else None
             case list():

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ._native import Input, WearwellError, write_trace
-from ._settings import integer, readable, real, refuse_surrogates, text
+from ._settings import integer, displayed_path, checked_number, refuse_surrogates, text
 
 _PATH_TYPES = (str, bytes, os.PathLike)
 _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
@@ -66,13 +66,13 @@ class Trace:
             if not path:
                 raise WearwellError("the path of the trace is empty: give the path of a file")
             refuse_stream(path)
-            self._take({"path": path, "options": options})
+            self._set_description({"path": path, "options": options})
         else:
             if options:
                 name = next(iter(options))
                 raise WearwellError(f"{name} has no effect on a table of requests: leave it out, or give the path of a trace")
-            self._table, requests = _written(source)
-            self._take({"path": self._table.path, "options": {"name": f"a table of {requests:,} requests"}})
+            self._table, requests = _write_table(source)
+            self._set_description({"path": self._table.path, "options": {"name": f"a table of {requests:,} requests"}})
 
     @classmethod
     def workload(cls, spec: str) -> Trace:
@@ -80,24 +80,24 @@ class Trace:
         workloads` lists them."""
         if not isinstance(spec, str):
             raise WearwellError(f"a workload is {spec!r}: give a text such as 'zipf:pages=50000,requests=400000'")
-        return cls._of({"workload": refuse_surrogates("a workload", spec)})
+        return cls._of_description({"workload": refuse_surrogates("a workload", spec)})
 
     @classmethod
-    def _of(cls, description: dict[str, Any]) -> Trace:
+    def _of_description(cls, description: dict[str, Any]) -> Trace:
         """Creates the trace from its description as plain data, in which form it is sent to a worker process."""
         trace = cls.__new__(cls)
-        trace._take(description)
+        trace._set_description(description)
         return trace
 
     @classmethod
     def _of_table(cls, name: str, content: bytes) -> Trace:
         """Creates the trace from the bytes of the file of a table of requests."""
         table = _TableFile(lambda path: Path(path).write_bytes(content))
-        trace = cls._of({"path": table.path, "options": {"name": name}})
+        trace = cls._of_description({"path": table.path, "options": {"name": name}})
         trace._table = table
         return trace
 
-    def _take(self, description: dict[str, Any]) -> None:
+    def _set_description(self, description: dict[str, Any]) -> None:
         self._description = description
         if "workload" in description:
             self._input = Input.workload(description["workload"])
@@ -108,7 +108,7 @@ class Trace:
     def name(self) -> str:
         """Name of the trace in records."""
         given = self._description.get("options", {}).get("name")
-        return str(given or readable(self._description.get("path") or self._description["workload"]))
+        return str(given or displayed_path(self._description.get("path") or self._description["workload"]))
 
     @property
     def format(self) -> str | None:
@@ -117,7 +117,7 @@ class Trace:
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self._table is None:
-            return Trace._of, (self._description,)
+            return Trace._of_description, (self._description,)
         return Trace._of_table, (self.name, Path(self._table.path).read_bytes())
 
     def __copy__(self) -> Trace:
@@ -160,7 +160,7 @@ class _TableFile:
     def __init__(self, write: Callable[[str], object]) -> None:
         handle, self.path = tempfile.mkstemp(prefix="wearwell-", suffix=".wwt")
         os.close(handle)
-        delete = weakref.finalize(self, _delete, self.path, os.getpid())
+        delete = weakref.finalize(self, _delete_if_writer, self.path, os.getpid())
         try:
             write(self.path)
         except BaseException:
@@ -173,7 +173,7 @@ class _TableFile:
             return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _delete(path: str, writer: int) -> None:
+def _delete_if_writer(path: str, writer: int) -> None:
     if os.getpid() == writer:
         Path(path).unlink(missing_ok=True)
 
@@ -188,10 +188,10 @@ def refuse_stream(path: str) -> None:
         raise WearwellError(f"{path} is no file, and an input is read more than once: copy the stream to a file")
 
 
-def _written(table: Any) -> tuple[_TableFile, int]:
+def _write_table(table: Any) -> tuple[_TableFile, int]:
     """Writes a table of requests to a temporary file in the native format; returns it and the number of requests."""
     try:
-        names = _names(table)
+        names = _column_names(table)
     except TypeError:
         raise WearwellError(
             f"a trace is {table!r}: give the path of a trace, a Trace, or a table of requests with the columns {', '.join(_COLUMNS)}"
@@ -201,7 +201,7 @@ def _written(table: Any) -> tuple[_TableFile, int]:
         raise WearwellError(
             f"the table of requests has no column {missing[0]}: it needs {', '.join(_COLUMNS)}"
         )
-    time_us, op, offset_bytes, length_bytes = (_values(name, table[name]) for name in _COLUMNS)
+    time_us, op, offset_bytes, length_bytes = (_column_values(name, table[name]) for name in _COLUMNS)
     if not len(time_us) == len(op) == len(offset_bytes) == len(length_bytes):
         raise WearwellError(
             "the columns of the table of requests have different lengths, "
@@ -221,19 +221,19 @@ def _refuse_first_wrong_value(
     """Raises an error about the first value of a table of requests that does not have the type of its column."""
     for row, values in enumerate(zip(time_us, op, offset_bytes, length_bytes, strict=True)):
         at = f"row {row} of the table of requests: "
-        real(f"{at}time_us", values[0])
+        checked_number(f"{at}time_us", values[0])
         if not isinstance(values[1], str):
             raise WearwellError(f"{at}op is {values[1]!r}: give read, write, trim, zero or flush")
         for name, value in zip(_COLUMNS[2:], values[2:], strict=True):
             integer(f"{at}{name}", value, 0, (1 << 64) - 1)
 
 
-def _names(table: Any) -> list[Any]:
+def _column_names(table: Any) -> list[Any]:
     # In an Arrow table, `columns` has no names; they are in `column_names`.
     return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
 
 
-def _values(name: str, column: Any) -> list[Any]:
+def _column_values(name: str, column: Any) -> list[Any]:
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
         raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
     for method in ("to_pylist", "to_list", "tolist"):

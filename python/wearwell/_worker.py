@@ -43,7 +43,7 @@ class Runs:
     def _trace(self, description: dict[str, Any]) -> Trace:
         name = json.dumps(description, sort_keys=True)
         if name not in self._traces:
-            self._traces[name] = Trace._of(description)
+            self._traces[name] = Trace._of_description(description)
         return self._traces[name]
 
 
@@ -63,7 +63,7 @@ def main() -> None:
     os.dup2(2, 1)
     tasks: queue.SimpleQueue[str] = queue.SimpleQueue()
 
-    def listen() -> None:
+    def queue_tasks() -> None:
         status = 1
         try:
             for line in sys.stdin:
@@ -75,7 +75,7 @@ def main() -> None:
             # Whatever ends this thread ends the process: without it no task arrives, and the sweep waits for an answer.
             os._exit(status)
 
-    threading.Thread(target=listen, daemon=True).start()
+    threading.Thread(target=queue_tasks, daemon=True).start()
     runs = Runs()
     while True:
         answers.write(json.dumps(runs.run(json.loads(tasks.get()))) + "\n")

@@ -12,7 +12,7 @@ use wearwell_replay::result_folder::ResultFolder;
 use crate::args::AblateArgs;
 use crate::jobs::run_concurrently;
 use crate::output::print;
-use crate::progress::{ProgressReporter, RunTimeEstimate};
+use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
     InputSource, Outputs, checked_plan, config_with_settings, for_each_input, input_sources,
     open_result_folder, refuse_ignored_settings, replay_failure,
@@ -21,7 +21,7 @@ use crate::{Failure, Outcome};
 
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.traces.iter())?;
-    let finished_results = open_result_folder(args.resume.as_deref())?;
+    let result_folder = open_result_folder(args.resume.as_deref())?;
     let mechanisms =
         AblatedMechanisms::parse_names(&args.parts).map_err(|error| Failure::of_usage(error.to_string()))?;
     let config = config_with_settings(&args.run, &[])?;
@@ -31,7 +31,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
              parts.content out",
         ));
     }
-    let (whole, _) = config_of_subset(args, &mechanisms, mechanisms.full_subset(), &[])?;
+    let (whole, _) = config_and_persistence_of_subset(args, &mechanisms, mechanisms.full_subset(), &[])?;
     refuse_ignored_settings(&whole, std::slice::from_ref(&args.design), &args.run)?;
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
@@ -40,7 +40,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
         args,
         mechanisms: &mechanisms,
         reporter: &ProgressReporter::new(args.run.quiet),
-        finished_results: finished_results.as_ref(),
+        result_folder: result_folder.as_ref(),
     };
     let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let mut ablations = Vec::new();
@@ -58,7 +58,7 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
 
 /// Returns the configuration of a subset of the content mechanisms at a point of the sweep, and the persistence of its
 /// parts; `None` if the design is refused later.
-fn config_of_subset(
+fn config_and_persistence_of_subset(
     args: &AblateArgs,
     mechanisms: &AblatedMechanisms,
     subset: MechanismSubset,
@@ -96,7 +96,8 @@ impl SweepPoint {
         let (mut configs, mut names) = (Vec::new(), Vec::new());
         let (mut of_subset, mut persistences) = (Vec::new(), Vec::new());
         for subset in mechanisms.subsets() {
-            let (config, persistence) = config_of_subset(args, mechanisms, subset, point_settings)?;
+            let (config, persistence) =
+                config_and_persistence_of_subset(args, mechanisms, subset, point_settings)?;
             persistences.push(persistence);
             let known = configs.iter().position(|other| *other == config);
             of_subset.push(known.unwrap_or(configs.len()));
@@ -123,7 +124,7 @@ struct AblationContext<'a> {
     args: &'a AblateArgs,
     mechanisms: &'a AblatedMechanisms,
     reporter: &'a ProgressReporter,
-    finished_results: Option<&'a ResultFolder<RunRecord>>,
+    result_folder: Option<&'a ResultFolder<RunRecord>>,
 }
 
 impl AblationContext<'_> {
@@ -186,7 +187,7 @@ impl AblationContext<'_> {
         let mut tasks = Vec::new();
         for (number, plan) in plans.iter().enumerate() {
             let key = plan.run_result_key(&self.args.design);
-            match self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
+            match self.result_folder.and_then(|result_folder| result_folder.get(&key)) {
                 Some(record) => {
                     let origins = plan.setting_origins(&self.args.design);
                     outcomes[number] = finished(RunRecord { origins, ..record }, &point.configs[number]);
@@ -198,10 +199,10 @@ impl AblationContext<'_> {
             let known = plans.len() - tasks.len();
             self.reporter.print_message(&format!("{known} of {} runs were made before", plans.len()));
         }
-        let countdown = RunTimeEstimate::of_runs(self.reporter, tasks.len());
+        let remaining_time_reporter = RemainingTimeReporter::of_runs(self.reporter, tasks.len());
         let run = |(number, key): &(usize, String)| {
             let outcome = self.execute_run(&plans[*number], &point.subset_names[*number], key);
-            countdown.count_finished_run();
+            remaining_time_reporter.count_finished_run();
             outcome
         };
         let jobs = self.args.run.jobs;
@@ -233,10 +234,8 @@ impl AblationContext<'_> {
             Err(error) if error.is_due_to_configuration_or_device() => return Ok(Err(error.to_string())),
             Err(error) => return Err(replay_failure(&error)),
         };
-        if let Some(finished_results) = self.finished_results {
-            finished_results
-                .store_if_finished(result_key, &record)
-                .map_err(|error| Failure::of_run(&error))?;
+        if let Some(result_folder) = self.result_folder {
+            result_folder.store_if_finished(result_key, &record).map_err(|error| Failure::of_run(&error))?;
         }
         Ok(Ok(record))
     }

@@ -5,7 +5,9 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use wearwell_serve::image::{self, AuditReport, ImageCopyOptions, ImageError, ImageSpecification, Verdict};
+use wearwell_serve::image::{
+    self, AuditReport, AuditVerdict, ImageCopyOptions, ImageError, ImageSpecification,
+};
 
 use crate::args::{CopyArgs, CreateArgs, RepairArgs};
 use crate::output::{print, print_message};
@@ -112,7 +114,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
         settings: args.settings.clone(),
         skips_lost_pages: args.leave_lost_out,
     };
-    let report = image::copy(&args.from, &args.to, &changes, &mut copy_progress())
+    let report = image::copy(&args.from, &args.to, &changes, &mut copy_progress_callback())
         .map_err(|error| image_failure(&args.from, &error))?;
     let lost = match report.lost_pages.len() {
         0 => String::new(),
@@ -129,7 +131,7 @@ pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
 }
 
 /// Returns a function that prints, at most every two seconds, how many logical pages of an image have been copied.
-fn copy_progress() -> impl FnMut(u64, u64) {
+fn copy_progress_callback() -> impl FnMut(u64, u64) {
     let mut last_report = Instant::now();
     move |done, all| {
         if last_report.elapsed() >= CreateProgress::IMAGE_PROGRESS_LINE_INTERVAL {
@@ -141,7 +143,7 @@ fn copy_progress() -> impl FnMut(u64, u64) {
 
 /// The command `resize`: makes the image of a live device larger in its place.
 pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failure> {
-    let resized = image::resize(directory, size_bytes, &mut copy_progress())
+    let resized = image::resize(directory, size_bytes, &mut copy_progress_callback())
         .map_err(|error| image_failure(directory, &error))?;
     let done = match resized {
         Some(report) => format!("{} logical pages were copied", report.copied_pages),
@@ -177,10 +179,12 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         let _ = writeln!(text, "{}: {finding}", directory.display());
     }
     let verdict = match report.verdict {
-        Verdict::Clean => "clean",
-        Verdict::Unclean if report.was_closed_cleanly => "consistent after a repair that opening performs",
-        Verdict::Unclean => "not closed; consistent after recovery",
-        Verdict::Corrupt => "corrupt",
+        AuditVerdict::Clean => "clean",
+        AuditVerdict::Unclean if report.was_closed_cleanly => {
+            "consistent after a repair that opening performs"
+        }
+        AuditVerdict::Unclean => "not closed; consistent after recovery",
+        AuditVerdict::Corrupt => "corrupt",
     };
     let AuditReport {
         verified_pages,
@@ -201,7 +205,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
          unsafe shutdowns)",
         directory.display(),
     );
-    if report.verdict == Verdict::Corrupt {
+    if report.verdict == AuditVerdict::Corrupt {
         let _ = writeln!(text, "{}: {}", directory.display(), next_step_for_damage(&report, directory));
     }
     if let Err(failure) = print(&text) {
@@ -209,9 +213,9 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
         return ExitCode::from(3);
     }
     ExitCode::from(match report.verdict {
-        Verdict::Clean => 0,
-        Verdict::Unclean => 1,
-        Verdict::Corrupt => 2,
+        AuditVerdict::Clean => 0,
+        AuditVerdict::Unclean => 1,
+        AuditVerdict::Corrupt => 2,
     })
 }
 

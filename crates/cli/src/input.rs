@@ -66,7 +66,7 @@ impl TraceFile {
         let copy = StreamCopy { path: path.to_owned(), whole_file, part_file, options: options.clone() };
         let (sender, receiver) = mpsc::channel();
         // Without a receiver the command has been interrupted, and ends.
-        thread::spawn(move || drop(sender.send(copy.make(max_requests))));
+        thread::spawn(move || drop(sender.send(copy.copy_stream(max_requests))));
         let format = loop {
             match receiver.recv_timeout(INTERRUPTION_POLL_INTERVAL) {
                 _ if is_interrupted() => return Err(Failure::interrupted()),
@@ -101,7 +101,7 @@ struct StreamCopy {
 impl StreamCopy {
     /// Copies the stream up to request `max_requests`, if this is set, and then returns the format of the trace. Copies
     /// the whole stream if this is not set, or if the trace ends before.
-    fn make(mut self, max_requests: Option<u64>) -> io::Result<Option<Format>> {
+    fn copy_stream(mut self, max_requests: Option<u64>) -> io::Result<Option<Format>> {
         let mut stream: Box<dyn Read + Send> = if is_standard_stream(&self.path) {
             Box::new(io::stdin())
         } else {

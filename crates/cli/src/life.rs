@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::life::{self, End, Leveling, LifeRecord, Lives};
+use wearwell_replay::life::{self, Leveling, LifeEndReason, LifeRecord, Lives};
 use wearwell_replay::replay::Plan;
 use wearwell_replay::result_folder::ResultFolder;
 
@@ -86,7 +86,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     wear_out_drives(
         &tasks,
         args.run.jobs,
-        &RunContext { reporter: &reporter, finished_results: finished_results.as_ref() },
+        &LifeContext { reporter: &reporter, finished_results: finished_results.as_ref() },
         &mut records,
     )?;
     write_lives(args, records, &outputs, curves.as_ref())
@@ -98,7 +98,7 @@ fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Fa
 }
 
 /// Data that the simulations of all drives of `wearwell life` use: progress display, and the folder of finished lives.
-struct RunContext<'a> {
+struct LifeContext<'a> {
     reporter: &'a ProgressReporter,
     finished_results: Option<&'a ResultFolder<LifeRecord>>,
 }
@@ -107,7 +107,7 @@ struct RunContext<'a> {
 fn wear_out_drives(
     tasks: &[LifeTask],
     jobs: Option<NonZeroUsize>,
-    context: &RunContext,
+    context: &LifeContext,
     records: &mut [LifeRecord],
 ) -> Result<(), Failure> {
     let templates = &*records;
@@ -123,7 +123,7 @@ fn wear_out_drives(
 fn wear_out_drive(
     task: &LifeTask,
     template: &LifeRecord,
-    context: &RunContext,
+    context: &LifeContext,
 ) -> Result<LifeRecord, Failure> {
     let plan = Plan::new(&task.config, &task.input).map_err(|error| replay_failure(&error))?;
     let mut record = template.clone();
@@ -169,7 +169,7 @@ fn write_lives(
     }
     let whole = |record: &LifeRecord| {
         record.lives.len() == args.seeds.get() as usize
-            && record.lives.iter().all(|life| life.end != End::Interrupted)
+            && record.lives.iter().all(|life| life.end != LifeEndReason::Interrupted)
     };
     Ok(if records.iter().all(whole) { Outcome::Done } else { Outcome::Partial })
 }

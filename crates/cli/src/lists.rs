@@ -14,7 +14,7 @@ use wearwell_replay::ablate::Ablations;
 use wearwell_replay::life::Lives;
 use wearwell_replay::profile::Profiles;
 use wearwell_replay::report::Comparison;
-use wearwell_replay::sweep::Swept;
+use wearwell_replay::sweep::SweepResults;
 use wearwell_replay::{content_model, host_models, workload};
 
 use crate::args::SchemaOf;
@@ -53,7 +53,7 @@ pub(crate) fn design_as_file_text(design: &str) -> Result<String, Failure> {
 pub(crate) fn workloads_text() -> String {
     [
         workload::WORKLOAD_GRAMMAR.help_text(),
-        host_models::HOST_GRAMMAR.help_text(),
+        host_models::HOST_MODEL_GRAMMAR.help_text(),
         content_model::CONTENT_MODEL_GRAMMAR.help_text(),
     ]
     .join("\n")
@@ -64,7 +64,7 @@ pub(crate) fn workloads_text() -> String {
 pub(crate) fn schema_text(of: SchemaOf) -> String {
     let schema = match of {
         SchemaOf::Runs => schemars::schema_for!(Comparison),
-        SchemaOf::Sweep => schemars::schema_for!(Swept),
+        SchemaOf::Sweep => schemars::schema_for!(SweepResults),
         SchemaOf::Lives => schemars::schema_for!(Lives),
         SchemaOf::Ablations => schemars::schema_for!(Ablations),
         SchemaOf::Profile => schemars::schema_for!(Profiles),

@@ -17,7 +17,7 @@ const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Displays the progress of runs and detects ctrl-C.
 pub(crate) struct ProgressReporter {
-    interrupted: Arc<AtomicBool>,
+    is_interrupted: Arc<AtomicBool>,
     style: DisplayStyle,
 }
 
@@ -30,8 +30,8 @@ enum DisplayStyle {
 
 impl ProgressReporter {
     pub(crate) fn new(quiet: bool) -> Self {
-        let interrupted = Arc::new(AtomicBool::new(false));
-        let flag = Arc::clone(&interrupted);
+        let is_interrupted = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&is_interrupted);
         // If a handler is already set, setting another fails, and ctrl-C simply ends the process.
         let _ = ctrlc::set_handler(move || {
             // The second ctrl-C ends the process at once, without waiting for the run to notice the first.
@@ -44,7 +44,7 @@ impl ProgressReporter {
             (false, true) => DisplayStyle::Bar,
             (false, false) => DisplayStyle::Lines,
         };
-        Self { interrupted, style }
+        Self { is_interrupted, style }
     }
 
     /// Prints a message between two runs, unless the command is quiet.
@@ -55,7 +55,7 @@ impl ProgressReporter {
     }
 
     pub(crate) fn is_interrupted(&self) -> bool {
-        self.interrupted.load(Ordering::Relaxed)
+        self.is_interrupted.load(Ordering::Relaxed)
     }
 
     /// Returns a progress callback for one design's run.
@@ -65,7 +65,8 @@ impl ProgressReporter {
     ) -> impl FnMut(Progress) -> ControlFlow<()> + use<> {
         let bar = RefCell::new(self.new_bar(design));
         let (start_time, last_line) = (Instant::now(), Cell::new(Instant::now()));
-        let (style, design, interrupted) = (self.style, design.to_owned(), Arc::clone(&self.interrupted));
+        let (style, design, is_interrupted) =
+            (self.style, design.to_owned(), Arc::clone(&self.is_interrupted));
         move |progress| {
             match style {
                 DisplayStyle::Bar => update_bar(&bar.borrow_mut(), progress),
@@ -78,7 +79,7 @@ impl ProgressReporter {
                 }
                 DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }
-            if interrupted.load(Ordering::Relaxed) {
+            if is_interrupted.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -95,8 +96,8 @@ impl ProgressReporter {
     ) -> impl FnMut(u64, u64) -> ControlFlow<()> + use<> {
         let bar = self.new_bar(display_label);
         let mut last_line = Instant::now();
-        let (style, name, interrupted) =
-            (self.style, display_label.to_owned(), Arc::clone(&self.interrupted));
+        let (style, name, is_interrupted) =
+            (self.style, display_label.to_owned(), Arc::clone(&self.is_interrupted));
         move |done, total| {
             match style {
                 DisplayStyle::Bar => {
@@ -111,7 +112,7 @@ impl ProgressReporter {
                 }
                 DisplayStyle::Quiet | DisplayStyle::Lines => {}
             }
-            if interrupted.load(Ordering::Relaxed) {
+            if is_interrupted.load(Ordering::Relaxed) {
                 ControlFlow::Break(())
             } else {
                 ControlFlow::Continue(())
@@ -132,7 +133,7 @@ impl ProgressReporter {
 }
 
 /// Counts finished runs and reports at intervals how long the remaining ones will take.
-pub(crate) struct RunTimeEstimate<'a> {
+pub(crate) struct RemainingTimeReporter<'a> {
     reporter: &'a ProgressReporter,
     start_time: Instant,
     run_counts: Mutex<RunCounts>,
@@ -144,7 +145,7 @@ struct RunCounts {
     last_progress_line_time: Instant,
 }
 
-impl<'a> RunTimeEstimate<'a> {
+impl<'a> RemainingTimeReporter<'a> {
     /// Starts the countdown of `total` runs, which estimates the time left.
     pub(crate) fn of_runs(reporter: &'a ProgressReporter, total: usize) -> Self {
         let start_time = Instant::now();

@@ -575,7 +575,7 @@ pub(crate) fn checked_plan<'a>(
 ) -> Result<Plan<'a>, Failure> {
     let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
-    plan.require_known_designs(designs).map_err(|error| replay_failure(&error))?;
+    plan.check_designs_and_content_model(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
 }
 

@@ -107,7 +107,7 @@ impl ListeningSockets {
             None => {}
         }
         if args.socket_activation {
-            for (protocol, bound) in systemd::inherited_sockets(reach)? {
+            for (protocol, bound) in systemd::take_inherited_sockets(reach)? {
                 listening_sockets.sockets_of(protocol).push(bound);
             }
         }
@@ -407,7 +407,7 @@ fn device_failure(error: &DeviceError) -> Failure {
 
 fn server_failure(error: &ServeError) -> Failure {
     match error {
-        ServeError::Listen { .. } | ServeError::Inherit(_) => Failure::of_usage(error.to_string()),
+        ServeError::Listen { .. } | ServeError::InheritedSocket(_) => Failure::of_usage(error.to_string()),
         _ => Failure::of_run(error),
     }
 }

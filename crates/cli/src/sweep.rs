@@ -7,12 +7,12 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::result_folder::ResultFolder;
-use wearwell_replay::sweep::{FailedRun, SweepFile, Swept};
+use wearwell_replay::sweep::{FailedRun, SweepFile, SweepResults};
 
 use crate::args::SweepArgs;
 use crate::jobs::run_concurrently;
 use crate::output::{print, print_message};
-use crate::progress::{ProgressReporter, RunTimeEstimate};
+use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
 
@@ -20,7 +20,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = SweepFile::read(&args.file).map_err(|error| usage_failure(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();
     let outputs = Outputs::of_result_args(&args.results, &inputs)?;
-    let finished_results = open_result_folder(args.resume.as_deref())?;
+    let result_folder = open_result_folder(args.resume.as_deref())?;
     let reporter = ProgressReporter::new(args.quiet);
     let variants: Vec<DesignVariant> = sweep.designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let config_of =
@@ -29,15 +29,15 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     refuse_ignored_settings(&sweep, &variants, &reporter)?;
     let sources = sweep_inputs(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_using_input(&configurations).count()).sum();
-    let countdown = RunTimeEstimate::of_runs(&reporter, total);
-    let desk = RunContext {
+    let remaining_time_reporter = RemainingTimeReporter::of_runs(&reporter, total);
+    let desk = SweepContext {
         args,
         configurations: &configurations,
         reporter: &reporter,
-        finished_results: finished_results.as_ref(),
-        countdown,
+        result_folder: result_folder.as_ref(),
+        remaining_time_reporter,
     };
-    let mut swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
+    let mut swept = SweepResults { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
     for source in &sources {
         desk.run_sweep_on_input(source, &mut swept);
     }
@@ -132,21 +132,21 @@ fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Resu
 
 /// Data that all runs of `wearwell sweep` use: arguments, configurations, progress display, the folder of finished
 /// runs, and the estimate of the time left.
-struct RunContext<'a> {
+struct SweepContext<'a> {
     args: &'a SweepArgs,
     configurations: &'a Configurations,
     reporter: &'a ProgressReporter,
-    finished_results: Option<&'a ResultFolder<RunRecord>>,
-    countdown: RunTimeEstimate<'a>,
+    result_folder: Option<&'a ResultFolder<RunRecord>>,
+    remaining_time_reporter: RemainingTimeReporter<'a>,
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
 type SweepRun = (usize, String, String);
 
-impl RunContext<'_> {
+impl SweepContext<'_> {
     /// Runs all configurations of the sweep on one input until ctrl-C. A run that fails is recorded, and the others
     /// continue.
-    fn run_sweep_on_input(&self, source: &SweepInput, swept: &mut Swept) {
+    fn run_sweep_on_input(&self, source: &SweepInput, swept: &mut SweepResults) {
         let tasks: Vec<SweepRun> = source.runs_using_input(self.configurations).cloned().collect();
         let failed = |task: &SweepRun, error: String| FailedRun {
             trace: source.name.clone(),
@@ -203,12 +203,12 @@ impl RunContext<'_> {
     ) -> Result<RunRecord, String> {
         let variant = self.configurations.configs[*number].run_label(settings);
         let key = plan.run_result_key(design);
-        if let Some(record) = self.finished_results.and_then(|finished_results| finished_results.get(&key)) {
-            self.countdown.exclude_resumed_run();
+        if let Some(record) = self.result_folder.and_then(|result_folder| result_folder.get(&key)) {
+            self.remaining_time_reporter.exclude_resumed_run();
             return Ok(RunRecord { variant, origins: plan.setting_origins(design), ..record });
         }
         let outcome = self.execute_run(plan, &key, design, settings);
-        self.countdown.count_finished_run();
+        self.remaining_time_reporter.count_finished_run();
         outcome.map(|record| RunRecord { variant, ..record })
     }
 
@@ -219,13 +219,14 @@ impl RunContext<'_> {
         design: &String,
         settings: &str,
     ) -> Result<RunRecord, String> {
-        plan.require_known_designs(std::slice::from_ref(design)).map_err(|error| error.to_string())?;
+        plan.check_designs_and_content_model(std::slice::from_ref(design))
+            .map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
             .run(design, &mut self.reporter.run_progress_callback(label.trim_end()))
             .map_err(|error| error.to_string())?;
-        if let Some(finished_results) = self.finished_results {
-            finished_results.store_if_finished(result_key, &record).map_err(|error| {
+        if let Some(result_folder) = self.result_folder {
+            result_folder.store_if_finished(result_key, &record).map_err(|error| {
                 format!(
                     "cannot store the finished run in the folder of --resume: {error}; name a folder in which files \
                      can be written"
@@ -236,7 +237,7 @@ impl RunContext<'_> {
     }
 }
 
-fn write_sweep_results(args: &SweepArgs, swept: &Swept, outputs: &Outputs) -> Result<(), Failure> {
+fn write_sweep_results(args: &SweepArgs, swept: &SweepResults, outputs: &Outputs) -> Result<(), Failure> {
     if swept.comparison.runs.is_empty() && swept.failures.is_empty() {
         return Err(Failure::interrupted());
     }

@@ -41,13 +41,15 @@ impl Protocol {
 
 /// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a
 /// TCP address has a wider reach than allowed.
-pub(crate) fn inherited_sockets(reach: AllowedClients) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
+pub(crate) fn take_inherited_sockets(
+    reach: AllowedClients,
+) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
     let names = std::env::var("LISTEN_FDNAMES").unwrap_or_default();
     let mut passed = ListenFd::from_env();
     let names = names.split(':').chain(std::iter::repeat(""));
     let sockets: Vec<_> = names
         .zip(0..passed.len())
-        .map(|(name, index)| inherited_socket(&mut passed, index, name, reach))
+        .map(|(name, index)| take_inherited_socket(&mut passed, index, name, reach))
         .collect::<Result<_, _>>()?;
     if sockets.iter().any(|&(protocol, _)| protocol == Protocol::Nbd) {
         return Ok(sockets);
@@ -58,7 +60,7 @@ pub(crate) fn inherited_sockets(reach: AllowedClients) -> Result<Vec<(Protocol, 
     ))
 }
 
-fn inherited_socket(
+fn take_inherited_socket(
     passed_sockets: &mut ListenFd,
     index: usize,
     name: &str,

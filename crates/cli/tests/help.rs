@@ -67,7 +67,7 @@ fn help_of_live_devices_names_all_designs() {
 #[test]
 fn workload_help_does_not_use_the_word_closed() {
     let help = wearwell_replay::workload::WORKLOAD_GRAMMAR.help_text()
-        + &wearwell_replay::host_models::HOST_GRAMMAR.help_text();
+        + &wearwell_replay::host_models::HOST_MODEL_GRAMMAR.help_text();
     assert!(!help.contains("closed"), "{help}");
 }
 

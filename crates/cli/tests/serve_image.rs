@@ -343,7 +343,7 @@ fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
 fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;
     use wearwell_serve::image::ImageFile;
-    use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, Layout, Superblock};
+    use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout};
     let bench = ServedImage::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
@@ -352,7 +352,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     drop(client);
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
     let superblock = std::fs::read(bench.file("image/superblock")).unwrap();
-    let layout = Layout::new(&Superblock::decode(&superblock).unwrap());
+    let layout = Layout::new(&ImageHeader::decode(&superblock).unwrap());
     let first = layout.oob_record_offset(Ppn(0));
     let copy = layout.mirror_offset(ImageFile::Flash, first);
     for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {

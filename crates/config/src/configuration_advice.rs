@@ -110,8 +110,9 @@ impl ConfigChangeSearch<'_> {
         if !accepted.is_empty() {
             return changes_text(&accepted);
         }
-        let several = (2..=MAX_ADVISED_CHANGES)
-            .find_map(|count| self.first_accepted(self.refused, &[], count, &present, &ignored_before));
+        let several = (2..=MAX_ADVISED_CHANGES).find_map(|count| {
+            self.first_accepted_changes(self.refused, &[], count, &present, &ignored_before)
+        });
         match several {
             Some(changes) => {
                 changes.iter().map(|change| changes_text(&[change])).collect::<Vec<_>>().join(" and ")
@@ -135,7 +136,7 @@ impl ConfigChangeSearch<'_> {
 
     /// Returns the first accepted combination of `count` more changes of `config`, which has the changes `made`. Each
     /// key is changed at most once.
-    fn first_accepted(
+    fn first_accepted_changes(
         &self,
         config: &Config,
         made: &[KeyChange],
@@ -148,7 +149,7 @@ impl ConfigChangeSearch<'_> {
         changes.into_iter().filter(|change| change.key > last_key).find_map(|change| {
             let all = [made, std::slice::from_ref(&change)].concat();
             if count > 1 {
-                return self.first_accepted(&change.config, &all, count - 1, present, ignored_before);
+                return self.first_accepted_changes(&change.config, &all, count - 1, present, ignored_before);
             }
             self.is_accepted(&change, ignored_before).then_some(all)
         })

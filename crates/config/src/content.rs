@@ -108,7 +108,7 @@ pub struct ContentTablesConfig {
 const WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE: f64 = 0.125;
 
 /// Least limit of the controller RAM for the tables of content mechanisms where none is configured, MiB.
-const LEAST_CONTENT_TABLES_MIB: f64 = 16.0;
+const MIN_CONTENT_TABLE_LIMIT_MIB: f64 = 16.0;
 
 impl Config {
     /// Returns the bytes of controller RAM per flash page to which a design limits the tables of its content mechanisms
@@ -122,7 +122,7 @@ impl Config {
     pub(super) fn content_table_limit_bytes(&self, design: &str, resolved: &ResolvedDevice) -> Option<u64> {
         let own = Self::content_table_bytes_per_page(design);
         let bytes_per_page = self.tables.content_bytes_per_page.or(own)?;
-        let least_mib = self.tables.content_least_mib.unwrap_or(LEAST_CONTENT_TABLES_MIB);
+        let least_mib = self.tables.content_least_mib.unwrap_or(MIN_CONTENT_TABLE_LIMIT_MIB);
         Some((resolved.geometry.pages() as f64 * bytes_per_page).max(least_mib * 1024.0 * 1024.0) as u64)
     }
 }
@@ -227,8 +227,8 @@ impl Default for DeltaConfig {
             open_pages: design.temp_buffer_pages,
             max_ratio: None,
             scan_interval_writes: design.cold_scan_interval_writes,
-            scan_entries: design.cold_scan_entries,
-            area_share: design.delta_share_of_spare_pages,
+            scan_entries: design.deltas_per_cold_scan,
+            area_share: design.max_delta_share_of_spare_pages,
             cache_entries: None,
             journal_pages: None,
         }
@@ -237,7 +237,7 @@ impl Default for DeltaConfig {
 
 impl DeltaConfig {
     /// Returns the options of the delta design for flash with these times, if encoding a delta takes `encode_ns`.
-    pub fn delta_design(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaOptions {
+    pub fn delta_options(&self, flash: &FlashTiming, page_bytes: u32, encode_ns: f64) -> DeltaOptions {
         let transfer_ns = page_bytes as f64 * flash.transfer_ps_per_byte as f64 / 1000.0;
         let slowest_ns = encode_ns.max(transfer_ns).max(flash.read_ns as f64);
         let worth_it = (1.0 - slowest_ns / flash.program_ns.max(1) as f64).clamp(0.0, 1.0);
@@ -247,8 +247,8 @@ impl DeltaConfig {
             temp_buffer_pages: self.open_pages,
             max_mean_delta_share_of_page: self.max_ratio.unwrap_or(worth_it),
             cold_scan_interval_writes: self.scan_interval_writes,
-            cold_scan_entries: self.scan_entries,
-            delta_share_of_spare_pages: self.area_share,
+            deltas_per_cold_scan: self.scan_entries,
+            max_delta_share_of_spare_pages: self.area_share,
         }
     }
 

@@ -40,7 +40,7 @@ struct DesignWithParts<'a> {
     parts: Parts,
 }
 
-const fn rule_for_key(
+const fn rule_for_key_or_section(
     key: &'static str,
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
     effect_condition: &'static str,
@@ -167,7 +167,7 @@ fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
 }
 
 /// Returns whether the reverse map is in NVRAM, where a collection scans it.
-fn scans_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn has_reverse_map_in_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     matches!(
         reverse_map_kind(chosen),
         Some(ReverseMapKind::Segments { .. } | ReverseMapKind::NvramLog { .. })
@@ -178,7 +178,8 @@ fn scans_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
 /// mechanism.
 fn charges_time_for_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let has_content_mechanism = chosen.parts.content != ContentParts::default();
-    let stores_words = chosen.parts.persistence == Persistence::NvramMap || scans_nvram(config, chosen);
+    let stores_words =
+        chosen.parts.persistence == Persistence::NvramMap || has_reverse_map_in_nvram(config, chosen);
     has_content_mechanism && stores_words
 }
 
@@ -189,104 +190,132 @@ fn has_fixed_device_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
 }
 
 const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
-    rule_for_key(
+    rule_for_key_or_section(
         "device.blocks_per_plane",
         has_fixed_device_size,
         "device.fit is not set, and device.preset (or --device) names a drive of a fixed size, not auto, or \
          device.logical_pages is set",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "recycle.",
         |_, chosen| chosen.parts.content.recycle.is_some(),
         "dead pages are recycled: on the designs recyclable and wearwell, or with recycle in parts.content",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "recycle.window",
         |config, _| config.recycle.policy == RecyclePolicy::ProbFl,
         "recycle.policy is prob-fl",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "recycle.entries",
         |config, _| config.recycle.policy != RecyclePolicy::Inf,
         "recycle.policy is not inf, a store without a limit",
     ),
-    rule_for_key("remap.reverse_map", |_, chosen| chosen.design == "remap", WHEN_REVERSE_MAP_IS_OF_REMAP),
+    rule_for_key_or_section(
+        "remap.reverse_map",
+        |_, chosen| chosen.design == "remap",
+        WHEN_REVERSE_MAP_IS_OF_REMAP,
+    ),
     SettingEffectRule {
         key: "remap.",
         excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
         is_used: uses_remap_section,
         effect_condition: WHEN_SHARING_IS_SET_BY_REMAP,
     },
-    rule_for_key(
+    rule_for_key_or_section(
         "remap.dedup",
         |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
         "the design is remap and parts.content is not set; with parts.content, dedup in its list decides",
     ),
-    rule_for_key("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
-    rule_for_key(
+    rule_for_key_or_section("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
+    rule_for_key_or_section(
         "remap.segment_bytes",
-        scans_nvram,
+        has_reverse_map_in_nvram,
         "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
     ),
-    rule_for_key("remap.sparse_counts", uses_remap_sharing_options, WHEN_REMAP_SETS_SHARING_OPTIONS),
-    rule_for_key("remap.atomic_commands", uses_remap_sharing_options, WHEN_REMAP_SETS_SHARING_OPTIONS),
-    rule_for_key(
+    rule_for_key_or_section(
+        "remap.sparse_counts",
+        uses_remap_sharing_options,
+        WHEN_REMAP_SETS_SHARING_OPTIONS,
+    ),
+    rule_for_key_or_section(
+        "remap.atomic_commands",
+        uses_remap_sharing_options,
+        WHEN_REMAP_SETS_SHARING_OPTIONS,
+    ),
+    rule_for_key_or_section(
         "parts.reverse_map",
         |_, chosen| chosen.parts.content.sharing.is_some(),
         WHEN_PAGES_ARE_SHARED,
     ),
-    rule_for_key("delta.", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key(
+    rule_for_key_or_section("delta.", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key_or_section(
         "delta.open_pages",
         |config, chosen| chosen.design != "wearwell" || config.parts.content.is_some(),
         "the design is not wearwell, which fills one page of deltas at a time",
     ),
-    rule_for_key("delta.cache_entries", |_, chosen| chosen.design == "delta", "the design is delta"),
-    rule_for_key("delta.journal_pages", |_, chosen| chosen.design == "delta", "the design is delta"),
-    rule_for_key(
+    rule_for_key_or_section(
+        "delta.cache_entries",
+        |_, chosen| chosen.design == "delta",
+        "the design is delta",
+    ),
+    rule_for_key_or_section(
+        "delta.journal_pages",
+        |_, chosen| chosen.design == "delta",
+        "the design is delta",
+    ),
+    rule_for_key_or_section(
         "tables.",
         |_, chosen| chosen.parts.content.has_growing_tables(),
         "pages are shared, compressed or stored as deltas: wearwell, delta, integrated, or parts.content with remap, dedup, delta or compress",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "tables.content_least_mib",
         |_, chosen| chosen.parts.content.table_limit_bytes.is_some(),
         "tables.content_bytes_per_page is set, as on wearwell",
     ),
-    rule_for_key("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
-    rule_for_key("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key_or_section("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
+    rule_for_key_or_section("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     SettingEffectRule {
         key: "validity.",
         excepted_keys: &["validity.kind"],
         is_used: uses_mapping_section,
         effect_condition: WHEN_MAP_IS_ON_FLASH,
     },
-    rule_for_key(
+    rule_for_key_or_section(
         "gecko.",
         |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Gecko(_)),
         "page validity is in Logarithmic Gecko: on the designs geckoftl and wearwell unless validity.kind or \
          parts.validity names another store, or with validity.kind=gecko or parts.validity=gecko",
     ),
-    rule_for_key("validity.kind", uses_validity_and_recovery_sections, WHEN_VALIDITY_AND_RECOVERY_APPLY),
-    rule_for_key("recovery.by", uses_validity_and_recovery_sections, WHEN_VALIDITY_AND_RECOVERY_APPLY),
-    rule_for_key(
+    rule_for_key_or_section(
+        "validity.kind",
+        uses_validity_and_recovery_sections,
+        WHEN_VALIDITY_AND_RECOVERY_APPLY,
+    ),
+    rule_for_key_or_section(
+        "recovery.by",
+        uses_validity_and_recovery_sections,
+        WHEN_VALIDITY_AND_RECOVERY_APPLY,
+    ),
+    rule_for_key_or_section(
         "recovery.by",
         |config, _| !config.parts.changes_default_persistence(),
         "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the recovery",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "recovery.spare_read_us",
         |config, _| config.recovery.has_power_loss(),
         "the run loses power: recovery.after_run or recovery.after_requests is set",
     ),
-    rule_for_key("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
-    rule_for_key("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
-    rule_for_key(
+    rule_for_key_or_section("gc.metadata", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key_or_section("gc.metadata_share", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key_or_section(
         "gc.metadata_share",
         |_, chosen| matches!(chosen.parts.gc.metadata_gc, MetadataGcRule::WhenEmpty { .. }),
         "gc.metadata is when-empty, as on geckoftl and wearwell",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "mapping.cached_nodes",
         |_, chosen| {
             let MappingPart::Cached(map) = chosen.parts.mapping else { return false };
@@ -294,22 +323,30 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         },
         "mapping.directory is tree, as on u-ftl",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "validity.batch",
         |_, chosen| matches!(chosen.parts.validity, ValidityStoreKind::Bitmap(_)),
         "page validity is in a bitmap on flash: on the design u-ftl unless validity.kind names another store, or with \
          validity.kind=bitmap or parts.validity=bitmap",
     ),
-    rule_for_key("gc.d", |config, _| config.gc.policy == Policy::DChoices, "gc.policy is d-choices"),
-    rule_for_key(
+    rule_for_key_or_section(
+        "gc.d",
+        |config, _| config.gc.policy == Policy::DChoices,
+        "gc.policy is d-choices",
+    ),
+    rule_for_key_or_section(
         "gc.ties",
         |config, chosen| config.gc.policy == Policy::Greedy || uses_mapping_section(config, chosen),
         "gc.policy is greedy",
     ),
-    rule_for_key("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
-    rule_for_key("wear.scan", |config, _| config.wear.static_gap > 0, "wear.static_gap is above 0"),
-    rule_for_key("buffer.policy", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
-    rule_for_key("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    rule_for_key_or_section("gc.background_share", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key_or_section(
+        "wear.scan",
+        |config, _| config.wear.static_gap > 0,
+        "wear.static_gap is above 0",
+    ),
+    rule_for_key_or_section("buffer.policy", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
+    rule_for_key_or_section("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
     SettingEffectRule {
         key: "timing.",
         excepted_keys: &[
@@ -328,53 +365,53 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         is_used: has_time_model,
         effect_condition: WHEN_TIME_IS_MODELLED,
     },
-    rule_for_key("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFER_RATE_IS_USED),
-    rule_for_key(
+    rule_for_key_or_section("timing.delta_encode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key_or_section("timing.delta_encode_us", uses_transfer_rate, WHEN_TRANSFER_RATE_IS_USED),
+    rule_for_key_or_section(
         "timing.hash_us",
         hashes_contents,
         "contents are hashed: dedup or recycle is a part of the design",
     ),
-    rule_for_key("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
-    rule_for_key("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
-    rule_for_key("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key("timing.read_priority", has_event_engine, "timing.mode is event"),
-    rule_for_key("timing.gc_yields", has_event_engine, "timing.mode is event"),
-    rule_for_key("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
-    rule_for_key("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
-    rule_for_key("timing.suspend", has_event_engine, "timing.mode is event"),
-    rule_for_key("timing.buffered_writes", has_event_engine, "timing.mode is event"),
-    rule_for_key(
+    rule_for_key_or_section("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key_or_section("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key_or_section("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key_or_section("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key_or_section("timing.read_priority", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.gc_yields", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.gc_holds_reads", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.suspend", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section("timing.buffered_writes", has_event_engine, "timing.mode is event"),
+    rule_for_key_or_section(
         "timing.nvram_read_ns",
-        scans_nvram,
+        has_reverse_map_in_nvram,
         "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "timing.nvram_write_ns",
         charges_time_for_nvram_stores,
         "the design has a content mechanism, and its map (wearwell, or parts.survives=nvram-map) or its reverse map \
          (segments or nvram-log) is in NVRAM",
     ),
-    rule_for_key("timing.suspend_overhead_us", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
-    rule_for_key("timing.suspend_max", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
-    rule_for_key(
+    rule_for_key_or_section("timing.suspend_overhead_us", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
+    rule_for_key_or_section("timing.suspend_max", suspends_operations, WHEN_OPERATIONS_ARE_SUSPENDED),
+    rule_for_key_or_section(
         "timing.multi_plane",
         |config, chosen| has_event_engine(config, chosen) && !config.timing.independent_planes,
         "timing.mode is event, and timing.independent_planes is false (device.striping alone orders pages as for \
          multi-plane operations)",
     ),
-    rule_for_key("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
-    rule_for_key("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
-    rule_for_key("lifetime.epoch_writes", chooses_best_lifetime_schemes, WHEN_BEST_SCHEMES_RUN),
-    rule_for_key(
+    rule_for_key_or_section("lifetime.target_years", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key_or_section("lifetime.epoch_s", has_lifetime_target, WHEN_WRITES_ARE_THROTTLED),
+    rule_for_key_or_section("lifetime.epoch_writes", chooses_best_lifetime_schemes, WHEN_BEST_SCHEMES_RUN),
+    rule_for_key_or_section(
         "lifetime.schemes",
         |config, chosen| {
             config.lifetime.schemes != LifetimeSchemes::Best || has_lifetime_management(config, chosen)
         },
         WHEN_BEST_SCHEMES_RUN,
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "lifetime.schemes",
         |config, chosen| {
             let chooses_mechanisms = matches!(
@@ -386,7 +423,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "the design is integrated, of which baseline, dedup and compression choose the mechanisms; other designs have \
          parts.content",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "lifetime.verify_on_hit",
         |_, chosen| {
             let dedups = chosen.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
@@ -394,47 +431,47 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         },
         "the design is integrated and deduplicates; other designs have remap.verify_on_hit",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "device.over_provisioning",
         |config, _| config.device.logical_pages.is_none(),
         "device.logical_pages is not set",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "precondition.bound_share",
         |_, chosen| chosen.parts.content.sharing.is_some(),
         WHEN_PAGES_ARE_SHARED,
     ),
-    rule_for_key("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
-    rule_for_key(
+    rule_for_key_or_section("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
+    rule_for_key_or_section(
         "replay.time_scale",
         |config, _| config.replay.arrival != Arrival::Closed,
         "replay.arrival is not closed (closed ignores the times of the input)",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "replay.queue_depth",
         |config, chosen| {
             has_time_model(config, chosen) && matches!(config.replay.arrival, Arrival::Auto | Arrival::Closed)
         },
         "replay.arrival is closed and there is a time model (timing.mode)",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "precondition.overwrite",
         |config, _| {
             !matches!(config.precondition.mode, Precondition::None | Precondition::Fill | Precondition::Aged)
         },
         "precondition.mode is in-use, steady, constructed or random",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "precondition.trace",
         |config, _| config.precondition.mode == Precondition::Aged,
         "precondition.mode is aged",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "precondition.share",
         |config, _| config.precondition.mode == Precondition::Aged && config.precondition.trace.is_none(),
         "precondition.mode is aged and precondition.trace is not set",
     ),
-    rule_for_key(
+    rule_for_key_or_section(
         "precondition.filled",
         |config, _| config.precondition.mode == Precondition::Aged,
         "precondition.mode is aged",

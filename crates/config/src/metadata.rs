@@ -372,7 +372,7 @@ impl Config {
             gecko,
             recycle,
             dedup: remap.dedup_options(resolved.logical_pages),
-            delta: self.delta_design(resolved),
+            delta: self.delta_options(resolved),
         };
         design::wearwell(gc, options)
     }

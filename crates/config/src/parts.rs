@@ -289,9 +289,9 @@ impl SurvivalName {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptPersistence {
     /// Persistence of the design with its own content mechanisms.
-    pub of_design: SurvivalName,
+    pub design_persistence: SurvivalName,
     /// Persistence of the parts: that of the design, unless they cannot be combined with it.
-    pub of_parts: SurvivalName,
+    pub parts_persistence: SurvivalName,
 }
 
 impl PartsConfig {
@@ -374,7 +374,7 @@ impl Config {
                 .contains(ContentName::RECYCLE)
                 .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycling_part(resolved))),
             sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
-            delta: list.contains(ContentName::DELTA).then(|| self.delta_design(resolved)),
+            delta: list.contains(ContentName::DELTA).then(|| self.delta_options(resolved)),
             chunks: list.contains(ContentName::COMPRESS).then(CompressionOptions::default),
             stateless_mechanisms: stateless_mechanisms()
                 .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
@@ -422,17 +422,17 @@ impl Config {
         let own_content = PartsConfig { content: None, ..self.parts.clone() };
         let whole = Self { parts: own_content, ..self.clone() }.parts_on_default_device(design)?.persistence;
         let default = self.parts_on_default_device(design)?.persistence;
-        let of_design = SurvivalName::of_persistence(whole);
+        let design_persistence = SurvivalName::of_persistence(whole);
         if default != whole {
             let mut kept = self.clone();
-            kept.parts.survives = Some(of_design);
+            kept.parts.survives = Some(design_persistence);
             kept.recovery.by = None;
             if kept.parts_on_default_device(design)?.require_compatible().is_ok() {
                 *self = kept;
-                return Some(KeptPersistence { of_design, of_parts: of_design });
+                return Some(KeptPersistence { design_persistence, parts_persistence: design_persistence });
             }
         }
-        Some(KeptPersistence { of_design, of_parts: SurvivalName::of_persistence(default) })
+        Some(KeptPersistence { design_persistence, parts_persistence: SurvivalName::of_persistence(default) })
     }
 
     /// Returns the label that distinguishes a run with these settings (joined by blanks) from other runs. The label

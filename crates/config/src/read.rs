@@ -71,7 +71,7 @@ fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), Config
     let error_of =
         |error: toml::de::Error| toml_error(place_of(error.span().map_or(0, |span| span.start)), &error);
     let document = DeTable::parse(text).map_err(error_of)?;
-    if let Some(at) = start_of_too_large_integer(document.get_ref()) {
+    if let Some(at) = too_large_integer_offset_bytes(document.get_ref()) {
         return Err(ConfigError::Toml {
             location: place_of(at),
             message: TOO_LARGE_INTEGER_MESSAGE.to_owned(),
@@ -84,7 +84,7 @@ fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), Config
 
 /// Returns where in the text of a configuration file the first value begins that is a whole number of more than 63
 /// bits, as a byte offset.
-fn start_of_too_large_integer(document: &DeTable<'_>) -> Option<usize> {
+fn too_large_integer_offset_bytes(document: &DeTable<'_>) -> Option<usize> {
     let sections = document.values().filter_map(|section| section.get_ref().as_table());
     let mut values = sections.flat_map(|keys| keys.values());
     let is_too_large = |value: &DeValue<'_>| {

@@ -393,7 +393,7 @@ impl Config {
             "remap" => {
                 design::remap(gc, self.remap.page_sharing_options(&resolved.geometry, resolved.logical_pages))
             }
-            "delta" => self.delta.delta_parts(gc, self.delta_design(resolved)),
+            "delta" => self.delta.delta_parts(gc, self.delta_options(resolved)),
             "integrated" => {
                 let (dedup, compresses) = self.lifetime.needed_dedup_and_compression();
                 design::integrated(gc, dedup, compresses)
@@ -419,9 +419,9 @@ impl Config {
         Ok(parts)
     }
 
-    pub(super) fn delta_design(&self, resolved: &ResolvedDevice) -> DeltaOptions {
+    pub(super) fn delta_options(&self, resolved: &ResolvedDevice) -> DeltaOptions {
         let encode_ns = self.timing.delta_encode_us * 1000.0;
-        self.delta.delta_design(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
+        self.delta.delta_options(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
     }
 
     pub(super) fn recycling_part(&self, resolved: &ResolvedDevice) -> RecyclingPart {

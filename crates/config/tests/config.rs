@@ -792,7 +792,7 @@ fn other_content_mechanisms_keep_the_persistence_of_the_design() {
         let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
         let mut config = Config::from_text_and_settings(None, &settings).unwrap();
         let kept = config.keep_persistence_of_design(design).unwrap();
-        (kept.of_design, kept.of_parts, config.parts.survives)
+        (kept.design_persistence, kept.parts_persistence, config.parts.survives)
     };
     let (nvram, scan, battery) = (SurvivalName::NvramMap, SurvivalName::OobScan, SurvivalName::Battery);
     for content in ["none", "dedup", "delta+compress", "recycle+dedup+delta+compress"] {

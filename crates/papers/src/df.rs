@@ -508,10 +508,10 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
-        "DF-22" => freed_pages_of_c8_and_f2_runs(runs),
+        "DF-22" => freed_pages_per_victim_of_c8_and_f2(runs),
         "DF-23" => whether_f1_f2_free_most_pages(runs),
         "DF-24" => ["F1", "F2"]
-            .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_ratio))
+            .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_per_victim_ratio))
             .into_iter()
             .collect::<Result<Vec<_>>>()
             .map(|values| values.concat()),
@@ -549,14 +549,14 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
             values.extend(f1_read_latency_added_by_channels(runs));
             Ok(values)
         }
-        "DF-29" => largest_two_flash_read_share(runs),
+        "DF-29" => largest_two_flash_read_percent(runs),
         "DF-34" => delta_load_gc_count_percents(runs),
         "DF-35" => delta_load_write_latencies_saved(runs),
         "DF-36" => delta_load_read_latencies_added(runs),
         "DF-37" => gc_count_percents_by_spare_share(runs),
         "DF-38" => delta_effects_by_load_variation(runs),
         "DF-39" => delta_effects_by_access_count_table_size(runs),
-        "DF-40" => write_latency_without_codec_time_or_scan(runs),
+        "DF-40" => write_latency_changes_without_codec_or_scan(runs),
         "DF-41" => formula_and_run_values(runs),
         "DF-42" => map_journal_costs(runs),
         _ => return None,
@@ -565,7 +565,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
 
 /// Returns the largest share of reads that take two flash reads among the traces, percent, whether it is that of F2,
 /// and the shares of all traces.
-fn largest_two_flash_read_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn largest_two_flash_read_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let share = |trace: &str| delta_vs_baseline_value(runs, trace, "", "0.50", two_flash_read_percent);
     let shares: Vec<(&str, f64)> =
         TRACES.iter().map(|(trace, _)| Ok((*trace, share(trace)?))).collect::<Result<_>>()?;
@@ -756,7 +756,7 @@ fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<
 /// Returns the change of the mean write latency relative to the baseline, percent, with the whole delta design and
 /// without the delta codec's times, the scan for cold pages, or both; and how many GCs the scan causes, in percent of
 /// the baseline's.
-fn write_latency_without_codec_time_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn write_latency_changes_without_codec_or_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (trace, _) in CODEC_AND_SCAN_TRACES {
         for ratio in EXTREME_COMPRESSION_RATIOS {
@@ -805,7 +805,7 @@ fn formula_and_run_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
             add("form, packed", theory::delta_programs_per_host_write(share, packed));
             add("merges", merged / host);
             add("collections", gc_count_percent_of_baseline(run, baseline) / 100.0);
-            add("expression 4", consumed / freed_pages_ratio(run, baseline));
+            add("expression 4", consumed / freed_pages_per_victim_ratio(run, baseline));
         }
     }
     Ok(values)
@@ -934,7 +934,7 @@ fn freed_pages_per_victim(run: ExperimentRun<'_>) -> f64 {
     PAGES_PER_BLOCK - run.programs_by_cause("gc") / gc_count(run)
 }
 
-fn freed_pages_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
+fn freed_pages_per_victim_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     freed_pages_per_victim(run) / freed_pages_per_victim(baseline)
 }
 
@@ -1021,7 +1021,7 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-fn freed_pages_of_c8_and_f2_runs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn freed_pages_per_victim_of_c8_and_f2(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
         NamedValue::new("C8 baseline", freed_pages_per_victim(runs.finished_run_named("C8/baseline")?)),
         NamedValue::new("F2 at 0.20", freed_pages_per_victim(runs.finished_run_named("F2/0.20")?)),

@@ -22,7 +22,7 @@ use wearwell_replay::json::ToJson;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{OnProgress, Plan, ReplayError};
 
-use super::missing_record::{MissingRecordReason, unsupported};
+use super::missing_record::{MissingRecordReason, unsupported_part_sentence};
 use super::request_source::RequestSource;
 use super::traces::OriginalTraces;
 
@@ -198,7 +198,7 @@ impl Experiment {
                 record.design = Some((*design).to_owned());
                 record.settings.clone_from(settings);
                 let run = replay(&input, design, settings, on_progress)?;
-                record.set_figures(&run);
+                record.set_run_results(&run);
                 if self.has_progress_curve {
                     record.add_curve_figures(&run);
                 }
@@ -222,14 +222,14 @@ fn replay(
 ) -> Result<RunRecord, MissingRecordReason> {
     require_design(design).map_err(MissingRecordReason::NotRun)?;
     let config = experiment_config(settings).map_err(MissingRecordReason::NotRun)?;
-    let plan = Plan::new(&config, input).map_err(|error| not_run_because(&error))?;
+    let plan = Plan::new(&config, input).map_err(|error| missing_record_reason(&error))?;
     let mut interrupted = false;
     let record = plan.run(design, &mut |progress| {
         let flow = on_progress(progress);
         interrupted |= flow.is_break();
         flow
     });
-    match record.map_err(|error| not_run_because(&error))? {
+    match record.map_err(|error| missing_record_reason(&error))? {
         _ if interrupted => Err(MissingRecordReason::Interrupted),
         RunRecord { partial_reason: Some(reason), .. } => {
             Err(MissingRecordReason::NotRun(format!("the run was stopped before its last request: {reason}")))
@@ -243,7 +243,7 @@ fn require_design(name: &str) -> Result<(), String> {
     if is_known {
         Ok(())
     } else {
-        Err(unsupported(&format!("the design `{name}`"), "there is no such design"))
+        Err(unsupported_part_sentence(&format!("the design `{name}`"), "there is no such design"))
     }
 }
 
@@ -259,7 +259,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
         std::iter::once("precondition.mode=none".to_owned()).chain(settings.iter().cloned()).collect();
     let mut config = Config::from_text_and_settings(None, &all).map_err(|error| match error {
         ConfigError::Toml { location, message } if message.starts_with("unknown") => {
-            unsupported(&format!("the setting {location}"), &message)
+            unsupported_part_sentence(&format!("the setting {location}"), &message)
         }
         error => error.to_string(),
     })?;
@@ -283,7 +283,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
-fn not_run_because(error: &ReplayError) -> MissingRecordReason {
+fn missing_record_reason(error: &ReplayError) -> MissingRecordReason {
     MissingRecordReason::NotRun(error.to_string())
 }
 
@@ -340,7 +340,7 @@ impl Record {
         code_digest::short_sha256(&lines.collect::<String>())
     }
 
-    fn set_figures(&mut self, run: &RunRecord) {
+    fn set_run_results(&mut self, run: &RunRecord) {
         self.sha256.clone_from(&run.trace.sha256);
         self.notes.clone_from(&run.notes);
         let value = run.to_json_value();

@@ -18,7 +18,7 @@
 //! updates can be counted.
 
 use super::closed_forms::metadata::{
-    ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_RATIO, recovery_row_values_from_formula,
+    ComparedFtl, ModelledDeviceSize, PROGRAM_TO_READ_TIME_RATIO, recovery_row_values_from_formula,
 };
 use super::experiment::{Experiment, ExperimentConditions, ExperimentRecords, ExperimentRun, ExperimentSize};
 use super::request_source::RequestSource;
@@ -312,13 +312,13 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "GK-35" => geckoftl_recovery_times(runs),
         "GK-36" => recovery_times_of_all_designs(runs),
         "GK-37" => invalid_page_log_recovery_times(runs),
-        "GK-38" => recovery_share_of_block_scan(runs),
-        "GK-39" => executed_recovery_time_saved(runs),
+        "GK-38" => block_scan_share_of_recovery(runs),
+        "GK-39" => executed_recovery_time_saved_percent(runs),
         "GK-41" => data_programs_by_design(runs),
         "GK-42" => map_cost_of_similar_designs(runs),
         "GK-43" => highest_map_costs(runs),
         "GK-44" => checkpoint_cost(runs),
-        "GK-45" => validity_costs(runs),
+        "GK-45" => validity_costs_by_design(runs),
         "GK-46" => costs_with_metadata_collected(runs),
         "GK-48" => map_cost_small_and_large_cache(runs),
         "GK-49" => design_with_least_cost(runs),
@@ -355,7 +355,7 @@ fn cost_of_causes_per_host_write(run: ExperimentRun<'_>, causes: &[&str]) -> f64
             .map(|cause| figure_per_host_write(run, &format!("{what}_by_cause.{cause}")))
             .sum::<f64>()
     };
-    of("programs") + of("reads") / PROGRAM_TO_READ_RATIO
+    of("programs") + of("reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
 fn validity_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
@@ -371,7 +371,7 @@ fn map_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
 fn synchronisation_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     let writes = figure_per_host_write(run, "programs_by_cause.translation")
         + figure_per_host_write(run, "programs_by_cause.checkpoint");
-    writes * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
+    writes * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO)
 }
 
 /// Returns the cost of GC's copies of metadata pages, each by one read and one program: programs plus a tenth of the
@@ -379,7 +379,7 @@ fn synchronisation_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
 fn metadata_copy_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     let copies = figure_per_host_write(run, "parts.translation_copies")
         + figure_per_host_write(run, "parts.validity_copies");
-    copies * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO)
+    copies * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO)
 }
 
 /// Returns the data pages that a run programs per host write, including copies by GC.
@@ -428,7 +428,7 @@ fn gecko_merge_reads(run: ExperimentRun<'_>) -> f64 {
 /// write.
 fn validity_update_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs_by_cause.validity")
-        + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_RATIO
+        + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_TIME_RATIO
 }
 
 fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
@@ -501,7 +501,7 @@ struct BlockSizeSweep {
     validity_costs_per_host_write: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
-    validity_costs_without_queries: Vec<f64>,
+    validity_update_costs_per_host_write: Vec<f64>,
 }
 
 fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSweep> {
@@ -509,7 +509,7 @@ fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSwe
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;
     Ok(BlockSizeSweep {
         validity_costs_per_host_write: all.iter().map(|run| validity_cost_per_host_write(*run)).collect(),
-        validity_costs_without_queries: all
+        validity_update_costs_per_host_write: all
             .iter()
             .map(|run| validity_update_cost_per_host_write(*run))
             .collect(),
@@ -536,7 +536,7 @@ fn largest_over_smallest(costs: &[f64]) -> f64 {
 /// Returns, for validity bitmaps of whole blocks, how the cost of page validity grows with each doubling of the block
 /// size, and from the GeckoFTL paper's block size to the largest.
 fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
-    let BlockSizeSweep { validity_costs_per_host_write: all, validity_costs_without_queries: updates } =
+    let BlockSizeSweep { validity_costs_per_host_write: all, validity_update_costs_per_host_write: updates } =
         block_size_sweep(runs, "whole")?;
     let mut values: Vec<NamedValue> = BLOCK_SIZES_PAGES
         .windows(2)
@@ -564,14 +564,14 @@ fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Named
     };
     let mut values = vec![
         spread("largest over smallest", &growing.validity_costs_per_host_write),
-        spread("without queries", &growing.validity_costs_without_queries),
-        spread("without queries, same capacity", &same.validity_costs_without_queries),
+        spread("without queries", &growing.validity_update_costs_per_host_write),
+        spread("without queries, same capacity", &same.validity_update_costs_per_host_write),
     ];
     values.extend(values_by_block_size("", &growing.validity_costs_per_host_write));
-    values.extend(values_by_block_size("without queries, ", &growing.validity_costs_without_queries));
+    values.extend(values_by_block_size("without queries, ", &growing.validity_update_costs_per_host_write));
     values.extend(values_by_block_size(
         "without queries, same capacity, ",
-        &same.validity_costs_without_queries,
+        &same.validity_update_costs_per_host_write,
     ));
     values.push(NamedValue::new(
         "blocks",
@@ -713,7 +713,7 @@ const RECOVERY_STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
-fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
+fn executed_recovery_step_durations_s(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
     RECOVERY_STEPS
         .into_iter()
         .map(move |step| NamedValue::new(format!("executed, {step}"), recovery_step_s(run, step)))
@@ -721,7 +721,7 @@ fn executed_recovery_steps(run: ExperimentRun<'_>) -> impl Iterator<Item = Named
 
 /// Returns what the formulas for recovery time give for a row (reported result) on a device of 2 TiB, to be shown next
 /// to executed recoveries.
-fn formula_values(id: &str) -> Vec<NamedValue> {
+fn recovery_formula_values(id: &str) -> Vec<NamedValue> {
     let values = recovery_row_values_from_formula(id).unwrap_or_default();
     values.into_iter().map(|value| NamedValue::new(format!("2 TiB, {}", value.of), value.value)).collect()
 }
@@ -740,9 +740,9 @@ fn recovery_device_size() -> ModelledDeviceSize {
 fn geckoftl_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
-    let mut values = formula_values("GK-35");
+    let mut values = recovery_formula_values("GK-35");
     values.extend(of_formula.into_iter().map(|(step, s)| NamedValue::new(format!("formula, {step}"), s)));
-    values.extend(executed_recovery_steps(run));
+    values.extend(executed_recovery_step_durations_s(run));
     values.push(NamedValue::new("executed, all", executed_recovery_s(runs, ComparedFtl::GeckoFtl)?));
     values.push(device_capacity_value(run));
     Ok(values)
@@ -760,7 +760,7 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedVa
         named_truth_value("formula", paper[0].value > paper[1].value),
         named_truth_value("executed", lazy_over_dftl > 1.0),
     ];
-    values.extend(formula_values("GK-36"));
+    values.extend(recovery_formula_values("GK-36"));
     for (design, time_s) in executed {
         values.push(NamedValue::new(format!("formula, {}", design.name()), of_formula(design)));
         values.push(NamedValue::new(format!("executed, {}", design.name()), time_s));
@@ -775,19 +775,19 @@ fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Named
     // IB-FTL's log is read in the step that restores its chains and the erase times of blocks; the valid counts follow
     // from that reading.
     let both = recovery_step_s(run, "validity directories") + recovery_step_s(run, "synchronisation");
-    let mut values = formula_values("GK-37");
+    let mut values = recovery_formula_values("GK-37");
     values.insert(0, named_truth_value("executed", both > 0.5 * all));
-    values.extend(executed_recovery_steps(run));
+    values.extend(executed_recovery_step_durations_s(run));
     values.push(NamedValue::new("executed, all", all));
     values.push(device_capacity_value(run));
     Ok(values)
 }
 
-fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
     let blocks = recovery_step_s(run, "blocks");
-    let mut values = formula_values("GK-38");
+    let mut values = recovery_formula_values("GK-38");
     values.insert(
         0,
         named_truth_value(
@@ -800,7 +800,7 @@ fn recovery_share_of_block_scan(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
-fn executed_recovery_time_saved(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn executed_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, lazy) =
         (executed_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
     let all = executed_recovery_s(runs, ComparedFtl::LazyFtl)?;
@@ -865,7 +865,7 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
-fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn validity_costs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, validity_cost_per_host_write)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
     let claims = [
@@ -886,7 +886,7 @@ fn validity_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
 
 /// Returns the cost of all flash operations: programs plus a tenth of the reads, per host write.
 fn total_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
-    figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_RATIO
+    figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {

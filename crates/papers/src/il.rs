@@ -317,7 +317,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "IL-05" => energy_saved_values(runs, "WKSN", 1.0),
         "IL-06" => energy_saved_values(runs, "DVMT", -1.0),
         "IL-07" => lifetime_management_decisions(runs),
-        "IL-08" => dvmt_response_times(runs),
+        "IL-08" => dvmt_response_times_us(runs),
         "IL-16" => throttled_lifetime_values(runs),
         "IL-18" => greatest_response_and_energy_gains(runs),
         _ => return None,
@@ -415,7 +415,7 @@ fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     Ok(values)
 }
 
-fn dvmt_response_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
         values.push(NamedValue::new(

@@ -477,11 +477,11 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
     let traces = ["homes", "mail", "web"];
     Some(match id {
         "LX-17" => value_per_trace(runs, &["mail"], "infinite", reduction)
-            .map(append_write_reductions_of_other_drives(runs, &["mail"])),
+            .map(write_reduction_appender(runs, &["mail"])),
         "LX-18" => value_per_trace(runs, &["homes"], "infinite", reduction)
-            .map(append_write_reductions_of_other_drives(runs, &["homes"])),
+            .map(write_reduction_appender(runs, &["homes"])),
         "LX-19" => value_per_trace(runs, &["web"], "infinite", reduction)
-            .map(append_write_reductions_of_other_drives(runs, &["web"])),
+            .map(write_reduction_appender(runs, &["web"])),
         "LX-20" => with_unjudged_variants(
             runs,
             value_per_trace(runs, &traces, "64k", reduction),
@@ -526,14 +526,16 @@ fn fingerprint_store_row_values(id: &str, runs: &ExperimentRecords) -> Option<Re
             )
         }
         "LX-28" => response_time_changes(runs, "timed-lru", 1.0).map(|values| {
-            [values, response_times_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
+            [values, response_time_changes_of_variants(runs, &[("timed-unhashed-lru", "without hash")], 1.0)]
                 .concat()
         }),
         "LX-29" => response_time_changes(runs, "timed-prob", 1.0).map(|values| {
-            [values, response_times_of_variants(runs, &PROB_POLICY_RESPONSE_TIME_VARIANTS, 1.0)].concat()
+            [values, response_time_changes_of_variants(runs, &RESPONSE_TIME_VARIANTS_BESIDE_PROB, 1.0)]
+                .concat()
         }),
         "LX-30" => response_time_changes(runs, "timed-prob", -1.0).map(|values| {
-            [values, response_times_of_variants(runs, &PROB_POLICY_RESPONSE_TIME_VARIANTS, -1.0)].concat()
+            [values, response_time_changes_of_variants(runs, &RESPONSE_TIME_VARIANTS_BESIDE_PROB, -1.0)]
+                .concat()
         }),
         "LX-31" => with_unjudged_variants(
             runs,
@@ -628,7 +630,7 @@ fn eviction_policy_row_values(id: &str, runs: &ExperimentRecords) -> Option<Resu
             ],
             recycling_gain_percent,
         ),
-        "LX-44" => reduction_if_popular_pages_never_return(runs),
+        "LX-44" => write_reduction_without_popular_rewrites(runs),
         "LX-45" => Ok(write_buffer_effect(runs)),
         "LX-46" => erases_saved_percent_by_drive_size(runs),
         _ => return None,
@@ -770,7 +772,7 @@ fn named_trace_values_against_baseline(
 /// Returns a function that adds two write reductions (percent) per trace to a list of values. Both use an unbounded
 /// fingerprint store: one on a drive filled before the trace, the other on a load in which contents return in both
 /// weeks.
-fn append_write_reductions_of_other_drives<'a>(
+fn write_reduction_appender<'a>(
     runs: &'a ExperimentRecords,
     traces: &'a [&str],
 ) -> impl Fn(Vec<NamedValue>) -> Vec<NamedValue> + 'a {
@@ -839,7 +841,7 @@ fn recycled_percent_per_trace(runs: &ExperimentRecords, variant: &str) -> Result
 
 /// Returns the write reduction by recycling on a load in which popular pages are never written again, percent: with
 /// each eviction policy, and with a filled drive or the removal of old entries, which could help.
-fn reduction_if_popular_pages_never_return(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+fn write_reduction_without_popular_rewrites(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let named_runs = [
         ("PROB", "prob"),
         ("LRU", "lru"),
@@ -924,7 +926,7 @@ fn erases_percent_by_store_size(
 
 /// Variants (designs with settings) whose response times are shown next to those of the store with the Recyclable SSD
 /// paper's eviction policy (PROB).
-const PROB_POLICY_RESPONSE_TIME_VARIANTS: [(&str, &str); 4] = [
+const RESPONSE_TIME_VARIANTS_BESIDE_PROB: [(&str, &str); 4] = [
     ("timed-unhashed-prob", "without hash"),
     ("timed-infinite", "infinite"),
     ("timed-unhashed-infinite", "infinite without hash"),
@@ -934,7 +936,7 @@ const PROB_POLICY_RESPONSE_TIME_VARIANTS: [(&str, &str); 4] = [
 /// Returns the change of the mean response time with each of the variants (design with settings) relative to the
 /// baseline, percent; with `sign` -1 its reduction. The text of the variant is appended to the names of the traces.
 /// Variants with a write buffer are compared with the baseline that has one.
-fn response_times_of_variants(
+fn response_time_changes_of_variants(
     runs: &ExperimentRecords,
     variants: &[(&str, &str)],
     sign: f64,

@@ -11,7 +11,7 @@ pub enum MissingRecordReason {
 
 /// Returns the sentence that this binary cannot run an experiment because of `part`, a part of its definition. The
 /// definitions are in the same binary, so the user cannot mend it.
-pub(crate) fn unsupported(part: &str, why: &str) -> String {
+pub(crate) fn unsupported_part_sentence(part: &str, why: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(
         "{part} of this experiment is not supported by wearwell {version}: {why}; report this as a defect"

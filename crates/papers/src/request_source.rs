@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use wearwell_replay::input::Input;
 use wearwell_trace::OpenOptions;
 
-use super::missing_record::unsupported;
+use super::missing_record::unsupported_part_sentence;
 
 /// Source of the requests that an experiment replays or counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,8 +31,11 @@ impl RequestSource {
     /// Returns the input of the replay library. The error is a sentence that this binary does not know the load.
     pub(crate) fn input(&self) -> Result<Input, String> {
         match self {
-            Self::Generated(spec) | Self::Substitute(spec) => Input::of_generator_spec(spec)
-                .map_err(|error| unsupported(&format!("the workload `{spec}`"), &error.to_string())),
+            Self::Generated(spec) | Self::Substitute(spec) => {
+                Input::of_generator_spec(spec).map_err(|error| {
+                    unsupported_part_sentence(&format!("the workload `{spec}`"), &error.to_string())
+                })
+            }
             Self::Original(path) => Ok(Input::Trace { path: path.clone(), options: OpenOptions::default() }),
         }
     }

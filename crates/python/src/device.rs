@@ -29,7 +29,7 @@ use wearwell_replay::step::SteppedDrive;
 
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 use crate::configuration::Configuration;
-use crate::integer::{integer_in, repr_of};
+use crate::integer::{extract_integer_in_range, repr_of};
 use crate::policy::{OnInterrupt, SharedPolicyEnd, python_victim_policy};
 use crate::refusal_error;
 
@@ -63,8 +63,11 @@ const BLOCK_STATES_BY_CODE: [(&str, BlockState); 5] = [
 ];
 
 /// What a power cut leaves of the flash operation that it interrupts, by name.
-const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] =
-    [("before", CutOutcome::Before), ("torn", CutOutcome::Torn), ("after", CutOutcome::AfterUnacknowledged)];
+const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] = [
+    ("before", CutOutcome::Before),
+    ("torn", CutOutcome::Torn),
+    ("after", CutOutcome::CompletedUnacknowledged),
+];
 
 fn cut_outcome_named(name: &str) -> PyResult<CutOutcome> {
     let found = CUT_OUTCOMES_BY_NAME.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
@@ -89,22 +92,22 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 struct DriveTurns {
     /// Thread whose request the drive serves.
     user: Mutex<Option<ThreadId>>,
-    ended: Condvar,
+    turn_ended: Condvar,
 }
 
 /// The turn of this thread, which ends when it is dropped.
 struct Turn<'a>(&'a DriveTurns);
 
 impl DriveTurns {
-    fn lock_user(&self) -> MutexGuard<'_, Option<ThreadId>> {
+    fn lock_user_thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.user.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread uses the drive. An error if this thread does, or if ctrl-C ends the wait.
-    fn begin(&self, py: Python<'_>) -> PyResult<Turn<'_>> {
+    fn wait_for_turn(&self, py: Python<'_>) -> PyResult<Turn<'_>> {
         let thread = thread::current().id();
         loop {
-            match &mut *self.lock_user() {
+            match &mut *self.lock_user_thread() {
                 free @ None => {
                     *free = Some(thread);
                     return Ok(Turn(self));
@@ -120,9 +123,9 @@ impl DriveTurns {
             }
             // The other thread may need the interpreter to end its request.
             py.detach(|| {
-                let user = self.lock_user();
+                let user = self.lock_user_thread();
                 if user.is_some() {
-                    drop(self.ended.wait_timeout(user, SIGNAL_CHECK_INTERVAL));
+                    drop(self.turn_ended.wait_timeout(user, SIGNAL_CHECK_INTERVAL));
                 }
             });
             py.check_signals()?;
@@ -132,8 +135,8 @@ impl DriveTurns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *self.0.lock_user() = None;
-        self.0.ended.notify_one();
+        *self.0.lock_user_thread() = None;
+        self.0.turn_ended.notify_one();
     }
 }
 
@@ -156,7 +159,7 @@ impl Device {
     /// such page.
     fn offset_of_page(&self, name: &str, lpn: &Bound<'_, PyAny>) -> PyResult<u64> {
         let most = u64::from(self.logical_pages) - 1;
-        let lpn = integer_in(lpn, 0..=most, || {
+        let lpn = extract_integer_in_range(lpn, 0..=most, || {
             format!("{name} is {}, and the device has {} logical pages", repr_of(lpn), self.logical_pages)
         })?;
         Ok(lpn * u64::from(self.geometry.page_bytes))
@@ -172,7 +175,7 @@ impl Device {
         let page_bytes = u64::from(self.geometry.page_bytes);
         let lpn = offsets.into_iter().max().unwrap_or_default() / page_bytes;
         let most = u64::from(self.logical_pages) - lpn;
-        let pages = integer_in(pages, 0..=most, || {
+        let pages = extract_integer_in_range(pages, 0..=most, || {
             format!("pages is {}, and the number of logical pages from {lpn} on is {most}", repr_of(pages))
         })?;
         Ok(pages * page_bytes)
@@ -184,7 +187,7 @@ impl Device {
         py: Python<'_>,
         call: impl FnOnce(&mut SteppedDrive) -> PyResult<T>,
     ) -> PyResult<T> {
-        let _turn = self.turns.begin(py)?;
+        let _turn = self.turns.wait_for_turn(py)?;
         let mut drive = self.drive.lock().unwrap_or_else(PoisonError::into_inner);
         let outcome = call(&mut drive);
         self.is_powerless.store(drive.is_power_lost(), Ordering::Relaxed);
@@ -227,7 +230,11 @@ fn require_power(drive: &SteppedDrive) -> PyResult<()> {
 
 /// Converts the argument `name`, a number of flash operations before a power cut.
 fn parse_operation_count(name: &str, count: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
-    count.map(|count| integer_in(count, 0..=u64::MAX, || format!("{name} is {}", repr_of(count)))).transpose()
+    count
+        .map(|count| {
+            extract_integer_in_range(count, 0..=u64::MAX, || format!("{name} is {}", repr_of(count)))
+        })
+        .transpose()
 }
 
 /// Returns the counters of a drive as JSON.

@@ -187,7 +187,7 @@ impl Input {
             Some(policy) => plan.with_user_policy(policy),
             None => plan,
         };
-        plan.require_known_designs(&[design.to_owned()]).map_err(refusal_error)?;
+        plan.check_designs_and_content_model(&[design.to_owned()]).map_err(refusal_error)?;
         then(&plan)
     }
 

@@ -9,7 +9,7 @@ use pyo3::prelude::*;
 use crate::refusal_error;
 
 /// Converts a value into an integer of `range`. An error begins with what `found` returns: the argument and its value.
-pub(crate) fn integer_in(
+pub(crate) fn extract_integer_in_range(
     value: &Bound<'_, PyAny>,
     range: RangeInclusive<u64>,
     found: impl FnOnce() -> String,

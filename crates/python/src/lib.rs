@@ -81,15 +81,15 @@ mod _native {
     use super::input::Input;
     #[pymodule_export]
     use super::life::{
-        joined_lives, leveling_settings, life, page_of_lives, table_of_lives, tables_of_lives,
+        html_page_of_lives, html_tables_of_lives, join_lives, leveling_settings, life, table_of_lives,
     };
     #[pymodule_export]
     use super::profile::{
-        ignored_by_profile, is_trace, page_of_profiles, profile_files, profile_requests, run_mechanisms,
-        table_of_profile, tables_of_profile, write_trace_of_files,
+        html_page_of_profiles, html_tables_of_profile, ignored_by_profile, is_trace, profile_files,
+        profile_requests, run_mechanisms, table_of_profile, write_trace_of_files,
     };
     #[pymodule_export]
-    use super::report::{markdown, page_of_runs, page_of_sweep, scaled, table};
+    use super::report::{html_page_of_runs, html_page_of_sweep, markdown, scaled, table};
     #[pymodule_export]
     use super::result_folder::{store_run, stored_run};
     #[pymodule_export]

@@ -82,7 +82,7 @@ pub(crate) fn life(
 
 /// Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves.
 #[pyfunction]
-pub(crate) fn joined_lives(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn join_lives(records: Vec<String>) -> PyResult<String> {
     let mut records = records.iter().map(|record| parse_life_record(record));
     let mut joined = records
         .next()
@@ -101,12 +101,12 @@ pub(crate) fn table_of_lives(records: Vec<String>) -> PyResult<String> {
 
 /// Returns the HTML page of drives' lives.
 #[pyfunction]
-pub(crate) fn page_of_lives(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn html_page_of_lives(records: Vec<String>) -> PyResult<String> {
     Ok(page::html_page(&parse_lives(&records)?))
 }
 
 /// Returns the tables and notes of the HTML page of drives' lives, without its charts.
 #[pyfunction]
-pub(crate) fn tables_of_lives(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn html_tables_of_lives(records: Vec<String>) -> PyResult<String> {
     Ok(page::tables_html(&parse_lives(&records)?))
 }

@@ -74,7 +74,7 @@ struct PythonPolicy {
     name: String,
     python_function: Py<PyAny>,
     on_interrupt: OnInterrupt,
-    outcome: SharedPolicyEnd,
+    policy_end: SharedPolicyEnd,
 }
 
 /// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores how its part
@@ -84,9 +84,9 @@ pub(crate) fn python_victim_policy(
     choose: Py<PyAny>,
     on_interrupt: OnInterrupt,
 ) -> (UserVictimPolicy, SharedPolicyEnd) {
-    let outcome = SharedPolicyEnd::default();
-    let policy = PythonPolicy { name, python_function: choose, on_interrupt, outcome: outcome.clone() };
-    (UserVictimPolicy::new(policy), outcome)
+    let policy_end = SharedPolicyEnd::default();
+    let policy = PythonPolicy { name, python_function: choose, on_interrupt, policy_end: policy_end.clone() };
+    (UserVictimPolicy::new(policy), policy_end)
 }
 
 impl ChooseVictim for PythonPolicy {
@@ -95,7 +95,7 @@ impl ChooseVictim for PythonPolicy {
     }
 
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
-        if let PolicyEnd::Interruption(victims) = &mut *self.outcome.lock() {
+        if let PolicyEnd::Interruption(victims) = &mut *self.policy_end.lock() {
             *victims += 1;
             return Ok(None);
         }
@@ -109,11 +109,11 @@ impl ChooseVictim for PythonPolicy {
             chosen.map(|block| block.map(BlockId)).or_else(|error| {
                 if self.on_interrupt == OnInterrupt::EndRun && error.is_instance_of::<PyKeyboardInterrupt>(py)
                 {
-                    *self.outcome.lock() = PolicyEnd::Interruption(1);
+                    *self.policy_end.lock() = PolicyEnd::Interruption(1);
                     return Ok(None);
                 }
                 let why = error.to_string();
-                *self.outcome.lock() = PolicyEnd::Exception(error);
+                *self.policy_end.lock() = PolicyEnd::Exception(error);
                 Err(why)
             })
         })

@@ -145,7 +145,7 @@ pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
 
 /// Returns the HTML page of profiles.
 #[pyfunction]
-pub(crate) fn page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
+pub(crate) fn html_page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
     Ok(page::html_page(&Profiles::of_profiles(
         profiles.iter().map(|profile| parse_profile(profile)).collect::<PyResult<_>>()?,
     )))
@@ -153,6 +153,6 @@ pub(crate) fn page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
 
 /// Returns the tables and notes of the HTML page of a profile, without its charts.
 #[pyfunction]
-pub(crate) fn tables_of_profile(profile: &str) -> PyResult<String> {
+pub(crate) fn html_tables_of_profile(profile: &str) -> PyResult<String> {
     Ok(page::tables_html(&Profiles::of_profiles(vec![parse_profile(profile)?])))
 }

@@ -5,7 +5,7 @@ use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::page;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::report::Comparison;
-use wearwell_replay::sweep::{FailedRun, Swept};
+use wearwell_replay::sweep::{FailedRun, SweepResults};
 
 use crate::refusal_error;
 
@@ -37,14 +37,14 @@ pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
 
 /// Returns the HTML page of several runs.
 #[pyfunction]
-pub(crate) fn page_of_runs(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn html_page_of_runs(records: Vec<String>) -> PyResult<String> {
     Ok(page::html_page(&parse_comparison(&records)?))
 }
 
 /// Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its
 /// record; `failures` has trace, design, settings and error of each failed run.
 #[pyfunction]
-pub(crate) fn page_of_sweep(
+pub(crate) fn html_page_of_sweep(
     runs: Vec<(String, String)>,
     failures: Vec<(String, String, String, String)>,
 ) -> PyResult<String> {
@@ -52,7 +52,7 @@ pub(crate) fn page_of_sweep(
     let runs = runs.into_iter().map(run).collect::<PyResult<_>>()?;
     let failed = |(trace, design, variant, error)| FailedRun { trace, design, variant, error };
     let failures = failures.into_iter().map(failed).collect();
-    Ok(page::html_page(&Swept { comparison: Comparison::of_runs(runs), failures }))
+    Ok(page::html_page(&SweepResults { comparison: Comparison::of_runs(runs), failures }))
 }
 
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.

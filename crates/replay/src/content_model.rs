@@ -503,13 +503,13 @@ impl ContentModel {
                 self.add_to_pool(new);
                 new
             }
-            ContentSource::Reverts { .. } => self.content_after_revert(page),
+            ContentSource::Reverts { .. } => self.revert_or_create_content(page),
         }
     }
 
     /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
     /// the page has no version that old.
-    fn content_after_revert(&mut self, page: u64) -> u64 {
+    fn revert_or_create_content(&mut self, page: u64) -> u64 {
         let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
         let older = held.saturating_sub(u64::from(self.versions_to_revert));

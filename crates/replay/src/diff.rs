@@ -219,7 +219,7 @@ impl RunPair {
                 field: field.clone(),
                 a: of_a.cloned(),
                 b: of_b.cloned(),
-                origins: [&a, &b].map(|fields| origin_of(field, fields)),
+                origins: [&a, &b].map(|fields| setting_origin(field, fields)),
             })
         });
         let (causes, results) =
@@ -314,7 +314,7 @@ fn is_origin_field(field: &str) -> bool {
 
 /// Returns where the value of the setting `field` comes from (default, file, preset and so on), found in the fields of
 /// its record; `None` for a field that is no setting, and if the record does not contain the origin.
-fn origin_of(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
+fn setting_origin(field: &str, fields: &BTreeMap<String, Value>) -> Option<String> {
     let at = if field.starts_with("config.") { 0 } else { field.find(".config.")? + 1 };
     let (before, key) = (&field[..at], &field[at + "config.".len()..]);
     let text = |name: &str| fields.get(&format!("{before}{ORIGINS_PREFIX}{key}.{name}"))?.as_str();

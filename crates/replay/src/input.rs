@@ -44,7 +44,7 @@ pub enum InputReader {
     /// Requests from a workload generator.
     Workload(Box<WorkloadGenerator>),
     /// Requests from a model of host software.
-    Host(Box<host_models::HostGenerator>),
+    Host(Box<host_models::HostRequestGenerator>),
 }
 
 impl Input {
@@ -85,7 +85,7 @@ impl Input {
         Ok(match self {
             Self::Trace { path, options } => InputReader::Trace(wearwell_trace::open(path, options)?),
             Self::Workload(spec) => InputReader::Workload(Box::new(WorkloadGenerator::new(spec))),
-            Self::Host(spec) => InputReader::Host(Box::new(host_models::HostGenerator::new(spec))),
+            Self::Host(spec) => InputReader::Host(Box::new(host_models::HostRequestGenerator::new(spec))),
         })
     }
 
@@ -159,7 +159,7 @@ impl RequestTotals {
             return *extent;
         }
         let mut survey = InputSurvey::default();
-        let mut generator = host_models::HostGenerator::new(spec);
+        let mut generator = host_models::HostRequestGenerator::new(spec);
         let mut request = Request::default();
         while generator.next_request(&mut request) {
             survey.count_request(&request);
@@ -177,7 +177,7 @@ impl RequestTotals {
 /// Adds the names of both grammars (workloads and host models) to the error for an unknown name.
 fn suggest_workload_or_host_model(error: SpecError) -> SpecError {
     let SpecError::UnknownKind { name, .. } = error else { return error };
-    let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(host_models::HOST_GRAMMAR.kinds);
+    let kinds = workload::WORKLOAD_GRAMMAR.kinds.iter().chain(host_models::HOST_MODEL_GRAMMAR.kinds);
     let valid: Vec<&'static str> = kinds.map(|kind| kind.name).collect();
     let nearest_name = workload::spec_grammar::most_similar_name(&name, &valid);
     SpecError::UnknownKind { kind_noun: "workload", name, nearest_name, valid_names: valid.join(", ") }

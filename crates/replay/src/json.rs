@@ -11,7 +11,7 @@ use crate::life::{LifeRecord, Lives};
 use crate::profile::{Profile, Profiles};
 use crate::record::RunRecord;
 use crate::report::Comparison;
-use crate::sweep::Swept;
+use crate::sweep::SweepResults;
 use crate::watch::Walkthrough;
 
 /// A result that can be written as JSON.
@@ -62,5 +62,15 @@ macro_rules! impl_from_json {
     )*};
 }
 
-impl_to_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, Swept, Walkthrough);
-impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, Swept);
+impl_to_json!(
+    Ablations,
+    Comparison,
+    LifeRecord,
+    Lives,
+    Profile,
+    Profiles,
+    RunRecord,
+    SweepResults,
+    Walkthrough
+);
+impl_from_json!(Ablations, Comparison, LifeRecord, Lives, Profile, Profiles, RunRecord, SweepResults);

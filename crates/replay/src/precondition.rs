@@ -410,7 +410,7 @@ impl MetadataSpace {
         if ftl.gc_options().metadata_gc == MetadataGcRule::Greedy {
             return Self { open_metadata_blocks, metadata_blocks: 0, metadata_pages_in_data_blocks: pages };
         }
-        let of_map = ftl.mapping().metadata_pages().div_ceil(u64::from(pools)).min(pages);
+        let of_map = ftl.mapping().max_metadata_pages().div_ceil(u64::from(pools)).min(pages);
         let waiting: f64 = (1..=block_pages).map(|left| 1.0 / f64::from(left)).sum();
         let room = of_map as f64 * waiting + (pages - of_map) as f64;
         Self {

@@ -297,7 +297,7 @@ impl DeviceRecord {
 
     /// Returns how many blocks of each plane hold no data because GC keeps them free, or because they are open and not
     /// yet written.
-    pub fn blocks_kept_by_gc_per_plane(&self) -> f64 {
+    pub fn blocks_without_data_per_plane(&self) -> f64 {
         blocks_without_data_per_pool(self.gc_low_blocks)
     }
 
@@ -306,7 +306,7 @@ impl DeviceRecord {
     pub fn effective_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
-        let kept = (self.blocks_kept_by_gc_per_plane() - self.reserve_blocks).max(0.0) * row_pages;
+        let kept = (self.blocks_without_data_per_plane() - self.reserve_blocks).max(0.0) * row_pages;
         self.over_provisioning - kept / self.logical_pages as f64
     }
 

@@ -867,7 +867,7 @@ fn gc_reserve_phrase(device: &DeviceRecord) -> String {
     if device.reserve_blocks > 0.0 {
         format!(", and {:.1} blocks of each plane for collection", device.reserve_blocks)
     } else if acting < 0.95 * device.over_provisioning {
-        let (kept, percent) = (device.blocks_kept_by_gc_per_plane(), acting.max(0.0) * 100.0);
+        let (kept, percent) = (device.blocks_without_data_per_plane(), acting.max(0.0) * 100.0);
         format!(" (acts as {percent:.1} %: collection keeps {kept:.1} blocks of each plane)")
     } else {
         String::new()

@@ -12,13 +12,13 @@ use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 
 use crate::json::{FromJson, ToJson};
-use crate::life::{End, LifeRecord};
+use crate::life::{LifeEndReason, LifeRecord};
 use crate::record::RunRecord;
 
 /// A result that can be stored in a folder of results ([`ResultFolder`]).
 pub trait StorableResult: ToJson + FromJson {
     /// Kind of result as a word in the names of its files, such as `run`.
-    const KIND: &'static str;
+    const RESULT_KIND: &'static str;
 
     /// Whether the result is complete: a result of an interrupted computation is not stored.
     fn is_finished(&self) -> bool;
@@ -26,16 +26,16 @@ pub trait StorableResult: ToJson + FromJson {
 
 /// A record of lives is complete if it has exactly one life, which was not interrupted.
 impl StorableResult for LifeRecord {
-    const KIND: &'static str = "life";
+    const RESULT_KIND: &'static str = "life";
 
     fn is_finished(&self) -> bool {
-        matches!(&self.lives[..], [life] if life.end != End::Interrupted)
+        matches!(&self.lives[..], [life] if life.end != LifeEndReason::Interrupted)
     }
 }
 
 /// A run record is complete if the whole input was replayed.
 impl StorableResult for RunRecord {
-    const KIND: &'static str = "run";
+    const RESULT_KIND: &'static str = "run";
 
     fn is_finished(&self) -> bool {
         !self.partial
@@ -60,7 +60,7 @@ impl<T: StorableResult> ResultFolder<T> {
     }
 
     fn result_path(&self, key: &str) -> PathBuf {
-        self.folder.join(format!("{}-{key}.json", T::KIND))
+        self.folder.join(format!("{}-{key}.json", T::RESULT_KIND))
     }
 
     /// Returns the stored result of `key`; `None` if the folder has no readable and finished result of it.

@@ -22,7 +22,7 @@ const STEADINESS_WINDOW_COUNT: usize = 10;
 const MAX_RELATIVE_WINDOW_DEVIATION: f64 = 0.05;
 /// Largest allowed rise or fall of write amplification over the measured part, as a share of its mean. It is taken from
 /// a straight line fitted to the windows.
-const MAX_RELATIVE_AMPLIFICATION_RISE: f64 = 0.02;
+const MAX_RELATIVE_AMPLIFICATION_CHANGE: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -142,7 +142,7 @@ impl AmplificationTrend {
 
     fn is_steady(&self) -> bool {
         self.deviation <= MAX_RELATIVE_WINDOW_DEVIATION
-            && self.slope.abs() <= MAX_RELATIVE_AMPLIFICATION_RISE
+            && self.slope.abs() <= MAX_RELATIVE_AMPLIFICATION_CHANGE
             && self.min_window_erases > 0
     }
 }
@@ -209,7 +209,8 @@ mod tests {
         let slow = Steadiness::of_samples(&points, 4_096_000);
         let shape = AmplificationTrend::of_counters(&points).unwrap();
         assert!(
-            shape.deviation < MAX_RELATIVE_WINDOW_DEVIATION && shape.slope > MAX_RELATIVE_AMPLIFICATION_RISE,
+            shape.deviation < MAX_RELATIVE_WINDOW_DEVIATION
+                && shape.slope > MAX_RELATIVE_AMPLIFICATION_CHANGE,
             "{:?}",
             (shape.deviation, shape.slope)
         );

@@ -194,7 +194,7 @@ pub(crate) fn drive_of_parts(
 ) -> Result<Device<PowerCutNand<SimNand>>> {
     let mut nand = SimNand::new(resolved.geometry.clone(), RetainedFields::ALL)
         .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
-        .with_factory_bad(config.factory_bad_blocks(&resolved.geometry));
+        .with_factory_bad_blocks(config.factory_bad_blocks(&resolved.geometry));
     if config.device.wear_out == Some(true) {
         nand = nand.with_endurance(resolved.endurance_cycles);
     }

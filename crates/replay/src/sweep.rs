@@ -116,13 +116,13 @@ impl SweepFile {
         for point in &sweep.setting_combinations {
             sweep.config_with_settings(point)?;
         }
-        sweep.require_designs()?;
+        sweep.require_existing_designs()?;
         sweep.require_valid_workloads()?;
         Ok(sweep)
     }
 
     /// Refuses names of designs that do not exist, because a run with such a name would fail only after hours.
-    fn require_designs(&self) -> Result<(), ConfigError> {
+    fn require_existing_designs(&self) -> Result<(), ConfigError> {
         let names = || design::ALL.iter().map(|design| design.name);
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
         let unknown = designs.into_iter().find(|&name| names().all(|known| known != name));
@@ -258,7 +258,7 @@ impl FailedRun {
 
 /// Results of a sweep; `wearwell sweep --json` writes them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Swept {
+pub struct SweepResults {
     /// Records of the sweep's runs that have a result.
     #[serde(flatten)]
     pub comparison: Comparison,
@@ -266,7 +266,7 @@ pub struct Swept {
     pub failures: Vec<FailedRun>,
 }
 
-impl Swept {
+impl SweepResults {
     /// Returns the results as a typed table: [`Comparison::data_table`] with a last column `error`. A failed run has a
     /// row with its trace, design, variant and error, and otherwise empty cells.
     pub fn data_table(&self) -> DataTable {
@@ -441,7 +441,7 @@ low_blocks = 5
             error: error.into(),
         };
         let failures = vec![failed(1, "too small"), failed(2, "too large"), failed(3, "too small")];
-        let swept = Swept { comparison: Comparison::of_runs(Vec::new()), failures };
+        let swept = SweepResults { comparison: Comparison::of_runs(Vec::new()), failures };
         assert_eq!(
             swept.failure_lines(),
             "FAILED: page-map replay.seed=1 on a, b and another run: too small\n\

@@ -79,7 +79,7 @@ pub fn effective_utilisation(
 ///
 /// `A = a / (a + W0(-a exp(-a)))` with `a = 1/u`. Sources: Desnoyers, SYSTOR 2012 (LRU); Xiang and Kurkoski 2012
 /// (greedy, large blocks; arXiv 1110.4245). Domain `u` in (0, 1).
-pub fn large_block_write_amplification(u: f64) -> f64 {
+pub fn fifo_write_amplification(u: f64) -> f64 {
     require_utilisation(u);
     let a = 1.0 / u;
     a / (a + lambert_w0(-a * (-a).exp()))
@@ -325,7 +325,7 @@ fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
 ///
 /// `miss / (1 - u')`, where `1/(1-u')` is the large-block form of write amplification at utilisation `u * distinct`.
 pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64 {
-    content.dedup_miss_probability * large_block_write_amplification(u * content.distinct_contents_per_page)
+    content.dedup_miss_probability * fifo_write_amplification(u * content.distinct_contents_per_page)
 }
 
 /// Returns the page programs per host write, without GC, with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He,

@@ -6,7 +6,7 @@ use std::ops::ControlFlow::Continue;
 use wearwell::data::Fingerprint;
 use wearwell_config::Config;
 use wearwell_replay::content_model::ContentModel;
-use wearwell_replay::host_models::{HostGenerator, HostModelSpec};
+use wearwell_replay::host_models::{HostModelSpec, HostRequestGenerator};
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::{Op, Request};
@@ -91,7 +91,7 @@ fn fiu_trace_substitutes_repeat_earlier_contents_at_the_specified_rate() {
         let spec =
             format!("{name}:scale=0.004,duplicates={share}").parse::<HostModelSpec>().expect("a substitute");
         let (mut seen, mut writes, mut repeats) = (std::collections::HashSet::new(), 0, 0);
-        let mut generator = HostGenerator::new(&spec);
+        let mut generator = HostRequestGenerator::new(&spec);
         let mut request = Request::default();
         while generator.next_request(&mut request) {
             if request.op == Op::Write {

@@ -3,7 +3,7 @@
 #[test]
 fn every_host_model_is_described_in_the_workloads_document() {
     let document = include_str!("../../../docs/workloads.md");
-    for kind in wearwell_replay::host_models::HOST_GRAMMAR.kinds {
+    for kind in wearwell_replay::host_models::HOST_MODEL_GRAMMAR.kinds {
         let row = format!("`{}`", kind.name);
         let described = document.lines().any(|line| line.starts_with("| `") && line.contains(&row));
         assert!(described, "docs/workloads.md has no row for {}", kind.name);

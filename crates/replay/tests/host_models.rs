@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use common::{config_of_settings, run_input};
 use wearwell::address::RemapMode;
 use wearwell::data::Fingerprint;
-use wearwell_replay::host_models::{HOST_GRAMMAR, HostGenerator, HostModelSpec};
+use wearwell_replay::host_models::{HOST_MODEL_GRAMMAR, HostModelSpec, HostRequestGenerator};
 use wearwell_replay::input::Input;
 use wearwell_replay::workload::SpecError;
 use wearwell_trace::{Op, Request};
@@ -50,7 +50,7 @@ const COPYING_MODELS: [&str; 6] = [
 
 fn requests_of(spec: &str) -> Vec<Request> {
     let spec: HostModelSpec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
-    let mut generator = HostGenerator::new(&spec);
+    let mut generator = HostRequestGenerator::new(&spec);
     let mut request = Request::default();
     std::iter::from_fn(|| generator.next_request(&mut request).then(|| request.clone())).collect()
 }
@@ -108,7 +108,7 @@ impl ContentMap {
 #[test]
 fn the_list_of_small_host_models_contains_every_kind() {
     let named: Vec<&str> = SMALL_MODELS.iter().map(|spec| spec.split(':').next().unwrap()).collect();
-    let kinds: Vec<&str> = HOST_GRAMMAR.kinds.iter().map(|kind| kind.name).collect();
+    let kinds: Vec<&str> = HOST_MODEL_GRAMMAR.kinds.iter().map(|kind| kind.name).collect();
     assert_eq!(named, kinds);
 }
 
@@ -131,8 +131,11 @@ fn a_printed_host_model_specification_parses_to_the_same_model() {
         let printed = parsed.to_string();
         assert_eq!(printed.parse::<HostModelSpec>().unwrap(), parsed, "{printed}");
         assert_eq!(requests_of(&printed), requests_of(&spec));
-        let kind =
-            HOST_GRAMMAR.kinds.iter().find(|kind| printed.starts_with(&format!("{}:", kind.name))).unwrap();
+        let kind = HOST_MODEL_GRAMMAR
+            .kinds
+            .iter()
+            .find(|kind| printed.starts_with(&format!("{}:", kind.name)))
+            .unwrap();
         assert!(kind.keys.iter().all(|key| printed.contains(&format!("{}=", key.name))), "{printed}");
     }
 }

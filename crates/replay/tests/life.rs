@@ -5,7 +5,8 @@ use common::{config_of_settings, generated_input};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::life::{
-    CurvePoint, End, Endurance, Estimate, Leveling, Life, LifePoint, LifeRecord, Wear, curves_data_table,
+    CurvePoint, Endurance, Estimate, Leveling, Life, LifeEndReason, LifePoint, LifeRecord, Wear,
+    curves_data_table,
 };
 use wearwell_replay::replay::{Plan, ReplayError};
 use wearwell_replay::theory;
@@ -102,7 +103,7 @@ fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
             "{design}: {} of {most} bytes",
             life.media_bytes
         );
-        assert_ne!(life.end, End::Interrupted);
+        assert_ne!(life.end, LifeEndReason::Interrupted);
     }
 }
 
@@ -206,7 +207,7 @@ fn the_life_of_a_drive_ends_at_its_minimum_of_spare_blocks() {
         run_life(&drive_config(100, &[]), &uniform_input(), "page-map", endurance)
     };
     let (early, late) = (ends_at(0.9), ends_at(0.5));
-    assert_eq!((early.end, late.end), (End::Spare, End::Spare));
+    assert_eq!((early.end, late.end), (LifeEndReason::Spare, LifeEndReason::Spare));
     assert!(early.host_bytes < late.host_bytes && early.failed_blocks < late.failed_blocks);
     // 128 blocks, 112 for the exported pages: the drive ends when 10 % of the 16 spare blocks, rounded up to 2, have
     // failed.
@@ -257,7 +258,7 @@ fn an_interrupted_life_has_no_lifetime_figures() {
         if looks > 5 { std::ops::ControlFlow::Break(()) } else { std::ops::ControlFlow::Continue(()) }
     });
     lived.expect("the drive lives");
-    assert_eq!(record.lives[0].end, End::Interrupted);
+    assert_eq!(record.lives[0].end, LifeEndReason::Interrupted);
     let table = wearwell_replay::life::lives_table(&[record]);
     for title in ["TB written until the end", "  lived / extrapolated", "drive writes until the end"] {
         let line = table.lines().find(|line| line.starts_with(title)).expect("the figure has a line");
@@ -363,7 +364,7 @@ fn write_amplification_along_a_life_adds_up_to_that_of_the_whole() {
 
 /// Makes the record of a drive's life with a curve point every ten host bytes, whose spare blocks failed at a constant
 /// rate.
-fn life_with_linear_wear(host_bytes: u64, end: End) -> Life {
+fn life_with_linear_wear(host_bytes: u64, end: LifeEndReason) -> Life {
     let point = |bytes: u64| LifePoint {
         host_bytes: bytes,
         programs: 2 * bytes,
@@ -391,7 +392,7 @@ fn life_with_linear_wear(host_bytes: u64, end: End) -> Life {
     }
 }
 
-fn record_of_linear_lives(ends: &[(u64, End)]) -> LifeRecord {
+fn record_of_linear_lives(ends: &[(u64, LifeEndReason)]) -> LifeRecord {
     let (config, input) = (drive_config(60, &[]), uniform_input());
     let plan = Plan::new(&config, &input).expect("the drive can be built");
     let mut record = plan.new_life_record("page-map", Leveling::Configured, EQUAL_ENDURANCE);
@@ -401,7 +402,7 @@ fn record_of_linear_lives(ends: &[(u64, End)]) -> LifeRecord {
 
 #[test]
 fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
-    let record = record_of_linear_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let record = record_of_linear_lives(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
     let at = |bytes| *record.curves.iter().find(|point| point.host_bytes == bytes).expect("a moment");
     let CurvePoint { ended, spare, mean_erases, write_amplification, .. } = at(1500);
     assert_eq!(ended, 1);
@@ -413,15 +414,18 @@ fn a_worn_out_drive_keeps_its_last_values_in_life_curves() {
 
 #[test]
 fn an_interrupted_drive_life_has_no_lifetime_estimate_and_its_curves_end_there() {
-    let record =
-        record_of_linear_lives(&[(1000, End::Spare), (400, End::Interrupted), (700, End::Interrupted)]);
+    let record = record_of_linear_lives(&[
+        (1000, LifeEndReason::Spare),
+        (400, LifeEndReason::Interrupted),
+        (700, LifeEndReason::Interrupted),
+    ]);
     assert_eq!(record.estimates, None);
     assert_eq!(record.curves.last().map(|point| (point.host_bytes, point.ended)), Some((400, 0)));
 }
 
 #[test]
 fn life_curves_are_written_as_csv_lines() {
-    let record = record_of_linear_lives(&[(1000, End::Spare), (2000, End::Full)]);
+    let record = record_of_linear_lives(&[(1000, LifeEndReason::Spare), (2000, LifeEndReason::Full)]);
     let csv = curves_data_table(std::slice::from_ref(&record)).to_csv();
     let mut lines = csv.lines().map(|line| line.rsplit(',').collect::<Vec<_>>());
     let head = lines.next().expect("a head");

@@ -12,7 +12,7 @@ use wearwell_replay::profile::{Profiler, Profiles};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::report::Comparison;
-use wearwell_replay::sweep::{FailedRun, Swept};
+use wearwell_replay::sweep::{FailedRun, SweepResults};
 
 use crate::common;
 
@@ -33,14 +33,14 @@ fn comparison() -> Comparison {
     Comparison::of_runs(vec![run_design("page-map"), run_design("dftl")])
 }
 
-fn swept_with_failure(runs: Vec<RunRecord>) -> Swept {
+fn swept_with_failure(runs: Vec<RunRecord>) -> SweepResults {
     let failed = FailedRun {
         trace: HOSTILE_TEXT.into(),
         design: HOSTILE_TEXT.into(),
         variant: HOSTILE_TEXT.into(),
         error: HOSTILE_TEXT.into(),
     };
-    Swept { comparison: Comparison::of_runs(runs), failures: vec![failed] }
+    SweepResults { comparison: Comparison::of_runs(runs), failures: vec![failed] }
 }
 
 fn lives() -> Lives {
@@ -95,7 +95,7 @@ fn an_html_report_embeds_the_record_that_it_shows() {
     let comparison = comparison();
     assert_eq!(embedded_record_of::<Comparison>(&html_page(&comparison)), comparison);
     let swept = swept_with_failure(comparison.runs);
-    assert_eq!(embedded_record_of::<Swept>(&html_page(&swept)), swept);
+    assert_eq!(embedded_record_of::<SweepResults>(&html_page(&swept)), swept);
     let (lives, ablations, profiles) = (lives(), ablations(), profiles());
     assert_eq!(embedded_record_of::<Lives>(&html_page(&lives)), lives);
     assert_eq!(embedded_record_of::<Ablations>(&html_page(&ablations)), ablations);

@@ -1139,7 +1139,7 @@ fn a_content_model_is_of_use_if_only_the_aging_trace_lacks_contents() {
     let refusal = |settings: &[&str]| {
         let config = small_device_config(&[&["content.model=dup:share=0.5"], settings].concat());
         let plan = Plan::new(&config, &input).expect("the input fits");
-        plan.require_known_designs(&["recyclable".to_owned()]).map_err(|error| error.to_string())
+        plan.check_designs_and_content_model(&["recyclable".to_owned()]).map_err(|error| error.to_string())
     };
     let aging = format!("precondition.trace={}", folder.path().join("old.csv").display());
     let aged = ["precondition.mode=aged", &aging];

@@ -51,7 +51,7 @@ fn lambert_w_refuses_arguments_without_a_real_value() {
 #[test]
 fn write_amplification_of_large_blocks_has_its_published_limit() {
     for (op, printed) in OVER_PROVISIONING.iter().zip(["7.8172", "4.0160", "2.4814", "1.8762"]) {
-        assert_prints(large_block_write_amplification(utilisation_at(*op)), printed);
+        assert_prints(fifo_write_amplification(utilisation_at(*op)), printed);
     }
 }
 
@@ -69,7 +69,7 @@ fn write_amplification_of_large_blocks_solves_its_equation_at_every_utilisation(
         (0.95, "10.17"),
     ];
     for (u, printed) in rows {
-        assert_prints(large_block_write_amplification(u), printed);
+        assert_prints(fifo_write_amplification(u), printed);
     }
 }
 
@@ -184,7 +184,7 @@ fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
 
 #[test]
 fn greedy_write_amplification_approaches_its_limits() {
-    let limit = large_block_write_amplification(0.8);
+    let limit = fifo_write_amplification(0.8);
     let wide = greedy_steady_state(0.8, 1 << 16).write_amplification;
     assert!(wide < limit && limit - wide < 1e-3, "{wide} against {limit}");
     assert!(
@@ -217,7 +217,7 @@ fn random_and_d_choices_theory_predicts_write_amplification_of_a_2_gib_device() 
 fn fifo_theory_predicts_write_amplification_of_a_2_gib_device() {
     // At 15 % the value is 4.0284986 here and 4.029 in the notes: they differ by one unit of the last digit.
     for (op, paper) in [(0.07, 7.871), (0.15, 4.029), (0.28, 2.485)] {
-        let value = large_block_write_amplification(utilisation_with_reserve(op, 8192, 4, 64));
+        let value = fifo_write_amplification(utilisation_with_reserve(op, 8192, 4, 64));
         assert!((value - paper).abs() < 0.001, "{value} against {paper}");
     }
 }
@@ -248,7 +248,7 @@ fn translation_write_amplification_of_a_lazy_map_has_its_closed_form() {
 
 #[test]
 fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
-    let collection = large_block_write_amplification(0.7);
+    let collection = fifo_write_amplification(0.7);
     assert_prints(flash_bitmap_cost_per_host_write(10.0, collection, 128), "1.1015");
 }
 
@@ -276,7 +276,7 @@ fn zipf_content_with_exponent_zero_is_uniform() {
 #[test]
 fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
     let content = ZipfContentSteadyState { dedup_miss_probability: 0.25, distinct_contents_per_page: 0.5 };
-    let expected = 0.25 * large_block_write_amplification(0.45);
+    let expected = 0.25 * fifo_write_amplification(0.45);
     assert!((dedup_write_amplification(0.9, content) - expected).abs() < 1e-15);
 }
 

@@ -11,7 +11,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
     DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions,
-    default_workload, walkthrough, walkthrough_with_step_callback,
+    default_workload, run_walkthrough_with_step_callback, walkthrough,
 };
 
 use crate::common::config_of_only;
@@ -87,7 +87,7 @@ fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOpt
         counted.push((counts.clone(), CountsByCause::of_device(device)));
         views.push(DriveState::of_flash_view(&device.flash_view().unwrap()));
     };
-    let walk = walkthrough_with_step_callback(config, name, &input, extent, &mut on_step).unwrap();
+    let walk = run_walkthrough_with_step_callback(config, name, &input, extent, &mut on_step).unwrap();
     let mut rebuilt = DriveState::of_empty_drive(&walk.drive);
     let mut programmed = vec![false; rebuilt.pages.len()];
     for (number, (step, view)) in walk.steps.iter().zip(&views).enumerate() {

@@ -25,16 +25,16 @@ use tracing::{Span, debug, info, warn};
 
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
-use crate::engine::{Engine, EngineWork, StepProgress};
+use crate::engine::{DeviceQueue, DeviceWork, StepProgress};
 use crate::memory_budget::{
-    CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaims, MemoryBudget, MemoryClaim,
+    CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaimCount, MemoryBudget, MemoryClaim,
     ReplyTimeAllowance,
 };
 use crate::nbd::{
-    DecodedInput, Export, Negotiated, Negotiation, NegotiationState, Reply, RequestDecoder, RequestExecution,
-    StepOutcome, TlsPolicy,
+    DecodedInput, Export, Negotiation, NegotiationResult, NegotiationState, Reply, RequestDecoder,
+    RequestExecution, StepOutcome, TlsPolicy,
 };
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::ExportRateLimits;
 use crate::socket::Socket;
 use crate::tls::Tls;
 
@@ -58,7 +58,7 @@ const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
 /// connections.
-const ENGINE_STEP_MAX_BYTES: u64 = 2 << 20;
+const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
 /// Number that the next connection gets. The engine executes requests of one connection (with equal numbers) in their
 /// order.
 static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
@@ -69,8 +69,8 @@ pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) struct ServedExport<D> {
     pub(crate) export: Export,
-    pub(crate) engine: Engine<D>,
-    pub(crate) rate_limit: RateLimit,
+    pub(crate) engine: DeviceQueue<D>,
+    pub(crate) rate_limit: ExportRateLimits,
 }
 
 /// Whether the NBD connections of a listening socket are encrypted by TLS.
@@ -108,23 +108,23 @@ enum ConnectionEnd {
     /// The client sent `NBD_CMD_DISC`.
     Disconnected,
     /// The client closed its socket without `NBD_CMD_DISC`, or accepts no replies.
-    Vanished,
+    ConnectionLost,
     /// The client sent bytes that are no NBD request.
-    Garbage,
+    MalformedRequest,
     /// The engine of the export's device has ended.
-    EngineStopped,
+    DeviceStopped,
 }
 
 /// Serves one NBD client until it disconnects: negotiates, then executes its requests on the export that it chose.
 pub(crate) fn serve_nbd_client<D: BlockDevice>(
     socket: &Arc<Socket>,
-    targets: &[ServedExport<D>],
+    served_exports: &[ServedExport<D>],
     budget: &Arc<MemoryBudget>,
     tls_mode: &TlsMode,
 ) {
     let mut buffer = vec![0; RECEIVE_BUFFER_BYTES];
     // An export whose engine has stopped is not offered.
-    let offered: Vec<_> = targets.iter().filter(|target| target.engine.is_alive()).collect();
+    let offered: Vec<_> = served_exports.iter().filter(|target| target.engine.is_alive()).collect();
     let exports = offered.iter().map(|target| &target.export).collect();
     match negotiate(socket, exports, tls_mode, &mut buffer) {
         Ok(Some((negotiated, early))) => {
@@ -142,13 +142,13 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
 fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     match end {
         Ok(ConnectionEnd::Disconnected) => info!("the client disconnected"),
-        Ok(ConnectionEnd::Vanished) => {
+        Ok(ConnectionEnd::ConnectionLost) => {
             info!("the connection ended without a disconnect request of the client");
         }
-        Ok(ConnectionEnd::Garbage) => {
+        Ok(ConnectionEnd::MalformedRequest) => {
             warn!("the client sent bytes that are no NBD request: the server closed the connection");
         }
-        Ok(ConnectionEnd::EngineStopped) => {
+        Ok(ConnectionEnd::DeviceStopped) => {
             warn!("the device of this export has stopped: the server closed the connection");
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
@@ -166,7 +166,7 @@ fn run_transmission<D: BlockDevice>(
     socket: &Arc<Socket>,
     target: &ServedExport<D>,
     budget: &Arc<MemoryBudget>,
-    negotiated: Negotiated,
+    negotiated: NegotiationResult,
     bytes_after_handshake: Vec<u8>,
     buffer: Vec<u8>,
 ) -> io::Result<ConnectionEnd> {
@@ -176,7 +176,7 @@ fn run_transmission<D: BlockDevice>(
         log_span: Span::current(),
         socket: Arc::clone(socket),
         in_flight: InFlightBytes::default(),
-        held_claims: Arc::default(),
+        held_claim_count: Arc::default(),
         reply_buffers: ReplyBuffers::default(),
         reply_sender: replies,
         queued_reply_batches: AtomicUsize::new(0),
@@ -184,7 +184,7 @@ fn run_transmission<D: BlockDevice>(
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
-        let patience = ReplyTimeAllowance::of(Arc::clone(&shared.held_claims), CLAIM_HOLDER_TIMEOUT);
+        let patience = ReplyTimeAllowance::of(Arc::clone(&shared.held_claim_count), CLAIM_HOLDER_TIMEOUT);
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
         thread.spawn(move || send_replies(&shared, &socket, patience, &to_send))?
@@ -203,7 +203,7 @@ fn negotiate(
     exports: Vec<&Export>,
     tls_mode: &TlsMode,
     buffer: &mut [u8],
-) -> io::Result<Option<(Negotiated, Vec<u8>)>> {
+) -> io::Result<Option<(NegotiationResult, Vec<u8>)>> {
     let deadline = Instant::now() + NEGOTIATION_TIMEOUT;
     let (mut input, mut reply) = (Vec::new(), Vec::new());
     let mut negotiation = Negotiation::new(exports, &mut reply).with_tls(tls_mode.negotiation_policy());
@@ -296,7 +296,7 @@ struct SharedConnection {
     socket: Arc<Socket>,
     in_flight: InFlightBytes,
     /// Number of claims of this connection on the shared memory budget.
-    held_claims: Arc<HeldClaims>,
+    held_claim_count: Arc<HeldClaimCount>,
     reply_buffers: ReplyBuffers,
     reply_sender: Sender<ReplyBatch>,
     /// Number of reply batches that were handed to the writer thread and are not sent yet.
@@ -356,7 +356,7 @@ impl Drop for RequestBatch {
     }
 }
 
-impl<D: BlockDevice> EngineWork<D> for RequestBatch {
+impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
     fn work_source_number(&self) -> Option<u64> {
         Some(self.shared.work_source_number)
     }
@@ -370,7 +370,7 @@ impl<D: BlockDevice> EngineWork<D> for RequestBatch {
     fn step(&mut self, device: &mut D) -> StepProgress {
         let _logged_as = self.shared.log_span.enter();
         let mut progress = StepProgress::default();
-        let mut left_bytes = ENGINE_STEP_MAX_BYTES;
+        let mut left_bytes = REQUEST_BATCH_STEP_MAX_BYTES;
         let is_gone = self.shared.in_flight.is_client_gone();
         for pending in &mut self.requests {
             if left_bytes == 0 {
@@ -421,7 +421,7 @@ impl<D: BlockDevice> EngineWork<D> for RequestBatch {
 struct RequestReceiver<'a, D> {
     budget: &'a Arc<MemoryBudget>,
     target: &'a ServedExport<D>,
-    negotiated: Negotiated,
+    negotiated: NegotiationResult,
     shared: Arc<SharedConnection>,
 }
 
@@ -452,10 +452,10 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     .append_from_socket(payload, most.min(*to_come - RECEIVE_BUFFER_BYTES))?;
                 *to_come -= count;
                 if count == 0 && most > 0 {
-                    return Ok(ConnectionEnd::Vanished);
+                    return Ok(ConnectionEnd::ConnectionLost);
                 }
                 if payload.len() >= CONNECTION_UNCLAIMED_MAX_BYTES {
-                    claim = Some(self.budget.claim(payload.len() + *to_come, &self.shared.held_claims));
+                    claim = Some(self.budget.claim(payload.len() + *to_come, &self.shared.held_claim_count));
                     deadline = Instant::now() + CLAIM_HOLDER_TIMEOUT;
                 }
             }
@@ -466,11 +466,11 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                 }
                 self.shared.socket.set_read_timeout(Some(left))?;
             }
-            let into = &mut buffers.unshared_buffer()[..decoder.next_read_bytes(RECEIVE_BUFFER_BYTES)];
+            let into = &mut buffers.ensure_unshared_buffer()[..decoder.next_read_bytes(RECEIVE_BUFFER_BYTES)];
             let count = { &*self.shared.socket }.read(into)?;
             let held_claim = claim.is_some();
             if count == 0 {
-                return Ok(ConnectionEnd::Vanished);
+                return Ok(ConnectionEnd::ConnectionLost);
             }
             if let Some(end) = self.decode_and_queue(&mut decoder, &buffers.current_buffer, count, &mut claim)
             {
@@ -506,7 +506,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             match found {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
-                    let (bytes, is_read) = (request.memory_with_reply_bytes(), request.is_read());
+                    let (bytes, is_read) = (request.request_and_reply_memory_bytes(), request.is_read());
                     let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
                     if let Some(moment) =
                         self.target.rate_limit.reserve_request_time(execution.rate_limited_bytes())
@@ -529,7 +529,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                     });
                 }
                 DecodedInput::Disconnect => end = Some(ConnectionEnd::Disconnected),
-                DecodedInput::Garbage => end = Some(ConnectionEnd::Garbage),
+                DecodedInput::MalformedRequest => end = Some(ConnectionEnd::MalformedRequest),
             }
         }
         self.queue_requests(&mut requests, footprint_bytes, claim).or(end)
@@ -554,7 +554,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         if claims.is_empty()
             && self.shared.in_flight.in_flight_bytes() + footprint_bytes > CONNECTION_UNCLAIMED_MAX_BYTES
         {
-            claims.push(self.budget.claim(footprint_bytes, &self.shared.held_claims));
+            claims.push(self.budget.claim(footprint_bytes, &self.shared.held_claim_count));
         }
         self.shared.in_flight.wait_and_add_in_flight(footprint_bytes);
         let (shared, claims) = (Arc::clone(&self.shared), Arc::new(claims));
@@ -565,8 +565,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             shared_buffer_bytes: shared_bytes,
         };
         match self.target.engine.submit(batch) {
-            Err(_) => Some(ConnectionEnd::EngineStopped),
-            Ok(()) => self.shared.in_flight.is_client_gone().then_some(ConnectionEnd::Vanished),
+            Err(_) => Some(ConnectionEnd::DeviceStopped),
+            Ok(()) => self.shared.in_flight.is_client_gone().then_some(ConnectionEnd::ConnectionLost),
         }
     }
 }
@@ -585,7 +585,7 @@ impl ReceiveBuffers {
 
     /// Returns the buffer into which the connection receives next. If requests still refer to the current buffer, it is
     /// first replaced by one to which none refers.
-    fn unshared_buffer(&mut self) -> &mut Vec<u8> {
+    fn ensure_unshared_buffer(&mut self) -> &mut Vec<u8> {
         if Arc::get_mut(&mut self.current_buffer).is_none() {
             let is_free =
                 self.earlier_buffers.front_mut().is_some_and(|oldest| Arc::get_mut(oldest).is_some());
@@ -612,7 +612,7 @@ fn send_replies(
     loop {
         let next = replies.try_recv().or_else(|none| {
             if none == TryRecvError::Empty {
-                patience.restore();
+                patience.reset();
             }
             replies.recv()
         });
@@ -647,7 +647,7 @@ fn send_replies(
 #[derive(Debug, Default)]
 struct InFlightBytes {
     in_flight_bytes: Mutex<usize>,
-    bytes_released: Condvar,
+    release_signal: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     is_client_gone: AtomicBool,
 }
@@ -659,7 +659,7 @@ impl InFlightBytes {
         let in_use = self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much =
             |in_use: &mut usize| *in_use > 0 && *in_use + bytes > CONNECTION_IN_FLIGHT_MAX_BYTES;
-        let waited = self.bytes_released.wait_while(in_use, is_too_much);
+        let waited = self.release_signal.wait_while(in_use, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
     }
 
@@ -673,6 +673,6 @@ impl InFlightBytes {
 
     fn remove_in_flight(&self, bytes: usize) {
         *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
-        self.bytes_released.notify_one();
+        self.release_signal.notify_one();
     }
 }

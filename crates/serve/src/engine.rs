@@ -16,7 +16,7 @@
 //! for it.
 //!
 //! A panic of the device means a broken invariant: it is caught on whatever thread it happens, the device is dropped,
-//! nothing is served any more, and [`EngineThread::join`] returns [`EngineStopped`].
+//! nothing is served any more, and [`DeviceThread::join`] returns [`DeviceStopped`].
 
 use std::collections::VecDeque;
 use std::panic::{self, AssertUnwindSafe};
@@ -39,7 +39,7 @@ pub struct StepProgress {
 }
 
 /// A piece of work for the engine: for example, the requests that arrived together on one connection.
-pub trait EngineWork<D>: Send {
+pub trait DeviceWork<D>: Send {
     /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
     /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
     /// logged in the span of the engine.
@@ -66,71 +66,71 @@ pub trait EngineWork<D>: Send {
     "the device has stopped, because the server is ending or because of an internal error (the log of the server \
      says which): start the server again"
 )]
-pub struct EngineStopped;
+pub struct DeviceStopped;
 
 /// A handle to the engine of a device, with which threads queue work for the device.
 #[derive(Debug)]
-pub struct Engine<D> {
-    shared: Arc<SharedEngine<D>>,
+pub struct DeviceQueue<D> {
+    shared: Arc<SharedDeviceQueue<D>>,
 }
 
-impl<D> Clone for Engine<D> {
+impl<D> Clone for DeviceQueue<D> {
     fn clone(&self) -> Self {
         Self { shared: Arc::clone(&self.shared) }
     }
 }
 
-impl<D: BlockDevice> Engine<D> {
+impl<D: BlockDevice> DeviceQueue<D> {
     /// Starts the engine thread of `device`. Log events of the device belong to the `tracing` span that is current at
     /// this call.
-    pub fn start(device: D) -> (Self, EngineThread<D>) {
+    pub fn start(device: D) -> (Self, DeviceThread<D>) {
         let rounds = RoundExecutor {
             device,
             log_span: Span::current(),
             waiting_work: VecDeque::new(),
             stepped_work: Vec::new(),
         };
-        let state = EngineState {
+        let state = DeviceQueueState {
             arrived_work: VecDeque::new(),
             idle_executor: Some(Box::new(rounds)),
-            phase: EnginePhase::Serving,
+            phase: DeviceQueuePhase::Serving,
         };
         let shared =
-            Arc::new(SharedEngine { state: Mutex::new(state), engine_thread_wakeup: Condvar::new() });
+            Arc::new(SharedDeviceQueue { state: Mutex::new(state), device_thread_wakeup: Condvar::new() });
         let engine = Self { shared: Arc::clone(&shared) };
         let of_thread = Arc::clone(&shared);
         let thread =
-            thread::Builder::new().name("engine".into()).spawn(move || of_thread.run_engine_thread());
+            thread::Builder::new().name("engine".into()).spawn(move || of_thread.run_device_thread());
         let thread = thread.expect("the system has room for a thread when the server starts");
-        (engine, EngineThread { shared, thread: Some(thread) })
+        (engine, DeviceThread { shared, thread: Some(thread) })
     }
 
     /// Whether the engine accepts and executes work. When the engine ends, this becomes false before any work is
-    /// refused with [`EngineStopped`].
+    /// refused with [`DeviceStopped`].
     pub fn is_alive(&self) -> bool {
-        self.shared.lock_state().phase == EnginePhase::Serving
+        self.shared.lock_state().phase == DeviceQueuePhase::Serving
     }
 
     /// Queues work, and executes it at once if it is short and no other thread uses the device.
     ///
     /// # Errors
-    /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
-    pub fn submit(&self, work: impl EngineWork<D> + 'static) -> Result<(), EngineStopped> {
+    /// [`DeviceStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
+    pub fn submit(&self, work: impl DeviceWork<D> + 'static) -> Result<(), DeviceStopped> {
         let is_short = work.is_next_step_short();
         let mut state = self.shared.lock_state();
-        if state.phase != EnginePhase::Serving {
+        if state.phase != DeviceQueuePhase::Serving {
             drop(state);
-            return Err(EngineStopped);
+            return Err(DeviceStopped);
         }
         state.arrived_work.push_back(Box::new(work));
         if !is_short && state.idle_executor.is_some() {
-            self.shared.engine_thread_wakeup.notify_one();
+            self.shared.device_thread_wakeup.notify_one();
             return Ok(());
         }
         let Some(rounds) = state.take_executor() else { return Ok(()) };
         drop(state);
         if self.shared.execute_round(rounds)? {
-            self.shared.engine_thread_wakeup.notify_one();
+            self.shared.device_thread_wakeup.notify_one();
         }
         Ok(())
     }
@@ -138,14 +138,14 @@ impl<D: BlockDevice> Engine<D> {
     /// Queues `job`, which the engine runs on the device in one step, and waits for the value that it returns.
     ///
     /// # Errors
-    /// [`EngineStopped`] if the engine has ended, or ends by a panic of the device at this job.
+    /// [`DeviceStopped`] if the engine has ended, or ends by a panic of the device at this job.
     pub fn run_and_wait<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
-    ) -> Result<T, EngineStopped> {
+    ) -> Result<T, DeviceStopped> {
         let (answer, result) = mpsc::channel();
         self.submit(AwaitedJob { job: Some(job), result: None, result_sender: answer })?;
-        result.recv().map_err(|_| EngineStopped)
+        result.recv().map_err(|_| DeviceStopped)
     }
 }
 
@@ -156,7 +156,7 @@ struct AwaitedJob<F, T> {
     result_sender: Sender<T>,
 }
 
-impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> EngineWork<D> for AwaitedJob<F, T> {
+impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> DeviceWork<D> for AwaitedJob<F, T> {
     fn step(&mut self, device: &mut D) -> StepProgress {
         self.result = self.job.take().map(|job| job(device));
         StepProgress::default()
@@ -173,45 +173,45 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> EngineWork<D> for AwaitedJob<F, 
 /// A handle to the engine thread, to be joined when the server ends. If the handle is dropped instead, the thread ends
 /// too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
 #[derive(Debug)]
-pub struct EngineThread<D> {
-    shared: Arc<SharedEngine<D>>,
+pub struct DeviceThread<D> {
+    shared: Arc<SharedDeviceQueue<D>>,
     /// The engine thread; `None` once it is joined.
-    thread: Option<JoinHandle<Result<EndedDevice<D>, EngineStopped>>>,
+    thread: Option<JoinHandle<Result<EndedDevice<D>, DeviceStopped>>>,
 }
 
 /// A device whose engine has ended, and the outcome of the last flush.
 type EndedDevice<D> = (D, Result<(), DeviceError>);
 
-impl<D: BlockDevice> EngineThread<D> {
+impl<D: BlockDevice> DeviceThread<D> {
     /// Executes the queued work, flushes the device, ends the engine thread, and returns the device with the outcome of
     /// the flush.
     ///
     /// # Errors
-    /// [`EngineStopped`] if the device panicked; it is lost then.
-    pub fn join(mut self) -> Result<EndedDevice<D>, EngineStopped> {
+    /// [`DeviceStopped`] if the device panicked; it is lost then.
+    pub fn join(mut self) -> Result<EndedDevice<D>, DeviceStopped> {
         let thread = self.thread.take().expect("only this function takes it");
         drop(self);
-        thread.join().map_err(|_| EngineStopped)?
+        thread.join().map_err(|_| DeviceStopped)?
     }
 }
 
-impl<D> Drop for EngineThread<D> {
+impl<D> Drop for DeviceThread<D> {
     fn drop(&mut self) {
         self.shared.lock_state().stop_accepting_work();
-        self.shared.engine_thread_wakeup.notify_one();
+        self.shared.device_thread_wakeup.notify_one();
     }
 }
 
 /// State that all handles to an engine share with its thread.
 #[derive(Debug)]
-struct SharedEngine<D> {
-    state: Mutex<EngineState<D>>,
+struct SharedDeviceQueue<D> {
+    state: Mutex<DeviceQueueState<D>>,
     /// Wakes the engine thread when work may wait for it, or the engine stops.
-    engine_thread_wakeup: Condvar,
+    device_thread_wakeup: Condvar,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum EnginePhase {
+enum DeviceQueuePhase {
     Serving,
     /// No work is accepted any more; queued work is still executed.
     Stopping,
@@ -220,20 +220,20 @@ enum EnginePhase {
 }
 
 /// Queue of new work, and the device while no thread uses it.
-struct EngineState<D> {
-    arrived_work: VecDeque<Box<dyn EngineWork<D>>>,
+struct DeviceQueueState<D> {
+    arrived_work: VecDeque<Box<dyn DeviceWork<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes work on it, and after the engine has ended.
     idle_executor: Option<Box<RoundExecutor<D>>>,
-    phase: EnginePhase,
+    phase: DeviceQueuePhase,
 }
 
-impl<D> std::fmt::Debug for EngineState<D> {
+impl<D> std::fmt::Debug for DeviceQueueState<D> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EngineState").field("phase", &self.phase).finish_non_exhaustive()
+        f.debug_struct("DeviceQueueState").field("phase", &self.phase).finish_non_exhaustive()
     }
 }
 
-impl<D> EngineState<D> {
+impl<D> DeviceQueueState<D> {
     /// Takes the device, together with all work that waits for it; `None` if a thread uses the device.
     fn take_executor(&mut self) -> Option<Box<RoundExecutor<D>>> {
         let mut rounds = self.idle_executor.take()?;
@@ -249,52 +249,52 @@ impl<D> EngineState<D> {
     }
 
     fn stop_accepting_work(&mut self) {
-        if self.phase == EnginePhase::Serving {
-            self.phase = EnginePhase::Stopping;
+        if self.phase == DeviceQueuePhase::Serving {
+            self.phase = DeviceQueuePhase::Stopping;
         }
     }
 }
 
-impl<D> SharedEngine<D> {
-    fn lock_state(&self) -> MutexGuard<'_, EngineState<D>> {
+impl<D> SharedDeviceQueue<D> {
+    fn lock_state(&self) -> MutexGuard<'_, DeviceQueueState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<D: BlockDevice> SharedEngine<D> {
+impl<D: BlockDevice> SharedDeviceQueue<D> {
     /// Executes one round (one step of each piece of waiting work) and gives the device back to the shared state.
     /// Returns whether the engine thread has to be woken, because work is left or the engine stops.
     ///
     /// # Errors
-    /// [`EngineStopped`] if the device panicked. It is dropped with all work that was not answered.
-    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, EngineStopped> {
+    /// [`DeviceStopped`] if the device panicked. It is dropped with all work that was not answered.
+    fn execute_round(&self, mut rounds: Box<RoundExecutor<D>>) -> Result<bool, DeviceStopped> {
         // What a panic leaves behind is dropped unseen.
         let outcome = panic::catch_unwind(AssertUnwindSafe(|| rounds.run_round()));
         let mut state = self.lock_state();
         if outcome.is_ok() {
             state.idle_executor = Some(rounds);
-            return Ok(state.has_work_while_idle() || state.phase != EnginePhase::Serving);
+            return Ok(state.has_work_while_idle() || state.phase != DeviceQueuePhase::Serving);
         }
-        state.phase = EnginePhase::Ended;
+        state.phase = DeviceQueuePhase::Ended;
         let unanswered = std::mem::take(&mut state.arrived_work);
         drop(state);
-        self.engine_thread_wakeup.notify_one();
+        self.device_thread_wakeup.notify_one();
         drop((unanswered, rounds));
-        Err(EngineStopped)
+        Err(DeviceStopped)
     }
 
     /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
     /// device and the outcome of a last flush.
-    fn run_engine_thread(&self) -> Result<EndedDevice<D>, EngineStopped> {
+    fn run_device_thread(&self) -> Result<EndedDevice<D>, DeviceStopped> {
         loop {
-            let is_idle = |state: &mut EngineState<D>| match state.phase {
-                EnginePhase::Serving => !state.has_work_while_idle(),
-                EnginePhase::Stopping => state.idle_executor.is_none(),
-                EnginePhase::Ended => false,
+            let is_idle = |state: &mut DeviceQueueState<D>| match state.phase {
+                DeviceQueuePhase::Serving => !state.has_work_while_idle(),
+                DeviceQueuePhase::Stopping => state.idle_executor.is_none(),
+                DeviceQueuePhase::Ended => false,
             };
-            let waited = self.engine_thread_wakeup.wait_while(self.lock_state(), is_idle);
+            let waited = self.device_thread_wakeup.wait_while(self.lock_state(), is_idle);
             let mut state = waited.unwrap_or_else(PoisonError::into_inner);
-            let rounds = state.take_executor().ok_or(EngineStopped)?;
+            let rounds = state.take_executor().ok_or(DeviceStopped)?;
             drop(state);
             if rounds.waiting_work.is_empty() {
                 return Ok(rounds.into_flushed_device());
@@ -310,10 +310,10 @@ struct RoundExecutor<D> {
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
-    waiting_work: VecDeque<Box<dyn EngineWork<D>>>,
+    waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
     /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
     /// it has another step.
-    stepped_work: Vec<(Box<dyn EngineWork<D>>, bool)>,
+    stepped_work: Vec<(Box<dyn DeviceWork<D>>, bool)>,
 }
 
 impl<D: BlockDevice> RoundExecutor<D> {
@@ -414,7 +414,7 @@ mod tests {
         executed_by: Sender<(&'static str, ThreadId)>,
     }
 
-    impl EngineWork<RecordingDevice> for RecordedWork {
+    impl DeviceWork<RecordingDevice> for RecordedWork {
         fn work_source_number(&self) -> Option<u64> {
             self.source
         }
@@ -441,16 +441,16 @@ mod tests {
     }
 
     /// An engine with its thread, and a channel that reports which thread executed which work.
-    struct EngineUnderTest {
-        engine: Engine<RecordingDevice>,
-        thread: EngineThread<RecordingDevice>,
+    struct QueueUnderTest {
+        engine: DeviceQueue<RecordingDevice>,
+        thread: DeviceThread<RecordingDevice>,
         execution_sender: Sender<(&'static str, ThreadId)>,
         execution_receiver: Receiver<(&'static str, ThreadId)>,
     }
 
-    impl EngineUnderTest {
+    impl QueueUnderTest {
         fn new() -> Self {
-            let (engine, thread) = Engine::start(RecordingDevice::default());
+            let (engine, thread) = DeviceQueue::start(RecordingDevice::default());
             let (execution_sender, execution_receiver) = mpsc::channel();
             Self { engine, thread, execution_sender, execution_receiver }
         }
@@ -470,7 +470,7 @@ mod tests {
             }
         }
 
-        fn engine_thread_id(&self) -> ThreadId {
+        fn device_thread_id(&self) -> ThreadId {
             self.thread.thread.as_ref().expect("it is not joined").thread().id()
         }
 
@@ -486,7 +486,7 @@ mod tests {
 
     #[test]
     fn short_work_for_a_free_device_is_done_by_the_thread_that_queues_it() {
-        let rig = EngineUnderTest::new();
+        let rig = QueueUnderTest::new();
         for name in ["first", "second"] {
             rig.engine.submit(rig.short_work(name)).unwrap();
             assert_eq!(
@@ -499,16 +499,16 @@ mod tests {
     }
 
     #[test]
-    fn long_work_is_done_by_the_engine_thread() {
-        let rig = EngineUnderTest::new();
+    fn long_work_is_done_by_the_device_thread() {
+        let rig = QueueUnderTest::new();
         rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("long") }).unwrap();
-        assert_eq!(rig.execution_receiver.recv(), Ok(("long", rig.engine_thread_id())));
+        assert_eq!(rig.execution_receiver.recv(), Ok(("long", rig.device_thread_id())));
         assert_eq!(rig.end_and_return_calls(), ["long"]);
     }
 
     #[test]
-    fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_engine_thread_in_order() {
-        let rig = EngineUnderTest::new();
+    fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_device_thread_in_order() {
+        let rig = QueueUnderTest::new();
         let (engine, queued) = (rig.engine.clone(), ["second", "third"].map(|name| rig.short_work(name)));
         // From another thread: the one that uses the device would have to wait for itself.
         let queue = move || queued.into_iter().for_each(|work| engine.submit(work).unwrap());
@@ -517,14 +517,14 @@ mod tests {
             .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
             .unwrap();
         assert_eq!(rig.execution_receiver.recv(), Ok(("first", thread::current().id())));
-        assert_eq!(rig.execution_receiver.recv(), Ok(("second", rig.engine_thread_id())));
-        assert_eq!(rig.execution_receiver.recv(), Ok(("third", rig.engine_thread_id())));
+        assert_eq!(rig.execution_receiver.recv(), Ok(("second", rig.device_thread_id())));
+        assert_eq!(rig.execution_receiver.recv(), Ok(("third", rig.device_thread_id())));
         assert_eq!(rig.end_and_return_calls(), ["first", "second", "third"]);
     }
 
     #[test]
     fn only_one_step_of_long_work_delays_other_connections_and_each_keeps_its_order() {
-        let rig = EngineUnderTest::new();
+        let rig = QueueUnderTest::new();
         let (engine, of_other) = (rig.engine.clone(), rig.short_work("other"));
         let of_same = RecordedWork { source: Some(7), ..rig.short_work("same") };
         let meanwhile = move || [of_same, of_other].into_iter().for_each(|work| engine.submit(work).unwrap());
@@ -544,7 +544,7 @@ mod tests {
 
     #[test]
     fn one_flush_serves_all_waiting_work() {
-        let rig = EngineUnderTest::new();
+        let rig = QueueUnderTest::new();
         let flushing =
             ["second", "third"].map(|name| RecordedWork { wants_flush: true, ..rig.short_work(name) });
         let engine = rig.engine.clone();
@@ -557,8 +557,8 @@ mod tests {
     }
 
     #[test]
-    fn a_panic_of_the_device_on_a_clients_thread_ends_the_engine_and_not_that_thread() {
-        let rig = EngineUnderTest::new();
+    fn a_panic_of_the_device_on_a_clients_thread_stops_the_device_and_not_that_thread() {
+        let rig = QueueUnderTest::new();
         let (engine, lost) = (rig.engine.clone(), rig.short_work("never answered"));
         let meanwhile = move || {
             engine.submit(lost).unwrap();
@@ -566,20 +566,20 @@ mod tests {
         };
         let broken =
             RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("broken") };
-        assert_eq!(rig.engine.submit(broken), Err(EngineStopped));
+        assert_eq!(rig.engine.submit(broken), Err(DeviceStopped));
         assert!(!rig.engine.is_alive());
-        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(EngineStopped));
-        assert_eq!(rig.thread.join().map(|_| ()), Err(EngineStopped));
+        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(DeviceStopped));
+        assert_eq!(rig.thread.join().map(|_| ()), Err(DeviceStopped));
         drop(rig.execution_sender);
         assert_eq!(rig.execution_receiver.iter().count(), 0, "the work that waited is dropped");
     }
 
     #[test]
-    fn work_queued_before_the_engine_ends_is_executed_and_later_work_is_refused() {
-        let rig = EngineUnderTest::new();
+    fn work_queued_before_the_queue_stops_is_executed_and_later_work_is_refused() {
+        let rig = QueueUnderTest::new();
         let engine = rig.engine.clone();
         rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
         assert_eq!(rig.end_and_return_calls(), ["queued"]);
-        assert_eq!(engine.run_and_wait(|_| ()), Err(EngineStopped));
+        assert_eq!(engine.run_and_wait(|_| ()), Err(DeviceStopped));
     }
 }

@@ -14,9 +14,9 @@ pub struct Limits {
     /// Most bytes of memory that large requests of all connections hold together.
     pub max_request_memory_bytes: usize,
     /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
-    pub export_bytes_per_second: Option<u64>,
+    pub max_bytes_per_second_per_export: Option<u64>,
     /// Rate of each export: requests of all its clients together per second. `None`: no limit.
-    pub export_requests_per_second: Option<u64>,
+    pub max_requests_per_second_per_export: Option<u64>,
 }
 
 impl Default for Limits {
@@ -24,8 +24,8 @@ impl Default for Limits {
         Self {
             max_connections_per_socket: DEFAULT_CONNECTIONS_PER_LISTENER_MAX,
             max_request_memory_bytes: DEFAULT_MEMORY_BUDGET_BYTES,
-            export_bytes_per_second: None,
-            export_requests_per_second: None,
+            max_bytes_per_second_per_export: None,
+            max_requests_per_second_per_export: None,
         }
     }
 }

@@ -28,31 +28,39 @@ const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
 pub(crate) struct MemoryBudget {
     max_bytes: usize,
     used_bytes: Mutex<usize>,
-    bytes_released: Condvar,
+    release_signal: Condvar,
 }
 
 impl MemoryBudget {
     pub(crate) fn of(max_bytes: usize) -> Self {
-        Self { max_bytes, used_bytes: Mutex::new(0), bytes_released: Condvar::new() }
+        Self { max_bytes, used_bytes: Mutex::new(0), release_signal: Condvar::new() }
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
-    /// granted when no other claim is held. `holder` counts the claims of the connection that makes the claim.
-    pub(crate) fn claim(self: &Arc<Self>, bytes: usize, holder: &Arc<HeldClaims>) -> MemoryClaim {
+    /// granted when no other claim is held. `holder_claim_count` counts the claims of the connection that makes the claim.
+    pub(crate) fn claim(
+        self: &Arc<Self>,
+        bytes: usize,
+        holder_claim_count: &Arc<HeldClaimCount>,
+    ) -> MemoryClaim {
         let used = self.used_bytes.lock().unwrap_or_else(PoisonError::into_inner);
         let is_too_much = |used: &mut usize| *used > 0 && *used + bytes > self.max_bytes;
-        let waited = self.bytes_released.wait_while(used, is_too_much);
+        let waited = self.release_signal.wait_while(used, is_too_much);
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
-        holder.0.fetch_add(1, Ordering::AcqRel);
-        MemoryClaim { budget: Arc::clone(self), claimed_bytes: bytes, holder: Arc::clone(holder) }
+        holder_claim_count.0.fetch_add(1, Ordering::AcqRel);
+        MemoryClaim {
+            budget: Arc::clone(self),
+            claimed_bytes: bytes,
+            holder_claim_count: Arc::clone(holder_claim_count),
+        }
     }
 }
 
 /// Number of claims that one connection holds.
 #[derive(Debug, Default)]
-pub(crate) struct HeldClaims(AtomicUsize);
+pub(crate) struct HeldClaimCount(AtomicUsize);
 
-impl HeldClaims {
+impl HeldClaimCount {
     fn is_any_held(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
     }
@@ -63,14 +71,14 @@ impl HeldClaims {
 pub(crate) struct MemoryClaim {
     budget: Arc<MemoryBudget>,
     claimed_bytes: usize,
-    holder: Arc<HeldClaims>,
+    holder_claim_count: Arc<HeldClaimCount>,
 }
 
 impl Drop for MemoryClaim {
     fn drop(&mut self) {
         *self.budget.used_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= self.claimed_bytes;
-        self.budget.bytes_released.notify_all();
-        self.holder.0.fetch_sub(1, Ordering::AcqRel);
+        self.budget.release_signal.notify_all();
+        self.holder_claim_count.0.fetch_sub(1, Ordering::AcqRel);
     }
 }
 
@@ -81,25 +89,25 @@ impl Drop for MemoryClaim {
 /// write to the socket would not do: a client that accepts a byte from time to time would hold memory for ever.
 #[derive(Debug)]
 pub(crate) struct ReplyTimeAllowance {
-    held_claims: Arc<HeldClaims>,
-    longest_wait: Duration,
+    held_claim_count: Arc<HeldClaimCount>,
+    max_wait: Duration,
     /// Instant at which the patience ends; `None` while no claim is held or no reply waits.
     end: Option<Instant>,
 }
 
 impl ReplyTimeAllowance {
-    pub(crate) fn of(held_claims: Arc<HeldClaims>, longest_wait: Duration) -> Self {
-        Self { held_claims, longest_wait, end: None }
+    pub(crate) fn of(held_claim_count: Arc<HeldClaimCount>, max_wait: Duration) -> Self {
+        Self { held_claim_count, max_wait, end: None }
     }
 
     /// Returns the time that is left for the client to accept more bytes, zero if it has none; `None` if there is no
     /// limit at present, because the connection holds no claim.
     pub(crate) fn time_left(&mut self, now: Instant) -> Option<Duration> {
-        if !self.held_claims.is_any_held() {
+        if !self.held_claim_count.is_any_held() {
             self.end = None;
             return None;
         }
-        Some(self.end.get_or_insert(now + self.longest_wait).saturating_duration_since(now))
+        Some(self.end.get_or_insert(now + self.max_wait).saturating_duration_since(now))
     }
 
     /// Restores the time that the client has earned by accepting `bytes`.
@@ -107,12 +115,12 @@ impl ReplyTimeAllowance {
         if let Some(end) = &mut self.end {
             let earned =
                 Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_MIN_BYTES_PER_SECOND);
-            *end = (*end + earned).min(now + self.longest_wait);
+            *end = (*end + earned).min(now + self.max_wait);
         }
     }
 
     /// Restores all time: every reply was accepted.
-    pub(crate) fn restore(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.end = None;
     }
 }
@@ -124,8 +132,8 @@ mod tests {
     #[test]
     fn a_memory_claim_beyond_the_free_budget_waits_for_others_to_release() {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder = Arc::new(HeldClaims::default());
-        let first = budget.claim(999, &holder);
+        let holder_claim_count = Arc::new(HeldClaimCount::default());
+        let first = budget.claim(999, &holder_claim_count);
         let (sender, granted) = std::sync::mpsc::channel();
         let waiter = {
             let budget = Arc::clone(&budget);
@@ -136,18 +144,19 @@ mod tests {
         drop(granted.recv().expect("there is room"));
         waiter.join().unwrap();
         assert_eq!(*budget.used_bytes.lock().unwrap(), 0);
-        assert!(!holder.is_any_held());
+        assert!(!holder_claim_count.is_any_held());
     }
 
     const SECOND: Duration = Duration::from_secs(1);
 
     /// Returns the seconds after which patience ends with a client that accepts `bytes` every second, if that is within
     /// an hour.
-    fn seconds_of_patience(bytes: usize) -> Option<u32> {
+    fn seconds_until_timeout(bytes: usize) -> Option<u32> {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder = Arc::new(HeldClaims::default());
-        let _claim = budget.claim(1, &holder);
-        let (mut patience, begin) = (ReplyTimeAllowance::of(holder, CLAIM_HOLDER_TIMEOUT), Instant::now());
+        let holder_claim_count = Arc::new(HeldClaimCount::default());
+        let _claim = budget.claim(1, &holder_claim_count);
+        let (mut patience, begin) =
+            (ReplyTimeAllowance::of(holder_claim_count, CLAIM_HOLDER_TIMEOUT), Instant::now());
         patience.time_left(begin);
         (1..3600).find(|&second| {
             let is_over = patience.time_left(begin + second * SECOND) == Some(Duration::ZERO);
@@ -158,27 +167,27 @@ mod tests {
 
     #[test]
     fn a_holder_of_memory_has_to_accept_replies_at_a_rate() {
-        assert_eq!(seconds_of_patience(0), Some(30));
-        assert_eq!(seconds_of_patience(1), Some(31), "a byte now and then buys next to nothing");
-        assert_eq!(seconds_of_patience(64 << 10), Some(59), "half of the rate");
-        assert_eq!(seconds_of_patience(128 << 10), None, "the rate itself");
-        assert_eq!(seconds_of_patience(1 << 30), None);
+        assert_eq!(seconds_until_timeout(0), Some(30));
+        assert_eq!(seconds_until_timeout(1), Some(31), "a byte now and then buys next to nothing");
+        assert_eq!(seconds_until_timeout(64 << 10), Some(59), "half of the rate");
+        assert_eq!(seconds_until_timeout(128 << 10), None, "the rate itself");
+        assert_eq!(seconds_until_timeout(1 << 30), None);
     }
 
     #[test]
-    fn patience_begins_when_memory_is_claimed_and_is_restored_when_all_is_sent() {
+    fn the_reply_deadline_begins_when_memory_is_claimed_and_ends_when_all_is_sent() {
         let budget = Arc::new(MemoryBudget::of(1000));
-        let holder = Arc::new(HeldClaims::default());
-        let mut patience = ReplyTimeAllowance::of(Arc::clone(&holder), CLAIM_HOLDER_TIMEOUT);
+        let holder_claim_count = Arc::new(HeldClaimCount::default());
+        let mut patience = ReplyTimeAllowance::of(Arc::clone(&holder_claim_count), CLAIM_HOLDER_TIMEOUT);
         let begin = Instant::now();
         assert_eq!(patience.time_left(begin), None);
-        let claim = budget.claim(1, &holder);
+        let claim = budget.claim(1, &holder_claim_count);
         assert_eq!(patience.time_left(begin + 100 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
         assert_eq!(patience.time_left(begin + 129 * SECOND), Some(SECOND));
         patience.note_accepted_bytes(begin + 129 * SECOND, 1 << 30);
         assert_eq!(patience.time_left(begin + 129 * SECOND), Some(CLAIM_HOLDER_TIMEOUT), "time is not saved");
         assert_eq!(patience.time_left(begin + 158 * SECOND), Some(SECOND));
-        patience.restore();
+        patience.reset();
         assert_eq!(patience.time_left(begin + 158 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
         drop(claim);
         assert_eq!(patience.time_left(begin + 200 * SECOND), None);

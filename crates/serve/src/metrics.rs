@@ -220,10 +220,10 @@ impl Server<FlashDevice> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_metrics_on(&mut self, bound_listener: BoundListener) -> Result<ListenAddress, ServeError> {
-        let (targets, has_names) = (Arc::clone(self.export_targets()), self.reports_export_names());
+        let (served_exports, has_names) = (Arc::clone(self.served_exports()), self.reports_export_names());
         self.start_accepting_clients(bound_listener, move |socket: &Arc<Socket>| {
             // A client that disconnects or takes too long is not logged.
-            let _ = serve_scrape(socket, &targets, has_names);
+            let _ = serve_scrape(socket, &served_exports, has_names);
         })
     }
 }
@@ -231,7 +231,7 @@ impl Server<FlashDevice> {
 /// Reads one HTTP request from a client and answers it with the metrics, or with an error status.
 fn serve_scrape(
     socket: &Socket,
-    targets: &[ServedExport<FlashDevice>],
+    served_exports: &[ServedExport<FlashDevice>],
     labels_export_names: bool,
 ) -> io::Result<()> {
     let Some(request) = http::read_request(socket)? else { return Ok(()) };
@@ -239,7 +239,7 @@ fn serve_scrape(
         let refusal = Answer::refusal("404 Not Found", "there is no such page; the metrics are at /metrics");
         return http::send_answer(socket, &request, &refusal);
     }
-    let report = gather_device_figures(targets, labels_export_names);
+    let report = gather_device_figures(served_exports, labels_export_names);
     if report.0.is_empty() {
         return Ok(());
     }
@@ -248,10 +248,13 @@ fn serve_scrape(
 }
 
 /// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
-fn gather_device_figures(targets: &[ServedExport<FlashDevice>], labels_export_names: bool) -> ServerFigures {
+fn gather_device_figures(
+    served_exports: &[ServedExport<FlashDevice>],
+    labels_export_names: bool,
+) -> ServerFigures {
     let answers = |target: &ServedExport<FlashDevice>| {
         let export = labels_export_names.then(|| target.export.name.clone());
         target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };
-    ServerFigures(targets.iter().filter_map(answers).collect())
+    ServerFigures(served_exports.iter().filter_map(answers).collect())
 }

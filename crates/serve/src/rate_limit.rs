@@ -17,21 +17,21 @@ const BURST_TIME_MAX: Duration = Duration::from_millis(100);
 /// One rate limit (of bytes or of requests). Times are durations since a moment that the caller chooses, the same for
 /// all calls.
 #[derive(Clone, Copy, Debug)]
-struct UnitRateLimit {
-    units_per_second: u64,
+struct ByteOrRequestRateLimit {
+    bytes_or_requests_per_second: u64,
     /// Time at which all requests booked so far are done at this rate. A request that arrives earlier waits until then.
     booked_until: Duration,
 }
 
-impl UnitRateLimit {
+impl ByteOrRequestRateLimit {
     fn new(per_second: u64) -> Self {
-        Self { units_per_second: per_second.max(1), booked_until: Duration::ZERO }
+        Self { bytes_or_requests_per_second: per_second.max(1), booked_until: Duration::ZERO }
     }
 
     /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
-    fn reserve_units(&mut self, now: Duration, amount: u64) -> Duration {
+    fn reserve_bytes_or_requests(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
-        let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.units_per_second);
+        let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.bytes_or_requests_per_second);
         self.booked_until = begin + Duration::from_nanos(u64::try_from(nanoseconds).unwrap_or(u64::MAX));
         begin
     }
@@ -39,38 +39,40 @@ impl UnitRateLimit {
 
 /// The rate limits of one export: bytes and requests per second of all its clients together.
 #[derive(Debug)]
-pub(crate) struct RateLimit {
+pub(crate) struct ExportRateLimits {
     start_time: Instant,
-    state: Mutex<RateState>,
+    state: Mutex<RateLimitState>,
     limit_lifted: Condvar,
     delayed_requests: AtomicU64,
 }
 
 #[derive(Debug)]
-struct RateState {
-    byte_rate: Option<UnitRateLimit>,
-    request_rate: Option<UnitRateLimit>,
+struct RateLimitState {
+    byte_rate: Option<ByteOrRequestRateLimit>,
+    request_rate: Option<ByteOrRequestRateLimit>,
     /// Whether requests never wait: no rate is set, or the server stops.
     is_unlimited: bool,
 }
 
-impl RateState {
+impl RateLimitState {
     /// Books a request of `bytes` under the limits of requests and of bytes per second. Returns the earliest time at
     /// which it may be executed, on the clock of `now`.
     fn reserve_request_time(&mut self, now: Duration, bytes: u64) -> Duration {
-        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.reserve_units(now, bytes));
-        let of_requests = self.request_rate.as_mut().map_or(now, |rate| rate.reserve_units(now, 1));
+        let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.reserve_bytes_or_requests(now, bytes));
+        let of_requests =
+            self.request_rate.as_mut().map_or(now, |rate| rate.reserve_bytes_or_requests(now, 1));
         of_bytes.max(of_requests)
     }
 }
 
-impl RateLimit {
+impl ExportRateLimits {
     pub(crate) fn of(limits: &Limits) -> Self {
-        let (bytes, requests) = (limits.export_bytes_per_second, limits.export_requests_per_second);
+        let (bytes, requests) =
+            (limits.max_bytes_per_second_per_export, limits.max_requests_per_second_per_export);
         let is_lifted = bytes.is_none() && requests.is_none();
-        let state = RateState {
-            byte_rate: bytes.map(UnitRateLimit::new),
-            request_rate: requests.map(UnitRateLimit::new),
+        let state = RateLimitState {
+            byte_rate: bytes.map(ByteOrRequestRateLimit::new),
+            request_rate: requests.map(ByteOrRequestRateLimit::new),
             is_unlimited: is_lifted,
         };
         Self {
@@ -81,7 +83,7 @@ impl RateLimit {
         }
     }
 
-    fn lock_state(&self) -> MutexGuard<'_, RateState> {
+    fn lock_state(&self) -> MutexGuard<'_, RateLimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +129,7 @@ mod tests {
 
     /// Returns the times at which each of `count` requests of `bytes` is executed, in milliseconds after the start, if
     /// the client always has the next request ready.
-    fn execution_times_ms(state: &mut RateState, count: u64, bytes: u64) -> Vec<u128> {
+    fn execution_times_ms(state: &mut RateLimitState, count: u64, bytes: u64) -> Vec<u128> {
         let mut now = FIRST_ARRIVAL_TIME;
         let execute = |_| {
             now = now.max(state.reserve_request_time(now, bytes));
@@ -136,10 +138,10 @@ mod tests {
         (0..count).map(execute).collect()
     }
 
-    fn rate_state(bytes: Option<u64>, requests: Option<u64>) -> RateState {
-        RateState {
-            byte_rate: bytes.map(UnitRateLimit::new),
-            request_rate: requests.map(UnitRateLimit::new),
+    fn rate_state(bytes: Option<u64>, requests: Option<u64>) -> RateLimitState {
+        RateLimitState {
+            byte_rate: bytes.map(ByteOrRequestRateLimit::new),
+            request_rate: requests.map(ByteOrRequestRateLimit::new),
             is_unlimited: false,
         }
     }
@@ -173,19 +175,19 @@ mod tests {
 
     #[test]
     fn a_request_larger_than_the_rate_runs_at_once_and_delays_the_next_one() {
-        let mut rate = UnitRateLimit::new(1);
-        assert!(rate.reserve_units(FIRST_ARRIVAL_TIME, 1 << 20) <= FIRST_ARRIVAL_TIME);
+        let mut rate = ByteOrRequestRateLimit::new(1);
+        assert!(rate.reserve_bytes_or_requests(FIRST_ARRIVAL_TIME, 1 << 20) <= FIRST_ARRIVAL_TIME);
         assert_eq!(
-            rate.reserve_units(FIRST_ARRIVAL_TIME, 1),
+            rate.reserve_bytes_or_requests(FIRST_ARRIVAL_TIME, 1),
             FIRST_ARRIVAL_TIME.saturating_sub(BURST_TIME_MAX) + Duration::from_secs(1 << 20)
         );
-        assert!(rate.reserve_units(FIRST_ARRIVAL_TIME, u64::MAX) > FIRST_ARRIVAL_TIME);
+        assert!(rate.reserve_bytes_or_requests(FIRST_ARRIVAL_TIME, u64::MAX) > FIRST_ARRIVAL_TIME);
     }
 
     #[test]
     fn lifting_a_rate_limit_releases_waiting_requests() {
-        let limits = Limits { export_requests_per_second: Some(1), ..Limits::default() };
-        let limit = std::sync::Arc::new(RateLimit::of(&limits));
+        let limits = Limits { max_requests_per_second_per_export: Some(1), ..Limits::default() };
+        let limit = std::sync::Arc::new(ExportRateLimits::of(&limits));
         let waiter = {
             let limit = std::sync::Arc::clone(&limit);
             // Longer than any test runs.

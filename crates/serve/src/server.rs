@@ -18,11 +18,11 @@ use tracing::{debug, error_span, field, warn};
 use crate::connection::{self, SMALL_THREAD_STACK_BYTES, ServedExport, TlsMode};
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
-use crate::engine::{Engine, EngineStopped, EngineThread};
+use crate::engine::{DeviceQueue, DeviceStopped, DeviceThread};
 use crate::limits::Limits;
 use crate::memory_budget::MemoryBudget;
 use crate::nbd::Export;
-use crate::rate_limit::RateLimit;
+use crate::rate_limit::ExportRateLimits;
 use crate::socket::{AllowedClients, ListenAddress, Listener, Socket, SocketMode};
 use crate::tls::Tls;
 
@@ -47,13 +47,13 @@ pub enum ServeError {
     },
     /// A socket that was passed to this process (by systemd) cannot be used by the server.
     #[error("cannot serve on a socket that was passed to this process (by systemd): {0}")]
-    Inherit(io::Error),
+    InheritedSocket(io::Error),
     /// The engine of a device panicked.
     #[error(
         "the device stopped after an internal error of wearwell, which the panic message on standard error describes: \
          please report that message, and start the server again"
     )]
-    Broken(#[from] EngineStopped),
+    Broken(#[from] DeviceStopped),
     /// The flush at the end of the server failed.
     #[error(
         "the flush at the end of the server failed, so that writes since the last successful flush may be lost: {0}; \
@@ -125,7 +125,7 @@ impl BoundListener {
     /// and keeps its file.
     ///
     /// # Errors
-    /// [`ServeError::Inherit`].
+    /// [`ServeError::InheritedSocket`].
     pub fn inherited_unix(listener: UnixListener) -> Result<Self, ServeError> {
         Self::from_inherited(Listener::inherit_unix(listener))
     }
@@ -133,14 +133,14 @@ impl BoundListener {
     /// Takes over a TCP socket that listens already. When the server ends, the socket stays open.
     ///
     /// # Errors
-    /// [`ServeError::Inherit`], also for an address with a wider reach than `reach`.
+    /// [`ServeError::InheritedSocket`], also for an address with a wider reach than `reach`.
     pub fn inherited_tcp(listener: TcpListener, reach: AllowedClients) -> Result<Self, ServeError> {
         Self::from_inherited(Listener::inherit_tcp(listener, reach))
     }
 
     fn from_inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
-        let listener = listener.map_err(ServeError::Inherit)?;
-        let address = listener.address().map_err(ServeError::Inherit)?;
+        let listener = listener.map_err(ServeError::InheritedSocket)?;
+        let address = listener.address().map_err(ServeError::InheritedSocket)?;
         Ok(Self { listener, address })
     }
 }
@@ -160,8 +160,8 @@ pub struct NamedDevice<D> {
 #[derive(Debug)]
 pub struct Server<D> {
     served_exports: Arc<[ServedExport<D>]>,
-    /// Engine threads of the devices, in the order of `export_targets`.
-    engine_threads: Vec<EngineThread<D>>,
+    /// DeviceQueue threads of the devices, in the order of `served_exports`.
+    device_threads: Vec<DeviceThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
     /// of its own.
     reports_export_names: bool,
@@ -189,11 +189,11 @@ impl<D: BlockDevice> Server<D> {
 
     /// Starts an engine for each of several devices. A failure of one device does not affect the others.
     pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
-        let start = |device| start_engine(device, &limits);
-        let (targets, engine_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
+        let start = |device| start_device_queue(device, &limits);
+        let (served_exports, device_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
         Self {
-            served_exports: targets.into(),
-            engine_threads,
+            served_exports: served_exports.into(),
+            device_threads,
             reports_export_names: true,
             connections_per_listener_max: limits.max_connections_per_socket,
             request_memory_budget: Arc::new(MemoryBudget::of(limits.max_request_memory_bytes)),
@@ -214,11 +214,11 @@ impl<D: BlockDevice> Server<D> {
     }
 
     /// Returns the engine of the device, or of the first one of several.
-    pub fn first_engine(&self) -> &Engine<D> {
+    pub fn first_device_queue(&self) -> &DeviceQueue<D> {
         &self.served_exports[0].engine
     }
 
-    pub(crate) fn export_targets(&self) -> &Arc<[ServedExport<D>]> {
+    pub(crate) fn served_exports(&self) -> &Arc<[ServedExport<D>]> {
         &self.served_exports
     }
 
@@ -243,14 +243,15 @@ impl<D: BlockDevice> Server<D> {
     /// # Errors
     /// [`ServeError::Listen`].
     pub fn open_nbd_on(&mut self, bound_listener: BoundListener) -> Result<ListenAddress, ServeError> {
-        let (targets, budget) = (Arc::clone(&self.served_exports), Arc::clone(&self.request_memory_budget));
+        let (served_exports, budget) =
+            (Arc::clone(&self.served_exports), Arc::clone(&self.request_memory_budget));
         let security = match (self.tls.clone(), &bound_listener.address) {
             (None, _) => TlsMode::None,
             (Some(tls), ListenAddress::Unix(_)) => TlsMode::Offered(tls),
             (Some(tls), ListenAddress::Tcp(_)) => TlsMode::Required(tls),
         };
         self.start_accepting_clients(bound_listener, move |socket| {
-            connection::serve_nbd_client(socket, &targets, &budget, &security);
+            connection::serve_nbd_client(socket, &served_exports, &budget, &security);
         })
     }
 
@@ -328,22 +329,22 @@ impl<D: BlockDevice> Server<D> {
             door.clients.disconnect_all();
         }
         let names = self.served_exports.iter().map(|target| target.export.name.clone());
-        names.zip(self.engine_threads.into_iter().map(stop_engine)).collect()
+        names.zip(self.device_threads.into_iter().map(stop_device_queue)).collect()
     }
 }
 
-fn start_engine<D: BlockDevice>(
+fn start_device_queue<D: BlockDevice>(
     named_device: NamedDevice<D>,
     limits: &Limits,
-) -> (ServedExport<D>, EngineThread<D>) {
+) -> (ServedExport<D>, DeviceThread<D>) {
     let NamedDevice { name, description, device } = named_device;
     let export = Export::of(&device, &name, &description);
     let span = error_span!("engine", export = name);
-    let (engine, thread) = span.in_scope(|| Engine::start(device));
-    (ServedExport { export, engine, rate_limit: RateLimit::of(limits) }, thread)
+    let (engine, thread) = span.in_scope(|| DeviceQueue::start(device));
+    (ServedExport { export, engine, rate_limit: ExportRateLimits::of(limits) }, thread)
 }
 
-fn stop_engine<D: BlockDevice>(thread: EngineThread<D>) -> Result<D, ServeError> {
+fn stop_device_queue<D: BlockDevice>(thread: DeviceThread<D>) -> Result<D, ServeError> {
     let (device, flushed) = thread.join()?;
     flushed.map_err(ServeError::Flush)?;
     Ok(device)

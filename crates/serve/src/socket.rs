@@ -18,7 +18,7 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketT
 use crate::memory_budget::ReplyTimeAllowance;
 use crate::nbd::Reply;
 use crate::plain_socket::{PlainSocket, SENDMSG_BUFFERS_MAX};
-use crate::tls::{Session, Tls};
+use crate::tls::{Tls, TlsSession};
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -298,7 +298,7 @@ fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
 #[derive(Debug)]
 pub(crate) struct Socket {
     stream: PlainSocket,
-    tls_session: OnceLock<Session>,
+    tls_session: OnceLock<TlsSession>,
 }
 
 impl From<PlainSocket> for Socket {
@@ -424,11 +424,11 @@ mod tests {
     use std::thread;
 
     use super::*;
-    use crate::memory_budget::{HeldClaims, MemoryBudget};
+    use crate::memory_budget::{HeldClaimCount, MemoryBudget};
 
     /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a patience of 200 ms. Each write
     /// of a few KiB to the socket ends in time.
-    fn outcome_with_a_slow_reader(holder: &Arc<HeldClaims>) -> io::Result<()> {
+    fn outcome_with_a_slow_reader(holder: &Arc<HeldClaimCount>) -> io::Result<()> {
         let (server, client) = UnixStream::pair().unwrap();
         let socket = Socket::from(PlainSocket::Unix(server));
         socket.set_send_buffer_bytes(4096).unwrap();

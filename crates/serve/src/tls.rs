@@ -5,13 +5,13 @@
 //! encrypted, and sends it behind a second mutex, which keeps the order. Who reads never waits for that one.
 
 #[cfg(feature = "tls")]
-pub(crate) use with_tls::Session;
-#[cfg(feature = "tls")]
 pub use with_tls::Tls;
-#[cfg(not(feature = "tls"))]
-pub(crate) use without_tls::Session;
+#[cfg(feature = "tls")]
+pub(crate) use with_tls::TlsSession;
 #[cfg(not(feature = "tls"))]
 pub use without_tls::Tls;
+#[cfg(not(feature = "tls"))]
+pub(crate) use without_tls::TlsSession;
 
 /// Why clients cannot be offered TLS.
 #[derive(Debug, thiserror::Error)]
@@ -120,9 +120,9 @@ mod with_tls {
         ///
         /// # Errors
         /// The client disconnects, takes too long, speaks no TLS, or shows no certificate that is wanted.
-        pub(crate) fn accept(&self, stream: &PlainSocket, deadline: Instant) -> io::Result<Session> {
+        pub(crate) fn accept(&self, stream: &PlainSocket, deadline: Instant) -> io::Result<TlsSession> {
             let state = ServerConnection::new(Arc::clone(&self.server_config)).map_err(io::Error::other)?;
-            let session = Session {
+            let session = TlsSession {
                 state: Mutex::new(state),
                 encrypted_input: Mutex::default(),
                 send_lock: Mutex::new(()),
@@ -170,7 +170,7 @@ mod with_tls {
 
     /// An encrypted connection with one client.
     #[derive(Debug)]
-    pub(crate) struct Session {
+    pub(crate) struct TlsSession {
         state: Mutex<ServerConnection>,
         /// Encrypted bytes that were received and not decrypted yet.
         encrypted_input: Mutex<Vec<u8>>,
@@ -178,7 +178,7 @@ mod with_tls {
         send_lock: Mutex<()>,
     }
 
-    impl Session {
+    impl TlsSession {
         fn lock_tls_connection(&self) -> MutexGuard<'_, ServerConnection> {
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         }
@@ -310,16 +310,16 @@ mod without_tls {
             match *self {}
         }
 
-        pub(crate) fn accept(&self, _: &PlainSocket, _: Instant) -> io::Result<Session> {
+        pub(crate) fn accept(&self, _: &PlainSocket, _: Instant) -> io::Result<TlsSession> {
             match *self {}
         }
     }
 
     /// An encrypted connection with a client. It has no value, because this build has no TLS.
     #[derive(Debug)]
-    pub(crate) enum Session {}
+    pub(crate) enum TlsSession {}
 
-    impl Session {
+    impl TlsSession {
         pub(crate) fn read(&self, _: &PlainSocket, _: &mut [u8]) -> io::Result<usize> {
             match *self {}
         }

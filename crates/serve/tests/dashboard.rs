@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
 use wearwell_replay::page;
-use wearwell_serve::dashboard::{SNAPSHOT_CLIENTS_MAX, SharedPageAssets};
+use wearwell_serve::dashboard::{SharedPageAssets, UPDATE_SUBSCRIBERS_MAX};
 use wearwell_serve::{FlashDevice, Limits, ListenAddress, NamedDevice, Server};
 
 use crate::common;
@@ -350,7 +350,7 @@ fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text()
     let exports: Value = serde_json::from_str(&exports).expect("JSON");
     let names: Vec<_> = exports["exports"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
     assert_eq!(names, ["first", SCRIPT]);
-    let asked = server.first_engine().run_and_wait(wearwell_serve::BlockDevice::flush);
+    let asked = server.first_device_queue().run_and_wait(wearwell_serve::BlockDevice::flush);
     assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
     let flushes = |export| {
         let snapshot = Watcher::of(address, export).accepted().next().expect("a snapshot");
@@ -392,7 +392,7 @@ fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
 
 #[test]
 fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
-    for most in [2, SNAPSHOT_CLIENTS_MAX] {
+    for most in [2, UPDATE_SUBSCRIBERS_MAX] {
         let limits =
             Limits { max_connections_per_socket: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
         let (server, address) = drives(&["drive"], limits);
@@ -474,7 +474,7 @@ fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
     let (server, address) = drives(&["first", "second"], Limits::default());
     let mut watcher = watch(address);
     assert!(watcher.next().is_some());
-    let stopped = server.first_engine().run_and_wait(|_| panic!("a test breaks an invariant"));
+    let stopped = server.first_device_queue().run_and_wait(|_| panic!("a test breaks an invariant"));
     assert!(stopped.is_err());
     while watcher.next().is_some() {}
     let (head, sentence) = get(address, "/events/0");

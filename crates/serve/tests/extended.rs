@@ -5,7 +5,8 @@ use common::{DESIGNS, MIB, PAGE, Random, Served};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, HeaderForm, Negotiated, RequestDecoder, RequestExecution, StepOutcome,
+    Contexts, DecodedInput, Export, HeaderForm, NegotiationResult, RequestDecoder, RequestExecution,
+    StepOutcome,
 };
 use wearwell_serve::{BlockDevice, DeviceError};
 
@@ -120,10 +121,10 @@ impl BlockDevice for Endless {
 
 /// Starts the execution of one request with an extended header.
 fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> RequestExecution {
-    let agreed = Negotiated {
+    let agreed = NegotiationResult {
         header_form: HeaderForm::Extended,
         contexts: Contexts { has_allocation: true, has_page_state: true },
-        ..Negotiated::default()
+        ..NegotiationResult::default()
     };
     let bytes = extended_bytes(command, flags, 1, offset, len);
     let (_, DecodedInput::Request(request)) = RequestDecoder::of(agreed.header_form).decode_next(&bytes)

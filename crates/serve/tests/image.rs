@@ -13,10 +13,10 @@ use wearwell::DeviceOptions;
 use wearwell::design::Parts;
 use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
 use wearwell_config::Config;
-use wearwell_serve::image::layout::Superblock;
+use wearwell_serve::image::layout::ImageHeader;
 use wearwell_serve::image::{
-    Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageSpecification, OpenImageFiles,
-    OpenOptions, Verdict, audit, audit_backing, create, create_on, repair,
+    AuditVerdict, Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageSpecification,
+    OpenImageFiles, OpenOptions, audit, audit_backing, create, create_on, repair,
 };
 use wearwell_serve::{LiveDevice, Medium};
 
@@ -24,7 +24,7 @@ use crate::image_support;
 
 fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
-    let superblock = specification.build_superblock(7).expect("the device fits");
+    let superblock = specification.build_image_header(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     files
 }
@@ -35,7 +35,7 @@ fn open(files: MemoryFiles, options: OpenOptions) -> Image {
 
 /// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
 fn simulated(specification: &ImageSpecification) -> LiveDevice {
-    let superblock: Superblock = specification.build_superblock(7).expect("the device fits");
+    let superblock: ImageHeader = specification.build_image_header(7).expect("the device fits");
     let parts = served_parts(&superblock);
     let nvram_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
     let geometry = superblock.geometry.clone();
@@ -109,7 +109,7 @@ fn a_closed_image_reopens_clean_with_all_data() {
         image.close().expect("the disk takes it");
         oracle.acknowledge(Op::Flush);
         let report = audit(&path).expect("an image");
-        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         assert!(report.verified_pages > 0 && report.mapped_pages > Some(0));
         let mut image = Image::open(&path, PROCESS).expect("a closed image");
         assert_eq!(oracle.judge(&mut image.device), [], "{design}");
@@ -159,7 +159,7 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
 }
 
 /// Returns the parts of the image's design, as they are when the image is served.
-fn served_parts(superblock: &Superblock) -> Parts {
+fn served_parts(superblock: &ImageHeader) -> Parts {
     let config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])
         .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
@@ -167,7 +167,7 @@ fn served_parts(superblock: &Superblock) -> Parts {
 }
 
 /// Returns the device of an image over another medium.
-fn device_over(medium: impl Medium, superblock: &Superblock) -> LiveDevice {
+fn device_over(medium: impl Medium, superblock: &ImageHeader) -> LiveDevice {
     let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, served_parts(superblock));
     LiveDevice::new(medium, superblock.logical_pages, &parts, DeviceOptions::default())
         .expect("the device fits")
@@ -269,7 +269,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 assert_eq!(oracle.clone().judge(&mut image.device), [], "{design}: reads go on");
 
                 let files = MemoryFiles { refuse_from: None, ..medium_of(&image.device).backing().clone() };
-                assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Unclean);
+                assert_eq!(audit_backing(files.clone()).expect("an image").verdict, AuditVerdict::Unclean);
                 let mut ended = open(files, PROCESS);
                 assert_eq!(
                     oracle.clone().judge(&mut ended.device),
@@ -397,7 +397,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
                 }
             }
             let report = audit(&path).expect("an image");
-            assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{file:?}");
+            assert_eq!((report.verdict, report.findings), (AuditVerdict::Unclean, vec![]), "{file:?}");
             assert!(report.was_closed_cleanly && report.repairable_metadata_copies > 0, "{file:?}");
             let mut image = Image::open(&path, PROCESS).expect("there is a copy");
             assert!(
@@ -406,7 +406,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
             );
             assert_eq!(oracle.judge(&mut image.device), [], "{file:?}");
             image.close().expect("the disk takes it");
-            assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean, "{file:?}");
+            assert_eq!(audit(&path).expect("an image").verdict, AuditVerdict::Clean, "{file:?}");
         }
     }
 }
@@ -444,7 +444,7 @@ fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
     let mut states = Vec::new();
     for design in ["page-map", "ib-ftl"] {
         let mut files = MemoryFiles::default();
-        create_on(&mut files, &specification(design, 1024).build_superblock(7).expect("it fits"))
+        create_on(&mut files, &specification(design, 1024).build_image_header(7).expect("it fits"))
             .expect("memory");
         for end in [true, false] {
             let mut image = Image::open_on(files.clone(), PROCESS).expect("an image");
@@ -469,7 +469,7 @@ fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
                     killed.write(*file, bytes, *offset).expect("memory");
                 }
                 let report = audit_backing(killed.clone()).expect("an image");
-                assert_ne!(report.verdict, Verdict::Corrupt, "{:?}", report.findings);
+                assert_ne!(report.verdict, AuditVerdict::Corrupt, "{:?}", report.findings);
                 states.push(killed);
             }
         }
@@ -547,7 +547,7 @@ fn trimmed_space_of_an_image_is_returned_to_the_file_system() {
 #[test]
 fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     let refused = |specification: ImageSpecification| {
-        specification.build_superblock(7).expect_err("it has no meaning for an image").to_string()
+        specification.build_image_header(7).expect_err("it has no meaning for an image").to_string()
     };
     let lazy = refused(specification("u-ftl", 4096));
     assert!(lazy.contains("choose parts.map=cached and choose parts.validity=ram"), "{lazy}");
@@ -577,7 +577,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
         assert!(ignored.starts_with(&format!("{key} has no effect on a live device, which ")), "{ignored}");
         assert!(ignored.ends_with(": leave it out"), "{ignored}");
     }
-    with_settings("page-map", 4096, &["replay.seed=7"]).build_superblock(7).expect("the seed counts");
+    with_settings("page-map", 4096, &["replay.seed=7"]).build_image_header(7).expect("the seed counts");
     let sizeless = ImageSpecification {
         design: "page-map".into(),
         config: Config::default(),
@@ -615,7 +615,7 @@ fn the_size_of_an_image_is_its_exported_capacity() {
             size_bytes: Some(64 << 20),
             durability: Durability::Process,
         };
-        let superblock = specification.build_superblock(7).expect("the device fits");
+        let superblock = specification.build_image_header(7).expect("the device fits");
         assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
         assert!(superblock.geometry.physical_bytes() > 64 << 20, "there is spare space");
     }

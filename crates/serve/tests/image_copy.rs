@@ -13,9 +13,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
 use wearwell_serve::control::answer;
-use wearwell_serve::image::layout::{Layout, Session, Superblock};
+use wearwell_serve::image::layout::{ImageHeader, Layout, Session};
 use wearwell_serve::image::{
-    Access, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, Verdict, audit,
+    Access, AuditVerdict, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, audit,
     copy, create, create_on, repair, resize,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
@@ -102,7 +102,7 @@ fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
         work(&mut original, &mut bytes, 3);
         assert!(contents(&mut original) == bytes, "{design}: the original goes on");
         let report = audit(&at).expect("an image");
-        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         assert!(contents(&mut device(&at)) == then, "{design}");
         let again: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
         let error = again["error"].as_str().expect("the directory exists");
@@ -131,7 +131,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
             "{design}: {changes:?}"
         );
         assert_eq!(report.design, changes.design.clone().unwrap_or_else(|| design.into()));
-        assert_eq!(audit(&to).expect("an image").verdict, Verdict::Clean, "{design}");
+        assert_eq!(audit(&to).expect("an image").verdict, AuditVerdict::Clean, "{design}");
         let mut copied = device(&to);
         assert_eq!(copied.capacity_bytes(), changes.size_bytes.unwrap_or(PAGES * PAGE_BYTES));
         assert!(contents(&mut copied) == written.bytes, "{design}");
@@ -150,7 +150,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
 
 /// Damages the data of the flash page in which a logical page is stored.
 fn damage(written: &Written, page: u64) {
-    let superblock = Superblock::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let superblock = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
     let layout = Layout::new(&superblock.expect("it is whole"));
     let wanted = &written.bytes[(page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize];
     let mut flash = fs::read(written.image.join("flash")).expect("readable");
@@ -184,7 +184,7 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     );
     assert!(!written.image.join("nvram").exists(), "the original is as it was");
     let audited = audit(&to).expect("an image");
-    assert_eq!((audited.verdict, audited.repairable_metadata_copies), (Verdict::Corrupt, 0));
+    assert_eq!((audited.verdict, audited.repairable_metadata_copies), (AuditVerdict::Corrupt, 0));
     let again = repair(&to, None).expect("it is whole");
     assert_eq!((again.repaired_metadata_copies, &again.lost_pages), (0, &report.lost_pages));
     // A copy says what it would lose, or leaves it out.
@@ -225,7 +225,7 @@ fn an_image_that_was_made_larger_holds_the_same_data_for_the_same_users() {
         std::os::unix::fs::symlink(&written.image, &link).expect("a new name");
         let report = resize(&link, 8 << 20, &mut |_, _| {}).expect("there is room").expect("it was smaller");
         assert_eq!((report.size_bytes, report.design.as_str()), (8 << 20, design));
-        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean, "{design}");
+        assert_eq!(audit(&written.image).expect("an image").verdict, AuditVerdict::Clean, "{design}");
         assert_eq!(names_beside(&written), ["image", "link"], "{design}");
         assert_eq!((mode("."), mode("flash")), (0o40_750, 0o100_640), "{design}");
         let mut device = device(&link);
@@ -305,7 +305,7 @@ fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
 fn require_foreign_mirror_is_refused(image: &Path, what: &str) {
     let part = "or one of them is of another copy of the image";
     let report = audit(image).expect("an image");
-    assert_eq!((report.verdict, report.may_be_rescued), (Verdict::Corrupt, false), "{what}");
+    assert_eq!((report.verdict, report.may_be_rescued), (AuditVerdict::Corrupt, false), "{what}");
     assert!(report.findings[0].contains(part), "{what}: {:?}", report.findings);
     let refused = [
         Image::open(image, PROCESS).map(drop),
@@ -347,7 +347,7 @@ fn a_mirror_or_session_of_another_written_copy_of_an_image_is_refused() {
         fs::remove_file(written.image.join("mirror")).expect("it exists");
         assert!(contents(&mut device(&written.image)) == written.bytes, "{design}");
         drop(repair(&written.image, None).expect("it is whole"));
-        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean, "{design}");
+        assert_eq!(audit(&written.image).expect("an image").verdict, AuditVerdict::Clean, "{design}");
     }
 }
 
@@ -379,7 +379,7 @@ fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
 #[test]
 fn an_image_whose_session_record_has_no_number_is_opened() {
     let written = written("remap");
-    let superblock = Superblock::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let superblock = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
     let layout = Layout::new(&superblock.expect("it is whole"));
     let bytes: [u8; 64] =
         fs::read(written.image.join("session")).expect("readable").try_into().expect("64 bytes");
@@ -391,7 +391,7 @@ fn an_image_whose_session_record_has_no_number_is_opened() {
     // One copy may be of the present version, if that was killed when it had written the record of its first session.
     for copy_of_mirror in [session.encode(layout.checksum_salt), old] {
         mirror.write_all_at(&copy_of_mirror, layout.mirror_offset(ImageFile::Session, 0)).expect("writable");
-        assert_ne!(audit(&written.image).expect("an image").verdict, Verdict::Corrupt);
+        assert_ne!(audit(&written.image).expect("an image").verdict, AuditVerdict::Corrupt);
     }
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
@@ -425,7 +425,7 @@ fn the_next_start_clears_what_a_killed_image_resizing_left() {
     };
     leave_remains("first");
     // Whoever only reads changes nothing.
-    assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Clean);
+    assert_eq!(audit(&written.image).expect("an image").verdict, AuditVerdict::Clean);
     assert_eq!(names_beside(&written), [".image.resizing", "image"]);
     assert!(contents(&mut device(&written.image)) == written.bytes);
     assert_eq!(names_beside(&written), ["image"]);
@@ -455,7 +455,7 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
     let opened = Image::open(&to, PROCESS).expect_err("it lacks pages");
     assert!(matches!(opened, ImageError::Unfinished), "{opened}");
     copy(&mut |_, _| ()).expect("the remains are no obstacle");
-    assert_eq!(audit(&to).expect("an image").verdict, Verdict::Clean);
+    assert_eq!(audit(&to).expect("an image").verdict, AuditVerdict::Clean);
     assert!(contents(&mut device(&to)) == written.bytes);
 }
 
@@ -513,7 +513,7 @@ fn an_image_with_one_damaged_superblock_is_never_replaced() {
     for damage in damages {
         let (written, other) = (written("page-map"), written("page-map"));
         damage(&written.image);
-        assert_eq!(audit(&written.image).expect("an image").verdict, Verdict::Unclean);
+        assert_eq!(audit(&written.image).expect("an image").verdict, AuditVerdict::Unclean);
         let refused = repair(&other.image, Some(&written.image)).expect_err("there is one").to_string();
         assert!(refused.contains("it holds an image already"), "{refused}");
         assert!(contents(&mut device(&written.image)) == written.bytes);
@@ -573,7 +573,7 @@ fn an_image_copied_to_another_design_has_the_parts_of_that_design() {
 
 /// Flips a bit in the data of every flash page that holds data which no logical page needs.
 fn damage_dead_pages(image: &Path) {
-    let superblock = Superblock::decode(&fs::read(image.join("superblock")).expect("readable"));
+    let superblock = ImageHeader::decode(&fs::read(image.join("superblock")).expect("readable"));
     let layout = Layout::new(&superblock.expect("it is whole"));
     let mut device = Image::open(image, PROCESS).expect("an image").device;
     let mut flash = fs::read(image.join("flash")).expect("readable");
@@ -602,7 +602,7 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         assert!(!has_validity_in_ram || report.pages_marked_lost.len() > 20, "{design}: {report:?}");
         assert!(!report.leaves_damage(), "{design}");
         let after = audit(&written.image).expect("an image");
-        assert_eq!((after.verdict, after.findings), (Verdict::Clean, vec![]), "{design}");
+        assert_eq!((after.verdict, after.findings), (AuditVerdict::Clean, vec![]), "{design}");
         let again = repair(&written.image, None).expect("it is whole");
         assert_eq!((again.repaired_metadata_copies, again.pages_marked_lost), (0, vec![]), "{design}");
         // No mechanism takes a marked page for its former content.
@@ -619,7 +619,7 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
 fn an_image_with_settings_of_replays_can_be_copied_and_made_larger() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let image = directory.path().join("image");
-    let mut superblock = with_settings("page-map", 4096, &[]).build_superblock(7).expect("the device fits");
+    let mut superblock = with_settings("page-map", 4096, &[]).build_image_header(7).expect("the device fits");
     superblock.config_toml = superblock.config_toml.replace("suspend = false", "suspend = true");
     assert!(superblock.config_toml.contains("suspend = true"));
     create_on(&mut OpenImageFiles::create(&image).expect("a new directory"), &superblock)

@@ -14,9 +14,9 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use wearwell::address::Ppn;
 use wearwell_serve::image::journal::JournalRecord;
-use wearwell_serve::image::layout::{Layout, Superblock};
+use wearwell_serve::image::layout::{ImageHeader, Layout};
 use wearwell_serve::image::{
-    Backing as _, Image, ImageFile, OpenOptions, Verdict, audit_backing, close, create_on,
+    AuditVerdict, Backing as _, Image, ImageFile, OpenOptions, audit_backing, close, create_on,
 };
 
 use crate::image_support;
@@ -38,7 +38,7 @@ pub enum End {
 
 pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, 1024).build_superblock(7).expect("the device fits");
+    let superblock = specification(design, 1024).build_image_header(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, options).expect("a new image");
     let mut oracle = Oracle::new(200);
@@ -70,7 +70,7 @@ fn closed(image: Image) -> MemoryFiles {
     medium_of_mut(&mut device).backing_mut().on_last_sync = Some(kept);
     close(device).expect("memory takes everything");
     let files = shared.lock().expect("nobody failed").clone();
-    assert_eq!(audit_backing(files.clone()).expect("an image").verdict, Verdict::Clean);
+    assert_eq!(audit_backing(files.clone()).expect("an image").verdict, AuditVerdict::Clean);
     files
 }
 
@@ -94,7 +94,10 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
         Ok(image) => image,
         Err(error) => {
             assert!(error.to_string().len() > 20, "{what}: `{error}` is no sentence");
-            assert!(audited.map_or(true, |report| report.verdict == Verdict::Corrupt), "{what}: {error}");
+            assert!(
+                audited.map_or(true, |report| report.verdict == AuditVerdict::Corrupt),
+                "{what}: {error}"
+            );
             tally.refused += 1;
             return;
         }
@@ -104,9 +107,9 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     assert!(violations.iter().all(is_error), "{what}: {violations:?}");
     image.device.check().expect("the laws hold");
     let audited = audited.expect("an image");
-    assert_eq!(audited.verdict == Verdict::Corrupt, !audited.findings.is_empty(), "{what}");
+    assert_eq!(audited.verdict == AuditVerdict::Corrupt, !audited.findings.is_empty(), "{what}");
     if !violations.is_empty() {
-        assert_eq!(audited.verdict, Verdict::Corrupt, "{what}");
+        assert_eq!(audited.verdict, AuditVerdict::Corrupt, "{what}");
         tally.unreadable += 1;
         tally.pages += violations.len() as u32;
     }
@@ -260,7 +263,7 @@ fn regions(worked: &Worked) -> Vec<Region> {
             .map(|at| at as usize);
     let part = |name, range, has_copy| Region { name, file: ImageFile::Flash, range, has_copy };
     vec![
-        whole("superblock", ImageFile::Superblock, true),
+        whole("superblock", ImageFile::ImageHeader, true),
         whole("session", ImageFile::Session, true),
         whole("nvram", ImageFile::Nvram, true),
         whole("journal", ImageFile::Journal, true),
@@ -370,7 +373,7 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
         let first = worked.layout.oob_record_offset(Ppn(0)) as usize;
         for (file, range) in [
             (ImageFile::Flash, first..first + 64),
-            (ImageFile::Superblock, 0..105),
+            (ImageFile::ImageHeader, 0..105),
             (ImageFile::Session, 0..64),
             (ImageFile::Nvram, 0..512),
             (ImageFile::Journal, 0..128),
@@ -400,7 +403,7 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
         Err(error) => {
             assert_eq!(
                 audit_backing(files).map(|report| report.verdict).ok(),
-                Some(Verdict::Corrupt),
+                Some(AuditVerdict::Corrupt),
                 "{error}"
             );
             error.to_string()
@@ -423,7 +426,7 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let sentence = refusal(files);
     assert!(sentence.contains("both copies of sector 0 of the NVRAM"), "{sentence}");
     let mut files = worked.files.clone();
-    both(ImageFile::Superblock, 30, &mut files);
+    both(ImageFile::ImageHeader, 30, &mut files);
     assert!(refusal_of_superblock(files).contains("both copies of its superblock"));
 }
 
@@ -471,7 +474,7 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
             }
             let audited = audit_backing(files.clone()).expect("it can be looked at");
             if let Err(error) = Image::open_on(files, PROCESS) {
-                assert_eq!(audited.verdict, Verdict::Corrupt, "{design} word {index}: {error}");
+                assert_eq!(audited.verdict, AuditVerdict::Corrupt, "{design} word {index}: {error}");
                 // The engine has found the damage, or the image has.
                 let remedies = ["restore the device from a copy", "restore it from a copy"];
                 let sentence = error.to_string();
@@ -504,7 +507,7 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
 fn files_of_another_image_are_detected_as_damage() {
     let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut other = MemoryFiles::default();
-    create_on(&mut other, &specification("page-map", 1024).build_superblock(8).expect("it fits"))
+    create_on(&mut other, &specification("page-map", 1024).build_image_header(8).expect("it fits"))
         .expect("memory");
     let mut tally = Tally::default();
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
@@ -518,7 +521,7 @@ fn files_of_another_image_are_detected_as_damage() {
     judge(mixed, &worked.oracle, "flash of another image", &mut tally);
     assert_eq!((tally.refused, tally.unreadable), (0, 1), "its data is no data of this one");
     let mut mixed = worked.files;
-    for file in [ImageFile::Superblock, ImageFile::Mirror] {
+    for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
         *mixed.bytes_mut(file) = other.bytes(file).to_vec();
     }
     let opened =
@@ -533,7 +536,7 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
     for design in ["page-map", "wearwell", "geckoftl"] {
         let worked = worked_on(design, PROCESS, End::Closed);
         let mut other = MemoryFiles::default();
-        create_on(&mut other, &specification(design, 1024).build_superblock(8).expect("it fits"))
+        create_on(&mut other, &specification(design, 1024).build_image_header(8).expect("it fits"))
             .expect("memory");
         let open_with_damaged = |file: ImageFile| {
             let mut mixed = worked.files.clone();
@@ -544,7 +547,7 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
         let mut image = open_with_damaged(ImageFile::Session).expect("the other files are of this image");
         assert_eq!(worked.oracle.clone().judge(&mut image.device), [], "{design}");
         let refused =
-            open_with_damaged(ImageFile::Superblock).expect_err("no superblock of this image is whole");
+            open_with_damaged(ImageFile::ImageHeader).expect_err("no superblock of this image is whole");
         assert!(refused.to_string().contains("is of another image"), "{design}: {refused}");
     }
 }
@@ -555,9 +558,9 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
 fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
     let worked = worked_on("page-map", PROCESS, End::Closed);
     let mut files = worked.files.clone();
-    let whole = Superblock::decode(files.bytes(ImageFile::Superblock)).expect("the image is whole");
-    let forged = Superblock { nvram_words: 1 << 37, ..whole }.encode();
-    for file in [ImageFile::Superblock, ImageFile::Mirror] {
+    let whole = ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("the image is whole");
+    let forged = ImageHeader { nvram_words: 1 << 37, ..whole }.encode();
+    for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
         files.bytes_mut(file)[..forged.len()].copy_from_slice(&forged);
     }
     let sentence = refusal_of_superblock(files.clone());
@@ -570,9 +573,9 @@ fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
 fn a_flipped_byte_never_makes_a_superblock_look_like_version_1() {
     let worked = worked_on("page-map", PROCESS, End::Killed);
     let mut files = worked.files.clone();
-    files.bytes_mut(ImageFile::Superblock)[8] = 1;
+    files.bytes_mut(ImageFile::ImageHeader)[8] = 1;
     let mut tally = Tally::default();
     judge(files, &worked.oracle, "version 1", &mut tally);
     assert_eq!((tally.refused, tally.unreadable), (0, 0));
-    assert!(Superblock::decode(worked.files.bytes(ImageFile::Mirror)).is_ok());
+    assert!(ImageHeader::decode(worked.files.bytes(ImageFile::Mirror)).is_ok());
 }

@@ -39,7 +39,7 @@ fn image_checksums_are_crc_32c() {
 #[test]
 fn image_files_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_superblock(SALT).expect("it fits");
+    let superblock = specification("page-map", 1024).build_image_header(SALT).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, PROCESS).expect("a new image");
     let mut script = Script::new(2, 200);
@@ -52,7 +52,7 @@ fn image_files_have_the_layout_of_the_format_document() {
     image_support::write_deferred(&mut image.device);
     let files = files_of(image);
 
-    let head = files.bytes(ImageFile::Superblock);
+    let head = files.bytes(ImageFile::ImageHeader);
     assert_eq!((&head[..8], u32_at(head, 8)), (b"WEARWELL".as_slice(), 2));
     assert_eq!(u32_at(head, 12), crc32c(&[&head[8..12], &head[16..]]));
     assert_eq!(u32_at(head, 16) as usize, head.len() - 4096);
@@ -205,7 +205,7 @@ fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
 #[test]
 fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_superblock(99).expect("it fits");
+    let superblock = specification("page-map", 1024).build_image_header(99).expect("it fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = Image::open_on(files, image_support::HOST).expect("a new image");
     for page in 0..3 {

@@ -7,7 +7,7 @@ use image_support::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell_serve::image::{Image, ImageSpecification, Verdict, audit_backing, create_on};
+use wearwell_serve::image::{AuditVerdict, Image, ImageSpecification, audit_backing, create_on};
 
 use crate::image_support;
 
@@ -16,7 +16,7 @@ use crate::image_support;
 fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
-    let superblock = specification.build_superblock(7).expect("the device fits");
+    let superblock = specification.build_image_header(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut oracle = Oracle::new(200);
@@ -45,7 +45,11 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
         files.lose_host(&mut random);
         if cycle % 8 == 0 {
             let report = audit_backing(files.clone()).expect("an image");
-            assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{design} seed {seed}");
+            assert_eq!(
+                (report.verdict, report.findings),
+                (AuditVerdict::Unclean, vec![]),
+                "{design} seed {seed}"
+            );
         }
         if random.random_range(0..4) == 0 {
             // The host ends again while the image is being opened: recovery may be cut like anything else.
@@ -99,7 +103,7 @@ fn grouped(design: &str) -> ImageSpecification {
 #[test]
 fn several_erases_of_an_image_share_a_sync() {
     let mut files = MemoryFiles::default();
-    create_on(&mut files, &grouped("page-map").build_superblock(7).expect("the device fits"))
+    create_on(&mut files, &grouped("page-map").build_image_header(7).expect("the device fits"))
         .expect("memory takes everything");
     let mut image = Image::open_on(files, HOST).expect("a new image");
     let mut script = Script::new(3, 200);
@@ -123,7 +127,7 @@ fn several_erases_of_an_image_share_a_sync() {
 #[test]
 fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
     let mut files = MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_superblock(7).expect("the device fits");
+    let superblock = specification("page-map", 1024).build_image_header(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut oracle = Oracle::new(200);

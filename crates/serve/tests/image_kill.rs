@@ -15,7 +15,7 @@ use std::time::Duration;
 use image_support::{DESIGNS, Op, Oracle, PROCESS, Script, perform, with_settings, write_deferred};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell_serve::image::{Image, Verdict, audit, create};
+use wearwell_serve::image::{AuditVerdict, Image, audit, create};
 
 use crate::image_support;
 
@@ -128,7 +128,11 @@ fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
             }
             operations += issued;
             let report = audit(&path).expect("an image");
-            assert_eq!((report.verdict, report.findings), (Verdict::Unclean, vec![]), "{name} seed {seed}");
+            assert_eq!(
+                (report.verdict, report.findings),
+                (AuditVerdict::Unclean, vec![]),
+                "{name} seed {seed}"
+            );
             assert_eq!(report.torn_pages, 0, "the end of a process tears nothing");
             let mut image = Image::open(&path, PROCESS).expect("the writer is dead");
             image.device.check().expect("the laws hold");
@@ -136,7 +140,7 @@ fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
             pages += PAGES;
             kills += 1;
             image.close().expect("the disk takes it");
-            assert_eq!(audit(&path).expect("an image").verdict, Verdict::Clean);
+            assert_eq!(audit(&path).expect("an image").verdict, AuditVerdict::Clean);
         }
         println!("{name}: {} kills, {} operations", cycles(), operations - before);
     }

@@ -17,8 +17,8 @@ use serde_json::Value as Json;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::nand::FaultInjectable as _;
 use wearwell_serve::control::answer;
-use wearwell_serve::image::layout::{Layout, OobSlot, Superblock};
-use wearwell_serve::image::{Image, ImageFile, Verdict, audit_backing, create_on};
+use wearwell_serve::image::layout::{ImageHeader, Layout, OobSlot};
+use wearwell_serve::image::{AuditVerdict, Image, ImageFile, audit_backing, create_on};
 use wearwell_serve::{FlashDevice, LiveDevice};
 
 use crate::common::log::Lines;
@@ -81,7 +81,7 @@ fn reopen(files: MemoryFiles, what: &str) -> Image {
 /// Returns the files of an image after work that filled the device and left garbage, flushed but not closed.
 fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, PAGE_BYTES as u32).build_superblock(7).expect("the device fits");
+    let superblock = specification(design, PAGE_BYTES as u32).build_image_header(7).expect("the device fits");
     create_on(&mut files, &superblock).expect("memory takes everything");
     let mut image = reopen(files, design);
     let mut model = Model::new(seed);
@@ -97,7 +97,7 @@ fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
 /// Flips a byte in the data of one in `share` flash pages, and in more pages until a logical page is lost. Returns the
 /// lost pages.
 fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) -> BTreeSet<u64> {
-    let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+    let layout = Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
     let pages = layout.geometry.pages();
     for k in 0.. {
         let ppn = Ppn(model.random.random_range(0..pages) as u32);
@@ -133,7 +133,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     }
     let audited = audit_backing(files.clone()).expect("it can be looked at");
     let named: BTreeSet<u64> = audited.lost_pages.iter().map(|(lpn, _)| u64::from(lpn.0)).collect();
-    assert_eq!((audited.verdict, &named), (Verdict::Corrupt, &lost), "{what}: {:?}", audited.findings);
+    assert_eq!((audited.verdict, &named), (AuditVerdict::Corrupt, &lost), "{what}: {:?}", audited.findings);
     let first = lost.first().expect("a page is lost");
     let sentence =
         format!("logical page {first} ({PAGE_BYTES} bytes from byte {}) is lost", first * PAGE_BYTES);
@@ -159,7 +159,7 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
 /// does not match.
 fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let flash = files.bytes(ImageFile::Flash);
-    let layout = Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+    let layout = Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
     for &(_, ppn) in lost {
         let record = flash[layout.oob_record_offset(ppn) as usize..].first_chunk().expect("a record");
         let OobSlot::Record(record) = layout.decode_oob_slot(ppn, record) else {
@@ -199,7 +199,7 @@ fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {
         let (files, mut model) = worked_on(design, 5);
         let layout =
-            Layout::new(&Superblock::decode(files.bytes(ImageFile::Superblock)).expect("it is whole"));
+            Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
         let mut image = reopen(files, design);
         let mut damaged = 0;
         for ppn in (0..layout.geometry.pages() as u32).map(Ppn) {

@@ -180,7 +180,7 @@ fn a_rescue_of_an_undamaged_image_returns_all_pages() {
 fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
     let worked = worked_on("page-map", PROCESS, End::Closed);
     let mut files = worked.files.clone();
-    worked.destroy(&mut files, ImageFile::Superblock, 0, 512);
+    worked.destroy(&mut files, ImageFile::ImageHeader, 0, 512);
     let error = rescue(files).expect_err("nobody knows the geometry").to_string();
     assert!(error.contains("both copies of its superblock are damaged"), "{error}");
 }

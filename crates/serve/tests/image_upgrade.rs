@@ -10,7 +10,7 @@ use std::process::Command;
 
 use image_support::{MemoryFiles, PROCESS};
 use wearwell_serve::image::{
-    Backing as _, Image, ImageError, ImageFile, OpenImageFiles, Verdict, audit, upgrade, upgrade_on,
+    AuditVerdict, Backing as _, Image, ImageError, ImageFile, OpenImageFiles, audit, upgrade, upgrade_on,
 };
 
 use crate::image_support;
@@ -88,7 +88,7 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
         let superblock = upgrade(&archive.image).expect("it is whole");
         assert_eq!(superblock.design, design);
         let report = audit(&archive.image).expect("an image");
-        assert_eq!((report.verdict, report.findings), (Verdict::Clean, vec![]), "{design}");
+        assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         let mut image = Image::open(&archive.image, PROCESS).expect("it was brought up");
         archive.compare(&mut image, design);
         image.close().expect("the disk takes it");

@@ -65,9 +65,9 @@ fn wait_until_limited(control: &Path, count: u64) {
 #[test]
 fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
     let limits = [
-        Limits { export_requests_per_second: Some(1), ..Limits::default() },
+        Limits { max_requests_per_second_per_export: Some(1), ..Limits::default() },
         // A sector takes 8 minutes.
-        Limits { export_bytes_per_second: Some(1), ..Limits::default() },
+        Limits { max_bytes_per_second_per_export: Some(1), ..Limits::default() },
     ];
     for limits in limits {
         let limited = Limited::start(limits);
@@ -93,7 +93,7 @@ fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
 
 #[test]
 fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
-    let limited = Limited::start(Limits { export_bytes_per_second: Some(1), ..Limits::default() });
+    let limited = Limited::start(Limits { max_bytes_per_second_per_export: Some(1), ..Limits::default() });
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
     for _ in 0..20 {

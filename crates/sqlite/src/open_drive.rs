@@ -53,7 +53,8 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
 
 /// Refuses an image that is too small for a database, or has too small pages, before it is created.
 fn require_database_fits(specification: &ImageSpecification, directory: &Path) -> Result<(), Error> {
-    let superblock = specification.build_superblock(0).map_err(|error| Error::of_image(directory, &error))?;
+    let superblock =
+        specification.build_image_header(0).map_err(|error| Error::of_image(directory, &error))?;
     let block_bytes = superblock.geometry.page_bytes;
     Directory::new(u64::from(superblock.logical_pages) * u64::from(block_bytes), block_bytes)?;
     Ok(())

@@ -436,7 +436,7 @@ mod tests {
     }
 
     /// Returns a client and a server's end of its connection. The client waits for answers for a hundredth of a second.
-    fn connected() -> (UnixStream, UnixStream) {
+    fn connected_socket_pair() -> (UnixStream, UnixStream) {
         let (client, server) = UnixStream::pair().unwrap();
         client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         (client, server)
@@ -450,8 +450,8 @@ mod tests {
     /// the next command, so that a remap could be taken for done before the server executed it.
     #[test]
     fn an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_command() {
-        let (control, mut server) = connected();
-        let (nbd, _nbd_server) = connected();
+        let (control, mut server) = connected_socket_pair();
+        let (nbd, _nbd_server) = connected_socket_pair();
         let mut remote = RemoteDrive {
             nbd: nbd_client(nbd),
             control_socket: BufReader::new(control),
@@ -470,7 +470,7 @@ mod tests {
 
     #[test]
     fn a_reply_that_comes_too_late_is_not_taken_for_that_of_the_next_request() {
-        let (stream, mut server) = connected();
+        let (stream, mut server) = connected_socket_pair();
         let mut client = nbd_client(stream);
         let unanswered = client.send_and_await_reply(command::FLUSH, 0, 0, &[]).unwrap_err();
         assert!(matches!(unanswered, Error::NoAnswer { .. }), "{unanswered}");

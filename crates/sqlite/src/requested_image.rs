@@ -8,7 +8,7 @@
 use std::path::Path;
 
 use wearwell_config::{Config, ConfigError};
-use wearwell_serve::image::layout::Superblock;
+use wearwell_serve::image::layout::ImageHeader;
 use wearwell_serve::image::{Durability, ImageSpecification};
 
 use crate::error::Error;
@@ -43,7 +43,7 @@ impl RequestedImage {
     ///
     /// # Errors
     /// [`Error::ImageContradictsUri`] if the image has another design, another size or other settings.
-    pub fn require_matching_image(&self, image: &Superblock, directory: &Path) -> Result<(), Error> {
+    pub fn require_matching_image(&self, image: &ImageHeader, directory: &Path) -> Result<(), Error> {
         let refuse = |parameter: &'static str, actual: String| {
             Err(Error::ImageContradictsUri { place: directory.display().to_string(), parameter, actual })
         };
@@ -58,7 +58,7 @@ impl RequestedImage {
         // differ from the image's configuration, but the same image would be made of them again.
         let is_made_again = || {
             let specification = self.specification(image_bytes, Some(&image.design)).ok()?;
-            let again = specification.build_superblock(image.checksum_salt).ok()?;
+            let again = specification.build_image_header(image.checksum_salt).ok()?;
             Some(again.config_toml == image.config_toml)
         };
         match self.settings.iter().find(|setting| !is_setting_of(image, setting)) {
@@ -85,7 +85,7 @@ impl RequestedImage {
 }
 
 /// Whether the image's configuration stays the same if `setting` is applied to it.
-fn is_setting_of(image: &Superblock, setting: &str) -> bool {
+fn is_setting_of(image: &ImageHeader, setting: &str) -> bool {
     let with = |settings: &[String]| {
         Config::from_text_and_settings(Some(("superblock", &image.config_toml)), settings)
             .map(|config| config.to_toml())

@@ -477,7 +477,7 @@ mod tests {
     const FIRST_PAYLOAD_OFFSET: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
     /// Makes a volume with a write-ahead log of one frame with database page `page`, and reads this page from the log.
-    fn volume_after_log_read(page: &[u8]) -> DatabaseFiles {
+    fn database_files_after_log_read(page: &[u8]) -> DatabaseFiles {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
@@ -505,17 +505,17 @@ mod tests {
 
     #[test]
     fn a_checkpoint_write_of_logged_bytes_becomes_a_remap() {
-        assert_remaps_of_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
+        assert_remaps_of_database_write(database_files_after_log_read(&[1; PAGE_BYTES]), &[1; PAGE_BYTES], 1);
     }
 
     #[test]
     fn a_write_of_bytes_not_in_the_log_is_a_plain_write() {
-        assert_remaps_of_database_write(volume_after_log_read(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
+        assert_remaps_of_database_write(database_files_after_log_read(&[1; PAGE_BYTES]), &[2; PAGE_BYTES], 0);
     }
 
     #[test]
     fn a_log_frame_changed_after_its_read_is_not_remapped() {
-        let mut volume = volume_after_log_read(&[1; PAGE_BYTES]);
+        let mut volume = database_files_after_log_read(&[1; PAGE_BYTES]);
         volume.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
         assert_remaps_of_database_write(volume, &[1; PAGE_BYTES], 0);
     }

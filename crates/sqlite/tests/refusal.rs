@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{churn, image, open, require_integrity, rows, try_open};
-use wearwell_serve::image::layout::{Session, Superblock};
+use wearwell_serve::image::layout::{ImageHeader, Session};
 use wearwell_serve::image::{Durability, Image, OpenOptions};
 
 use crate::common;
@@ -48,7 +48,7 @@ fn require_refusal(name: &str, parameters: &str, part: &str) {
 /// Returns the durability of the session of an image that is open or was closed.
 fn session_durability(directory: &Path) -> Durability {
     let file = |name: &str| std::fs::read(directory.join(name)).expect("it is a file of the image");
-    let superblock = Superblock::decode(&file("superblock")).expect("it is whole");
+    let superblock = ImageHeader::decode(&file("superblock")).expect("it is whole");
     let session = file("session");
     let record = session.first_chunk().expect("it holds a record");
     Session::decode(record, superblock.checksum_salt).expect("it is whole").durability

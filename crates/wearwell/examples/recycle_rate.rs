@@ -179,7 +179,7 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
             recycle.record_block_erased(first, BLOCK_PAGES, |ppn| spare_owners[ppn.index()]);
         }
         Call::Neighbours(owner) => {
-            recycle.raise_or_list_neighbour_pages(owner, |lpn| mapping[lpn.index()].to_option(), out);
+            recycle.raise_or_append_neighbour_pages(owner, |lpn| mapping[lpn.index()].to_option(), out);
         }
         Call::LoadFast(ppn, fingerprint) => recycle.offer_fast_loaded_page(ppn, fingerprint),
         Call::Read(ppn) => recycle.count_read(ppn),

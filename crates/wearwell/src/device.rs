@@ -125,13 +125,13 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the counts of page writes that covered only some sectors of their page, since the drive was built.
-    pub fn partial_writes(&self) -> PartialWriteCounts {
+    pub fn partial_write_counts(&self) -> PartialWriteCounts {
         self.partial_write_counts
     }
 
     /// Returns the counts of page writes whose content has an unknown size because they were written in parts, since
     /// the drive was built.
-    pub fn lost_sizes(&self) -> LostSizeCounts {
+    pub fn lost_size_counts(&self) -> LostSizeCounts {
         self.lost_size_counts
     }
 
@@ -179,13 +179,13 @@ impl<N: Nand> Device<N> {
                     let content = Content::Descriptor(descriptors[k.min(descriptors.len() - 1)]);
                     self.write_page_sectors(piece.lpn, PageData::from_content(content), piece.mask)?;
                 }
-                HostData::Bytes(bytes) => self.write_bytes(piece, bytes)?,
+                HostData::Bytes(bytes) => self.write_piece(piece, bytes)?,
             }
         }
         Ok(())
     }
 
-    fn write_bytes(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
+    fn write_piece(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
         let part = &bytes[piece.first_byte_in_request
             ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page];
         if part.len() == self.page_scratch.len() && self.buffer.is_off() {

@@ -224,7 +224,7 @@ impl Error {
     /// Converts an error of the medium during a read of `lpn`: the error of an uncorrectable flash page becomes
     /// [`Error::LogicalPageLost`] of `lpn`, other errors stay as they are.
     #[cold]
-    pub(crate) fn lost_page_if_uncorrectable(self, lpn: Lpn) -> Self {
+    pub(crate) fn convert_uncorrectable_to_lost_page(self, lpn: Lpn) -> Self {
         match self {
             Error::Nand(NandError::Uncorrectable(ppn)) => Error::LogicalPageLost { lpn, ppn },
             other => other,

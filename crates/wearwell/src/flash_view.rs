@@ -168,7 +168,7 @@ impl<N: Nand> Ftl<N> {
             match &self.chunks {
                 Some(stage) if !is_flash_page(unit, physical_pages) => {
                     stage
-                        .flash_pages_of(unit)
+                        .chunk_pages_of_member(unit)
                         .iter()
                         .for_each(|ppn| pages[ppn.index()].mapped_logical_pages += 1);
                 }
@@ -246,7 +246,7 @@ impl<N: Nand> Ftl<N> {
         for (lpn, unit) in (0..).map(Lpn).zip(map) {
             if let Some(unit) =
                 unit.to_option().filter(|&unit| !is_flash_page(unit, self.store.geometry().pages()))
-                && let [_, others @ ..] = stage.flash_pages_of(unit)
+                && let [_, others @ ..] = stage.chunk_pages_of_member(unit)
                 && !others.is_empty()
             {
                 further.entry(lpn).or_insert_with(Vec::new).extend(others);
@@ -258,7 +258,7 @@ impl<N: Nand> Ftl<N> {
     fn first_flash_page_and_form(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
-                stage.flash_pages_of(unit)[0]
+                stage.chunk_pages_of_member(unit)[0]
             }
             _ => Ppn(unit.0),
         });

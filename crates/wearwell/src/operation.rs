@@ -159,7 +159,7 @@ impl FlashOp {
     }
 
     /// Returns the read and the program that make up each page copy of this batch.
-    pub fn copy_read_and_program(&self) -> [FlashOp; 2] {
+    pub fn read_and_program_of_copy(&self) -> [FlashOp; 2] {
         let read =
             FlashOp { kind: OpKind::Read, ops_back_to_dependency: 0, copy_or_nvram_line_count: 1, ..*self };
         [read, FlashOp { kind: OpKind::Program, ops_back_to_dependency: 1, ..read }]
@@ -172,7 +172,7 @@ pub(crate) fn expand_copies(ops: &[FlashOp]) -> Vec<FlashOp> {
     for op in ops {
         match (op.kind, op.ops_back_to_dependency as usize) {
             (OpKind::Copies, _) => {
-                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.copy_read_and_program()));
+                (0..op.copy_or_nvram_line_count).for_each(|_| single.extend(op.read_and_program_of_copy()));
             }
             (_, 0) => single.push(*op),
             (_, back) => {

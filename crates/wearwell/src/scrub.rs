@@ -67,7 +67,7 @@ impl<N: Nand> Ftl<N> {
                 return Ok(self
                     .chunks
                     .as_ref()
-                    .is_some_and(|stage| !stage.keep_pages_of_stored_chunks(page).is_empty()));
+                    .is_some_and(|stage| !stage.filter_pages_of_stored_chunks(page).is_empty()));
             }
             PageKind::Translation => Stream::Translation,
             PageKind::RemapLog => Stream::RemapLog,
@@ -99,7 +99,7 @@ impl<N: Nand> Ftl<N> {
             let of_delta = self.delta.as_ref().and_then(|stage| stage.delta_page_of(lpn));
             let culprit = match &self.chunks {
                 Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
-                    stage.flash_pages_of(unit).iter().copied().find(lost).or(of_delta.filter(lost))
+                    stage.chunk_pages_of_member(unit).iter().copied().find(lost).or(of_delta.filter(lost))
                 }
                 _ => Some(Ppn(unit.0)).filter(lost).or(of_delta.filter(lost)),
             };

@@ -216,7 +216,7 @@ impl RequestOpLog {
 
     /// Returns whether the pages of flash operations are recorded.
     #[inline]
-    pub(crate) fn is_recording_pages(&self) -> bool {
+    pub(crate) fn is_recording_op_pages(&self) -> bool {
         self.records_op_pages
     }
 

@@ -39,7 +39,11 @@ struct Operations {
 }
 
 fn unscanned() -> DeltaOptions {
-    DeltaOptions { cold_scan_interval_writes: 0, delta_share_of_spare_pages: 1.0, ..DeltaOptions::default() }
+    DeltaOptions {
+        cold_scan_interval_writes: 0,
+        max_delta_share_of_spare_pages: 1.0,
+        ..DeltaOptions::default()
+    }
 }
 
 /// Returns GC options by which victims are only collected when a test requests it.
@@ -323,7 +327,7 @@ fn a_delta_page_that_becomes_read_hot_is_merged_once() {
 /// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
 #[test]
 fn delta_merges_delay_no_host_request() {
-    let design = DeltaOptions { cold_scan_interval_writes: 8, cold_scan_entries: 8, ..unscanned() };
+    let design = DeltaOptions { cold_scan_interval_writes: 8, deltas_per_cold_scan: 8, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.device.ftl_mut().store_mut().flash_ops.set_op_recording(true);
     let mut read_hot_merges = 0;
@@ -363,7 +367,7 @@ fn delta_merges_delay_no_host_request() {
 /// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
 #[test]
 fn a_delta_page_that_becomes_write_cold_is_merged() {
-    let design = DeltaOptions { cold_scan_interval_writes: 8, cold_scan_entries: 2, ..unscanned() };
+    let design = DeltaOptions { cold_scan_interval_writes: 8, deltas_per_cold_scan: 2, ..unscanned() };
     let mut drive = Drive::new(design);
     drive.write(0, 0);
     drive.write(0, 1);
@@ -684,7 +688,7 @@ fn a_full_device_serves_requests_without_delta_merges() {
     let design = DeltaOptions {
         access_count_table_entries: Some(8),
         cold_scan_interval_writes: 1,
-        cold_scan_entries: 8,
+        deltas_per_cold_scan: 8,
         ..unscanned()
     };
     let nand = SimNand::new(geometry_without_superblocks([1, 8, 4, PAGE as u32]), RetainedFields::ALL);
@@ -722,7 +726,7 @@ fn a_full_device_serves_requests_without_delta_merges() {
 fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_is_known() {
     let design = DeltaOptions {
         cold_scan_interval_writes: 16,
-        delta_share_of_spare_pages: 1.0,
+        max_delta_share_of_spare_pages: 1.0,
         ..DeltaOptions::default()
     };
     for seed in 0..20 {

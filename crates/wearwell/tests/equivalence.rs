@@ -305,7 +305,7 @@ fn remap_design_without_a_reverse_map_behaves_like_page_map() {
 #[test]
 fn delta_encoding_that_never_applies_behaves_like_page_map() {
     let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..DeltaOptions::default() };
-    let no_space = DeltaOptions { delta_share_of_spare_pages: 0.0, ..DeltaOptions::default() };
+    let no_space = DeltaOptions { max_delta_share_of_spare_pages: 0.0, ..DeltaOptions::default() };
     for design in [never_hot, no_space] {
         assert_equal_logs(&page_map(GcOptions::default()), &delta(GcOptions::default(), design, None));
     }

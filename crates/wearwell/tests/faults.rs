@@ -111,7 +111,7 @@ fn factory_bad_blocks_are_never_touched() {
             let pools = world.geometry.allocation_pools();
             // The first block of pool 0 and the last block of the last pool; the medium panics if one of them is used.
             let bad = [BlockId(0), BlockId(world.geometry.blocks() - 1)];
-            let nand = full_medium(&world).with_factory_bad(bad);
+            let nand = full_medium(&world).with_factory_bad_blocks(bad);
             let mut device = roomy_device(&world, &design.parts, BUFFERS[0], nand);
             let mut oracle = Oracle::for_device(&device, CONTENTS as usize);
             let mut mix = mix(&oracle, 31);

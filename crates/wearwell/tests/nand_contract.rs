@@ -100,7 +100,7 @@ fn the_medium_panics_at_a_program_of_a_bad_block() {
 #[test]
 #[should_panic(expected = "erase of block 0: Bad")]
 fn the_medium_panics_at_an_erase_of_a_bad_block() {
-    let mut nand = medium().with_factory_bad([FIRST]);
+    let mut nand = medium().with_factory_bad_blocks([FIRST]);
     let _ = nand.erase(FIRST);
 }
 
@@ -262,7 +262,7 @@ fn a_probe_may_read_an_erased_page() {
 #[test]
 #[should_panic(expected = "probe of page 0 in a bad block")]
 fn the_medium_panics_at_a_probe_of_a_bad_block() {
-    let _ = medium().with_factory_bad([FIRST]).probe_page(Ppn(0));
+    let _ = medium().with_factory_bad_blocks([FIRST]).probe_page(Ppn(0));
 }
 
 #[test]
@@ -324,7 +324,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(None)),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(1)))),
-            CutOutcome::AfterUnacknowledged => assert_eq!(left, Ok(Some(oob(PageKind::Data, 1)))),
+            CutOutcome::CompletedUnacknowledged => assert_eq!(left, Ok(Some(oob(PageKind::Data, 1)))),
         }
         assert_eq!(nand.erase(FIRST), Err(NandError::PowerLost));
         nand.restore_power(None);
@@ -332,7 +332,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         match outcome {
             CutOutcome::Before => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(0)))),
-            CutOutcome::AfterUnacknowledged => assert_eq!(left, Ok(None)),
+            CutOutcome::CompletedUnacknowledged => assert_eq!(left, Ok(None)),
         }
     }
 }

@@ -414,7 +414,7 @@ impl Pair {
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
         let model = &self.model;
-        self.recycle.raise_or_list_neighbour_pages(
+        self.recycle.raise_or_append_neighbour_pages(
             Lpn(owner),
             |lpn| model.mapping[lpn.index()].map(Ppn),
             &mut pages,

@@ -452,7 +452,7 @@ fn every_reverse_map_survives_a_power_cut_at_every_nvram_store() {
     for part in parts() {
         let mut stores = 0;
         for seed in 0..6 / exploration_interval(3) {
-            let outcome = if seed % 2 == 0 { CutOutcome::Torn } else { CutOutcome::AfterUnacknowledged };
+            let outcome = if seed % 2 == 0 { CutOutcome::Torn } else { CutOutcome::CompletedUnacknowledged };
             let cuts =
                 (0..u64::MAX).take_while(|&cut| survives(part, seed, cut, u64::MAX, outcome)).count() as u64;
             (0..cuts).for_each(|cut| assert!(survives(part, seed, cut, cut * 7 % 23, outcome)));
@@ -610,7 +610,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
         relocation_source_or_range_end: None,
         sequence_number: 1 + k as u64,
     };
-    for outcome in [CutOutcome::Torn, CutOutcome::AfterUnacknowledged] {
+    for outcome in [CutOutcome::Torn, CutOutcome::CompletedUnacknowledged] {
         // The stores of this case: the program, two words zeroed per entry, two stored for the next entry.
         for cut in 0..1 + 2 * page_entries as u64 + 2 {
             let mut world = World::new(FLOG, 1, None, outcome);
@@ -622,10 +622,10 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
             world.map.adopt_log_pages(&pages);
             let found = world.map.recover(&mut world.io).expect("power is on");
             let last_survives =
-                cut == 2 * page_entries as u64 + 2 && outcome == CutOutcome::AfterUnacknowledged;
+                cut == 2 * page_entries as u64 + 2 && outcome == CutOutcome::CompletedUnacknowledged;
             let expected = page_entries + u32::from(last_survives);
             assert!(found.into_iter().eq((0..expected).map(bind)), "{outcome:?} at {cut}");
-            let is_flushed = cut > 0 || outcome == CutOutcome::AfterUnacknowledged;
+            let is_flushed = cut > 0 || outcome == CutOutcome::CompletedUnacknowledged;
             let AnyReverseMap::FlashLog(log) = &world.map else { unreachable!() };
             assert_eq!(log.live_pages(), u32::from(is_flushed), "{outcome:?} at {cut}");
             let words = world.io.nvram().iter().skip(2).filter(|&&word| word != 0).count() as u32;

@@ -69,7 +69,7 @@ fn after(back: u16, op: FlashOp) -> FlashOp {
 }
 
 fn keeping() -> TimingOptions {
-    TimingOptions { keep_completions: true, ..TimingOptions::default() }
+    TimingOptions { keeps_completions: true, ..TimingOptions::default() }
 }
 
 fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
@@ -87,7 +87,7 @@ fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, scrip
     for &(arrival, ops) in script {
         timing.submit(RequestKind::Write, arrival, ops);
     }
-    timing.run_to_completion();
+    timing.run_to_completion_ns();
     let mut done = timing.take_completions();
     assert_eq!(done.len(), script.len(), "every request completes exactly once");
     done.sort();
@@ -114,7 +114,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
             timing.submit(RequestKind::Read, 7, &[FlashOp { transfer_bytes: bytes, ..read(3) }]);
             timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { transfer_bytes: bytes, ..program(3) }]);
             timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
-            timing.run_to_completion();
+            timing.run_to_completion_ns();
             let mut done = timing.take_completions();
             done.sort();
             let found: Vec<u64> = done.iter().map(|completion| completion.latency_ns).collect();
@@ -161,14 +161,14 @@ fn a_device_is_idle_after_its_last_completion() {
 #[test]
 fn the_open_loop_option_changes_no_completion_time() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let [told, asked] = [true, false].map(|open_loop| {
-            let options = TimingOptions { open_loop, ..keeping() };
+        let [told, asked] = [true, false].map(|is_open_loop| {
+            let options = TimingOptions { is_open_loop, ..keeping() };
             let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, options);
             timing.submit(RequestKind::Read, 100, &[read(0)]);
             timing.submit(RequestKind::Write, 200, &[program(1)]);
             let early = timing.complete_requests_until(200 + X + P - 1);
             let late = timing.complete_requests_until(10 * P);
-            (early, late, timing.now_ns(), timing.run_to_completion(), timing.take_completions())
+            (early, late, timing.now_ns(), timing.run_to_completion_ns(), timing.take_completions())
         });
         assert_eq!(told, asked, "{mode:?}");
         assert_eq!((told.0, told.1), (false, true), "{mode:?}");
@@ -195,7 +195,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
             for plane in (0..4).cycle().take(count) {
                 timing.submit_with_controller_work(RequestKind::Write, 0, work, &[read(plane)]);
             }
-            timing.run_to_completion();
+            timing.run_to_completion_ns();
             let last = timing.take_completions().into_iter().map(|done| done.completed_at_ns).max();
             last.expect("something completed") as f64 / 1000.0
         };
@@ -231,7 +231,7 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
         ] {
             timing.submit_with_controller_work(RequestKind::Write, arrival_ns, work, &[]);
         }
-        timing.run_to_completion();
+        timing.run_to_completion_ns();
         let mut done = timing.take_completions();
         done.sort();
         let ends: Vec<u64> = done.iter().map(|completion| completion.completed_at_ns).collect();
@@ -476,7 +476,7 @@ fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
             timing.submit(kind, 0, ops);
         }
-        timing.run_to_completion();
+        timing.run_to_completion_ns();
         assert_eq!(timing.outstanding_requests(), 0);
         timing.latency_summary(RequestKind::Flush).max_ns
     };
@@ -491,7 +491,7 @@ fn background_operations_complete_no_request() {
         let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
         timing.submit_background(0, &[program(0)]);
         assert_eq!((timing.outstanding_requests(), timing.run_to_next_completion_ns()), (0, None));
-        assert_eq!(timing.run_to_completion(), X + P);
+        assert_eq!(timing.run_to_completion_ns(), X + P);
         assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
     }
 }
@@ -546,7 +546,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     if rng.random_bool(0.7) {
         return vec![copies];
     }
-    let [read, mut program] = copies.copy_read_and_program();
+    let [read, mut program] = copies.read_and_program_of_copy();
     if rng.random_bool(0.5) {
         program.plane = PlaneId(rng.random_range(0..planes));
     }
@@ -686,8 +686,8 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
         traced.submit(RequestKind::Write, arrival, &list);
     }
     reference.run(u64::MAX);
-    timing.run_to_completion();
-    traced.run_to_completion();
+    timing.run_to_completion_ns();
+    traced.run_to_completion_ns();
     traced::check(&mut traced, &shape, flash, &options, submitted);
     assert_eq!(traced.array_busy_ns(), timing.array_busy_ns(), "seed {seed}, {options:?}, {shape:?}");
     let mut found = vec![None; 200];
@@ -765,7 +765,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
             "{mode:?}: the request waits for the scan alone"
         );
         assert_eq!(
-            timing.run_to_completion(),
+            timing.run_to_completion_ns(),
             scan_ns + copied_ns,
             "{mode:?}: the copies start when the scan has ended"
         );
@@ -775,7 +775,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     }
     let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
     timing.submit(RequestKind::Write, 0, &collection);
-    assert_eq!(timing.run_to_completion(), 0, "without timing a scan takes no time");
+    assert_eq!(timing.run_to_completion_ns(), 0, "without timing a scan takes no time");
 }
 
 /// The pages of a log on flash are read in parallel, then its buffer in NVRAM is scanned, then the victim is copied.
@@ -789,7 +789,7 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
         timing.submit(RequestKind::Write, 0, &list);
-        assert_eq!(timing.run_to_completion(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
+        assert_eq!(timing.run_to_completion_ns(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
     }
 }
 
@@ -825,7 +825,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
         timing.submit(RequestKind::Write, 0, &[scan(1)]);
         timing.submit_with_controller_work(RequestKind::Write, 10, store, &[]);
-        timing.run_to_completion();
+        timing.run_to_completion_ns();
         let mut done = timing.take_completions();
         done.sort_by_key(|completion| completion.request_number);
         let times: Vec<u64> = done.iter().map(|completion| completion.completed_at_ns).collect();
@@ -843,7 +843,7 @@ fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
     timing.submit(RequestKind::Write, 10, &[scan]);
     timing.submit(RequestKind::Write, 20, &[program(0)]);
-    timing.run_to_completion();
+    timing.run_to_completion_ns();
     let mut done = timing.take_completions();
     done.sort_by_key(|completion| completion.request_number);
     let collected_ns = 4 * (R + 2 * X + P) + E;
@@ -874,7 +874,7 @@ fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
             }
             timing.submit(RequestKind::Write, arrival, &list);
         }
-        timing.run_to_completion();
+        timing.run_to_completion_ns();
         assert_eq!(timing.array_busy_ns(), arrays);
         assert_eq!(timing.channel_busy_ns(), channels);
     }
@@ -906,7 +906,7 @@ fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
             arrival -= (1.0 - rng.random::<f64>()).ln() * service / load;
             timing.submit(RequestKind::Read, arrival as u64, &[read(0)]);
         }
-        timing.run_to_completion();
+        timing.run_to_completion_ns();
         let completions = timing.take_completions();
         let total: u64 = completions.iter().map(|completion| completion.latency_ns).sum();
         let wait = total as f64 / completions.len() as f64 - service;
@@ -928,7 +928,7 @@ fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
             let list = random_list(&mut rng, shape.planes());
             timing.submit(RequestKind::Write, timing.now_ns(), &list);
         }
-        let end = timing.run_to_completion();
+        let end = timing.run_to_completion_ns();
         (end, timing.latency_histogram(RequestKind::Write).clone(), timing.take_completions())
     };
     let (first, second) = (run(), run());

@@ -58,8 +58,8 @@ fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);
     let geometry = geometry_without_superblocks([4, blocks, block_pages, 4096]);
     let logical = (4 * blocks - bad) * block_pages * 85 / 100;
-    let nand =
-        SimNand::new(geometry, RetainedFields::default()).with_factory_bad((0..bad).map(|k| BlockId(4 * k)));
+    let nand = SimNand::new(geometry, RetainedFields::default())
+        .with_factory_bad_blocks((0..bad).map(|k| BlockId(4 * k)));
     let mut ftl = Ftl::new(nand, logical, &page_map(GcOptions::default())).expect("it fits");
     let content = wearwell::data::Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(1)));
     let mut random = Random::new(5);

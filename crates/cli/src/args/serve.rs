@@ -112,8 +112,8 @@ impl LimitArgs {
         Limits {
             max_connections_per_socket: self.max_connections as usize,
             max_request_memory_bytes: self.max_memory as usize,
-            export_bytes_per_second: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
-            export_requests_per_second: self.limit_iops,
+            max_bytes_per_second_per_export: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),
+            max_requests_per_second_per_export: self.limit_iops,
         }
     }
 }

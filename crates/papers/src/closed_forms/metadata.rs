@@ -10,12 +10,12 @@ use wearwell::nand::{Geometry, preset};
 use wearwell::validity::{Gecko, GeckoOptions, ValidityStore as _};
 use wearwell_replay::theory;
 
-use super::rows::{named_values, one_value, truth_value};
+use super::rows::{named_values, single_unnamed_value, truth_value};
 use super::{GIB, KIB, MIB, PAGE_BYTES, TIB, to_percent};
 use crate::verdict::NamedValue;
 
 /// Size of a PPN and of a key (block, or part of a block) of Logarithmic Gecko (page validity on flash), bytes.
-const ADDRESS_BYTES: f64 = 4.0;
+const PPN_OR_GECKO_KEY_BYTES: f64 = 4.0;
 /// Size of an entry of the cached mapping table, bytes.
 const MAPPING_CACHE_ENTRY_BYTES: f64 = 8.0;
 /// Size of an entry of IB-FTL's log of invalid pages, bytes: a page address, a timestamp, a pointer to the preceding
@@ -29,7 +29,7 @@ const PAGE_READ_S: f64 = 100e-6;
 const SPARE_AREA_READ_S: f64 = 3e-6;
 const PAGE_PROGRAM_S: f64 = 1e-3;
 /// Duration of a page program divided by that of a page read.
-pub const PROGRAM_TO_READ_RATIO: f64 = PAGE_PROGRAM_S / PAGE_READ_S;
+pub const PROGRAM_TO_READ_TIME_RATIO: f64 = PAGE_PROGRAM_S / PAGE_READ_S;
 
 /// Size of a device and of its cached mapping table: the parameters of the formulas for RAM and recovery time.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +64,7 @@ impl ModelledDeviceSize {
 
     /// Returns TT, the size of the translation table (L2P table), bytes.
     pub fn translation_table_bytes(self) -> f64 {
-        self.physical_pages() * self.utilisation * ADDRESS_BYTES
+        self.physical_pages() * self.utilisation * PPN_OR_GECKO_KEY_BYTES
     }
 
     /// Returns TPT, the number of translation pages (pages of the L2P table on flash).
@@ -75,12 +75,12 @@ impl ModelledDeviceSize {
     /// Returns the number of host writes between two GC victims: the pages that a victim frees, which is B (pages per
     /// block) divided by the write amplification of large blocks.
     pub fn host_writes_per_victim(self) -> f64 {
-        self.pages_per_block / theory::large_block_write_amplification(self.utilisation)
+        self.pages_per_block / theory::fifo_write_amplification(self.utilisation)
     }
 
     /// Returns the size of the RAM directory of translation pages, bytes.
     pub fn translation_directory_bytes(self) -> f64 {
-        self.translation_pages() * ADDRESS_BYTES
+        self.translation_pages() * PPN_OR_GECKO_KEY_BYTES
     }
 
     /// Returns the size of a validity bitmap with one bit per physical page, bytes.
@@ -101,7 +101,7 @@ impl ModelledDeviceSize {
     /// Returns V, the number of entries in the RAM buffer of Logarithmic Gecko (page validity on flash), if a block's
     /// bitmap is divided into `parts` parts.
     pub fn gecko_buffer_entries(self, parts: f64) -> f64 {
-        8.0 * PAGE_BYTES / (8.0 * ADDRESS_BYTES + self.pages_per_block / parts)
+        8.0 * PAGE_BYTES / (8.0 * PPN_OR_GECKO_KEY_BYTES + self.pages_per_block / parts)
     }
 
     /// Returns L, the number of levels of Logarithmic Gecko (page validity on flash), for validity bitmaps of whole
@@ -119,7 +119,7 @@ impl ModelledDeviceSize {
     /// Returns the size of the RAM directories of the runs (sorted levels) of Logarithmic Gecko (page validity on
     /// flash), bytes.
     pub fn gecko_directory_bytes(self) -> f64 {
-        2.0 * ADDRESS_BYTES * self.gecko_pages()
+        2.0 * PPN_OR_GECKO_KEY_BYTES * self.gecko_pages()
     }
 
     /// Returns the RAM of Logarithmic Gecko (page validity on flash) for its buffer of invalidated pages and for the
@@ -145,12 +145,12 @@ impl ModelledDeviceSize {
             // bitmap.
             ComparedFtl::UFtl => {
                 self.valid_page_counters_bytes()
-                    + self.validity_bitmap_bytes() / PAGE_BYTES * ADDRESS_BYTES
+                    + self.validity_bitmap_bytes() / PAGE_BYTES * PPN_OR_GECKO_KEY_BYTES
                     + PAGE_BYTES
             }
             // Per block: the head of its chain in the log, and the timestamp of its last erase.
             ComparedFtl::IbFtl => {
-                self.valid_page_counters_bytes() + 2.0 * ADDRESS_BYTES * self.blocks + PAGE_BYTES
+                self.valid_page_counters_bytes() + 2.0 * PPN_OR_GECKO_KEY_BYTES * self.blocks + PAGE_BYTES
             }
             ComparedFtl::GeckoFtl => {
                 self.valid_page_counters_bytes() + self.geckoftl_ram_bytes_without_counters()
@@ -257,7 +257,7 @@ pub fn host_read_rate_relative_to_flash(
     reads_per_write: f64,
     write_amplification: f64,
 ) -> f64 {
-    1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_RATIO)
+    1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_TIME_RATIO)
 }
 
 /// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
@@ -322,7 +322,7 @@ fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
     (paper_device_size().ram_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
-fn ram_with_cache_of_all_designs() -> Vec<NamedValue> {
+fn ram_with_cache_mib_of_all_designs() -> Vec<NamedValue> {
     named_values([
         ("DFTL, LazyFTL", ram_with_cache_mib(ComparedFtl::LazyFtl)),
         ("IB-FTL", ram_with_cache_mib(ComparedFtl::IbFtl)),
@@ -359,7 +359,7 @@ fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
-fn recovery_step_values(design: ComparedFtl) -> Vec<NamedValue> {
+fn step_and_total_recovery_durations_s(design: ComparedFtl) -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(design);
     let total = NamedValue::new("all", paper_device_size().recovery_s(design));
     steps.iter().map(|&(name, time_s)| NamedValue::new(name, time_s)).chain([total]).collect()
@@ -397,7 +397,7 @@ fn log_recovery_dominance_values() -> Vec<NamedValue> {
         "they dominate",
         truth_value(both > 0.5 * paper_device_size().recovery_s(ComparedFtl::IbFtl)),
     )]);
-    concatenated_values(claim, recovery_step_values(ComparedFtl::IbFtl))
+    concatenated_values(claim, step_and_total_recovery_durations_s(ComparedFtl::IbFtl))
 }
 
 fn block_scan_dominance_values() -> Vec<NamedValue> {
@@ -436,15 +436,15 @@ fn figure_14_ram_mib() -> Vec<NamedValue> {
     ])
 }
 
-fn read_slowdown_values() -> Vec<NamedValue> {
-    let writes = theory::large_block_write_amplification(0.7);
-    let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_RATIO);
+fn host_read_rate_values() -> Vec<NamedValue> {
+    let writes = theory::fifo_write_amplification(0.7);
+    let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO);
     let dirty = paper_device_size().cache_entries / paper_device_size().translation_pages();
-    let map = theory::lazy_translation_cost_per_host_write(writes, PROGRAM_TO_READ_RATIO, dirty);
+    let map = theory::lazy_translation_cost_per_host_write(writes, PROGRAM_TO_READ_TIME_RATIO, dirty);
     let slowdown = |validity: f64| host_read_rate_relative_to_flash(1.0, 1.0, 1.0 + copies + map + validity);
     named_values([
         ("validity in RAM", slowdown(0.0)),
-        ("bitmap on flash", slowdown(1.0 + 1.0 / PROGRAM_TO_READ_RATIO)),
+        ("bitmap on flash", slowdown(1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO)),
     ])
 }
 
@@ -452,7 +452,7 @@ fn read_slowdown_values() -> Vec<NamedValue> {
 /// recoveries; `None` for other rows.
 pub fn recovery_row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     Some(match id {
-        "GK-35" => recovery_step_values(ComparedFtl::GeckoFtl),
+        "GK-35" => step_and_total_recovery_durations_s(ComparedFtl::GeckoFtl),
         "GK-36" => ComparedFtl::ALL
             .map(|design| NamedValue::new(design.name(), paper_device_size().recovery_s(design)))
             .to_vec(),
@@ -469,19 +469,19 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     let scale = paper_device_size();
     let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {
-        "GK-01" => {
-            one_value(ModelledDeviceSize::of_capacity(128.0 * GIB).ram_bytes(ComparedFtl::LazyFtl) / MIB)
-        }
+        "GK-01" => single_unnamed_value(
+            ModelledDeviceSize::of_capacity(128.0 * GIB).ram_bytes(ComparedFtl::LazyFtl) / MIB,
+        ),
         "GK-02" => concatenated_values(
-            one_value(recovery(ComparedFtl::LazyFtl)),
-            recovery_step_values(ComparedFtl::LazyFtl),
+            single_unnamed_value(recovery(ComparedFtl::LazyFtl)),
+            step_and_total_recovery_durations_s(ComparedFtl::LazyFtl),
         ),
         "GK-03" => ram_and_recovery_growth_values(),
         "GK-04" => ram_and_recovery_values_by_capacity(ComparedFtl::GeckoFtl),
-        "GK-05" => one_value(scale.translation_table_bytes() / GIB),
-        "GK-06" => one_value(scale.translation_directory_bytes() / MIB),
-        "GK-07" => one_value(scale.validity_bitmap_bytes() / MIB),
-        "GK-08" => one_value(scale.validity_bitmap_bytes() / scale.translation_directory_bytes()),
+        "GK-05" => single_unnamed_value(scale.translation_table_bytes() / GIB),
+        "GK-06" => single_unnamed_value(scale.translation_directory_bytes() / MIB),
+        "GK-07" => single_unnamed_value(scale.validity_bitmap_bytes() / MIB),
+        "GK-08" => single_unnamed_value(scale.validity_bitmap_bytes() / scale.translation_directory_bytes()),
         "GK-09" => {
             let share = |others: f64| {
                 to_percent(scale.validity_bitmap_bytes() / (scale.validity_bitmap_bytes() + others))
@@ -495,31 +495,31 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
                 ),
             ])
         }
-        "GK-10" => one_value(scale.physical_pages() * SPARE_AREA_READ_S / 60.0),
+        "GK-10" => single_unnamed_value(scale.physical_pages() * SPARE_AREA_READ_S / 60.0),
         "GK-11" => {
             let pages = scale.cache_entries.min(scale.translation_pages());
-            one_value(pages * (PAGE_READ_S + PAGE_PROGRAM_S) / 60.0)
+            single_unnamed_value(pages * (PAGE_READ_S + PAGE_PROGRAM_S) / 60.0)
         }
-        "GK-12" => one_value(scale.translation_pages() * PAGE_READ_S),
-        "GK-13" => one_value(PAGE_READ_S / 32.0 * 1e6),
-        "GK-14" => one_value(scale.mapping_cache_bytes() / MAPPING_CACHE_ENTRY_BYTES),
-        "GK-15" => one_value(scale.pages_per_block / (8.0 * ADDRESS_BYTES)),
+        "GK-12" => single_unnamed_value(scale.translation_pages() * PAGE_READ_S),
+        "GK-13" => single_unnamed_value(PAGE_READ_S / 32.0 * 1e6),
+        "GK-14" => single_unnamed_value(scale.mapping_cache_bytes() / MAPPING_CACHE_ENTRY_BYTES),
+        "GK-15" => single_unnamed_value(scale.pages_per_block / (8.0 * PPN_OR_GECKO_KEY_BYTES)),
         "GK-17" => named_values([("MiB", scale.validity_bitmap_bytes() / MIB)]),
         "GK-20" => {
-            let writes = theory::large_block_write_amplification(scale.utilisation);
+            let writes = theory::fifo_write_amplification(scale.utilisation);
             let with_queries = theory::flash_bitmap_cost_per_host_write(
-                PROGRAM_TO_READ_RATIO,
+                PROGRAM_TO_READ_TIME_RATIO,
                 writes,
                 scale.pages_per_block as usize,
             );
-            named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_RATIO), ("with queries", with_queries)])
+            named_values([("", 1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO), ("with queries", with_queries)])
         }
         "GK-28" => named_values([
             ("S = 1", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 2.0)),
             ("S = 1, one merge per level", doublings_until_gecko_costs_as_bitmap(scale, 1.0, 1.0)),
             ("S = 4", doublings_until_gecko_costs_as_bitmap(scale, 4.0, 2.0)),
         ]),
-        "GK-30" | "GK-31" | "GK-33" => ram_with_cache_of_all_designs(),
+        "GK-30" | "GK-31" | "GK-33" => ram_with_cache_mib_of_all_designs(),
         "GK-32" => named_values([
             ("ratio", ram_with_cache_mib(ComparedFtl::GeckoFtl) / ram_with_cache_mib(ComparedFtl::UFtl)),
             ("GeckoFTL, MiB", ram_with_cache_mib(ComparedFtl::GeckoFtl)),
@@ -537,14 +537,16 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
             ("directories, MiB", scale.gecko_directory_bytes() / MIB),
             ("buffers, KiB", scale.gecko_buffer_bytes() / KIB),
         ]),
-        "GK-54" => one_value(
+        "GK-54" => single_unnamed_value(
             (2.0 * scale.cache_entries / scale.pages_per_block).ceil().max(scale.gecko_buffer_entries(4.0)),
         ),
-        "GK-57" => one_value(1000.0 / scale.pages_per_block),
+        "GK-57" => single_unnamed_value(1000.0 / scale.pages_per_block),
         // Minimum, maximum and mean of two statistics, the counter of erases, and the position of the scan.
-        "GK-58" => one_value(6.0 * ADDRESS_BYTES + ADDRESS_BYTES + ADDRESS_BYTES),
-        "GK-60" => one_value(scale.host_writes_per_victim()),
-        "GK-61" => read_slowdown_values(),
+        "GK-58" => single_unnamed_value(
+            6.0 * PPN_OR_GECKO_KEY_BYTES + PPN_OR_GECKO_KEY_BYTES + PPN_OR_GECKO_KEY_BYTES,
+        ),
+        "GK-60" => single_unnamed_value(scale.host_writes_per_victim()),
+        "GK-61" => host_read_rate_values(),
         _ => return None,
     })
 }

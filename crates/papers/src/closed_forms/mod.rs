@@ -138,7 +138,7 @@ pub fn flash_pages_per_packed_delta(ratio: f64) -> f64 {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (mut pages, mut left) = (0u32, 0.0);
     for _ in 0..SIMULATED_DELTAS {
-        let share = (ratio * (1.0 + gaussian(&mut random) / 4.0)).clamp(0.01, 1.0);
+        let share = (ratio * (1.0 + draw_standard_normal(&mut random) / 4.0)).clamp(0.01, 1.0);
         let bytes = (share * PAGE_BYTES + 6.0).min(PAGE_BYTES - 2.0);
         if bytes > left {
             pages += 1;
@@ -150,7 +150,7 @@ pub fn flash_pages_per_packed_delta(ratio: f64) -> f64 {
 }
 
 /// Draws a standard normal variate by the method of Box and Muller.
-fn gaussian(random: &mut Xoshiro256PlusPlus) -> f64 {
+fn draw_standard_normal(random: &mut Xoshiro256PlusPlus) -> f64 {
     let radius = (-2.0 * (1.0 - random.random::<f64>()).ln()).sqrt();
     radius * (std::f64::consts::TAU * random.random::<f64>()).cos()
 }
@@ -308,7 +308,7 @@ mod rows {
         FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
 
-    pub(super) fn one_value(value: f64) -> Vec<NamedValue> {
+    pub(super) fn single_unnamed_value(value: f64) -> Vec<NamedValue> {
         vec![NamedValue::new("", value)]
     }
 
@@ -345,7 +345,7 @@ mod rows {
     const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
     const DELTA_WRITE_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
-    fn delta_pipeline_at(mhz: f64) -> DeltaPipeline {
+    fn delta_pipeline_at_mhz(mhz: f64) -> DeltaPipeline {
         DeltaPipeline {
             page_read_us: 25.0,
             page_transfer_us: 40.0,
@@ -373,22 +373,22 @@ mod rows {
             "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
             "DF-02" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_DECODE_CYCLES, mhz)),
             "DF-03" => value_per_encoder_clock(|mhz| {
-                delta_pipeline_at(mhz).delta_write_overhead_in_programs(PAGE_PROGRAM_US)
+                delta_pipeline_at_mhz(mhz).delta_write_overhead_in_programs(PAGE_PROGRAM_US)
             }),
             "DF-04" => value_per_encoder_clock(|mhz| {
-                delta_pipeline_at(mhz).break_even_compression_ratio(PAGE_PROGRAM_US)
+                delta_pipeline_at_mhz(mhz).break_even_compression_ratio(PAGE_PROGRAM_US)
             }),
-            "DF-05" => one_value(2f64.powi(31) * PAGE_BYTES / TIB),
+            "DF-05" => single_unnamed_value(2f64.powi(31) * PAGE_BYTES / TIB),
             "DF-06" => named_values([
                 ("once", page_writes_saved_by_deltas(1.0, 0.25)),
                 ("four times", page_writes_saved_by_deltas(4.0, 0.25)),
                 ("spare space", 0.25),
             ]),
             "DF-07" => {
-                value_per_encoder_clock(|mhz| truth_value(delta_pipeline_at(mhz).is_bound_by_encoder()))
+                value_per_encoder_clock(|mhz| truth_value(delta_pipeline_at_mhz(mhz).is_bound_by_encoder()))
             }
             "DF-19" => value_per_delta_share_and_ratio(theory::delta_programs_per_host_write),
-            "DF-30" => one_value(to_percent(read_latency_with_deltas_ratio(0.107) - 1.0)),
+            "DF-30" => single_unnamed_value(to_percent(read_latency_with_deltas_ratio(0.107) - 1.0)),
             "DF-31" => delta_overhead_at_tested_ratios(),
             "DF-32" => value_per_delta_share_and_ratio(gc_frequency_with_deltas_ratio),
             "DF-33" => {
@@ -403,7 +403,7 @@ mod rows {
     /// at the slowest clock, and the pages used per delta when deltas are packed.
     fn delta_overhead_at_tested_ratios() -> Vec<NamedValue> {
         let slowest =
-            delta_pipeline_at(ENCODER_CLOCKS_MHZ[0].1).break_even_compression_ratio(PAGE_PROGRAM_US);
+            delta_pipeline_at_mhz(ENCODER_CLOCKS_MHZ[0].1).break_even_compression_ratio(PAGE_PROGRAM_US);
         let ideal =
             COMPRESSION_RATIOS.map(|(name, ratio)| NamedValue::new(name, truth_value(ratio < slowest)));
         let packed = COMPRESSION_RATIOS.map(|(name, ratio)| {
@@ -414,7 +414,7 @@ mod rows {
 
     /// Logical capacity of the drive in section 4.6 of the Remap-SSD paper (RM), bytes.
     const LOGICAL_CAPACITY_BYTES: f64 = 4.0 * TIB;
-    const NVRAM_TO_FLASH_BIT_COST: f64 = 5.0;
+    const NVRAM_TO_FLASH_BIT_COST_RATIO: f64 = 5.0;
     const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
@@ -439,9 +439,9 @@ mod rows {
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
         let tail_pages = SUPERBLOCK_PAGES * 12.0 / PAGE_BYTES;
         Some(match id {
-            "RM-01" => one_value(to_percent(per_page_table_bytes(1.0, 32.0))),
-            "RM-02" => one_value(remap_log_bytes(0.05) / MIB),
-            "RM-03" => one_value(remap_log_bytes(0.20) / GIB),
+            "RM-01" => single_unnamed_value(to_percent(per_page_table_bytes(1.0, 32.0))),
+            "RM-02" => single_unnamed_value(remap_log_bytes(0.05) / MIB),
+            "RM-03" => single_unnamed_value(remap_log_bytes(0.20) / GIB),
             "RM-04" => named_values([
                 ("NVRAM 40 MiB", nvram_scan_ms(40.0 * MIB, 50.0)),
                 ("NVRAM 640 MiB", nvram_scan_ms(640.0 * MIB, 50.0)),
@@ -464,14 +464,18 @@ mod rows {
                 ("256 B", to_percent(segment_header_share(256.0))),
                 ("8 KiB", to_percent(segment_header_share(8.0 * KIB))),
             ]),
-            "RM-08" => one_value(to_percent(NVRAM_TO_FLASH_BIT_COST * nvram_bytes_for_duplicates(1.0))),
-            "RM-09" => one_value(NVRAM_TO_FLASH_BIT_COST),
+            "RM-08" => single_unnamed_value(to_percent(
+                NVRAM_TO_FLASH_BIT_COST_RATIO * nvram_bytes_for_duplicates(1.0),
+            )),
+            "RM-09" => single_unnamed_value(NVRAM_TO_FLASH_BIT_COST_RATIO),
             "RM-10" => named_values(
                 [("4 bits", 4.0), ("1 bit", 1.0)]
                     .map(|(name, bits)| (name, per_page_table_bytes(5.0 * TIB, bits) / MIB)),
             ),
-            "RM-11" => one_value(per_page_table_bytes(LOGICAL_CAPACITY_BYTES, 1.0) / MIB),
-            "RM-12" => one_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum()),
+            "RM-11" => single_unnamed_value(per_page_table_bytes(LOGICAL_CAPACITY_BYTES, 1.0) / MIB),
+            "RM-12" => {
+                single_unnamed_value([1, 21, 42, 1, 31, 1, 31].iter().map(|&bits| f64::from(bits)).sum())
+            }
             "RM-14" => named_values([("references", 2f64.powi(4) - 1.0)]),
             "RM-30" => zipf_deduplication_values(0.9),
             "RM-31" => zipf_deduplication_values(0.7),
@@ -515,7 +519,7 @@ mod rows {
             ]),
             "IL-10" => {
                 let useless = |&k: &i32| write_share_left_by_chunk_compression(f64::from(k) / 1000.0) >= 1.0;
-                one_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
+                single_unnamed_value(f64::from((0..=1000).rev().find(useless).unwrap_or(0) + 1) / 1000.0)
             }
             "IL-11" => {
                 let slope = |left: &dyn Fn(f64) -> f64| {

@@ -28,18 +28,18 @@ impl Ablation {
 
 /// Returns a note on the subsets whose persistence is not that of the design; `None` if there are none.
 fn note_of_persistence(design: &str, subsets: &[(&SubsetRun, KeptPersistence)]) -> Option<String> {
-    let is_kept = |kept: &KeptPersistence| kept.of_parts == kept.of_design;
+    let is_kept = |kept: &KeptPersistence| kept.parts_persistence == kept.design_persistence;
     let names = |wanted: bool| -> Vec<String> {
         let chosen = subsets.iter().filter(|(_, kept)| is_kept(kept) == wanted);
         chosen.map(|(subset, _)| subset.name()).collect()
     };
     let (_, first) = subsets.iter().find(|(_, kept)| !is_kept(kept))?;
-    let own = first.of_design.name();
+    let own = first.design_persistence.name();
     let others = subsets.iter().map(|(_, kept)| *kept).filter(|kept| !is_kept(kept));
     Some(format!(
         "parts.survives={own}, as on {design}, is impossible for {} (instead: {})",
         subset_list(&names(false), &names(true)),
-        persistence_list(&others.map(|kept| kept.of_parts).collect::<Vec<_>>())
+        persistence_list(&others.map(|kept| kept.parts_persistence).collect::<Vec<_>>())
     ))
 }
 

@@ -17,32 +17,32 @@ use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
 const WEAK_ZIPF_THETA_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
-pub(super) const FINANCIAL_1: SpecKind = SpecKind {
+pub(super) const FINANCIAL_1_SPEC_KIND: SpecKind = SpecKind {
     name: "f1",
     meaning: "substitute for Financial 1, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
-pub(super) const FINANCIAL_2: SpecKind = SpecKind {
+pub(super) const FINANCIAL_2_SPEC_KIND: SpecKind = SpecKind {
     name: "f2",
     meaning: "substitute for Financial 2, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
-pub(super) const CELLO99_DISK_3: SpecKind = SpecKind {
+pub(super) const CELLO99_DISK_3_SPEC_KIND: SpecKind = SpecKind {
     name: "c3",
     meaning: "substitute for Cello99 disk 3, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const CELLO99_DISK_8: SpecKind = SpecKind {
+pub(super) const CELLO99_DISK_8_SPEC_KIND: SpecKind = SpecKind {
     name: "c8",
     meaning: "substitute for Cello99 disk 8, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const DAP_PS: SpecKind = SpecKind {
+pub(super) const DAP_PS_SPEC_KIND: SpecKind = SpecKind {
     name: "dap",
     meaning: "substitute for DAP-PS, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const MSN_CFS: SpecKind = SpecKind {
+pub(super) const MSN_CFS_SPEC_KIND: SpecKind = SpecKind {
     name: "msn",
     meaning: "substitute for MSN-CFS, 6 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
@@ -64,7 +64,7 @@ const fn trace_facts(
     }
 }
 
-const TRACES: [TraceFacts; 6] = [
+const TRACE_FACTS: [TraceFacts; 6] = [
     trace_facts("f1", [1.23, 4.07, 12.0], 0.5),
     trace_facts("f2", [3.04, 0.65, 12.0], 0.5),
     trace_facts("c3", [0.75, 1.37, 24.0], 0.25),
@@ -78,6 +78,6 @@ pub(super) fn substitute_generator(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<SubstituteGenerator, SpecError> {
-    let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
+    let facts = TRACE_FACTS.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     SubstituteGenerator::new(facts, keys, random)
 }

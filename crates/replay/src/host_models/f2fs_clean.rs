@@ -33,7 +33,7 @@ use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "f2fs-clean",
     meaning: "F2FS in three phases: load, forced cleaning, load again",
     keys: &[
@@ -101,7 +101,7 @@ struct File {
 #[derive(Debug)]
 struct MainArea {
     block_owners: Vec<Option<BlockOwner>>,
-    segment_valid_counts: Vec<u32>,
+    segment_valid_block_counts: Vec<u32>,
     segment_states: Vec<SegmentState>,
     free_segments: VecDeque<u32>,
     /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
@@ -113,7 +113,7 @@ impl MainArea {
     fn new(segments: u32) -> Self {
         Self {
             block_owners: vec![None; (segments * BLOCKS_PER_SEGMENT) as usize],
-            segment_valid_counts: vec![0; segments as usize],
+            segment_valid_block_counts: vec![0; segments as usize],
             segment_states: vec![SegmentState::Free; segments as usize],
             free_segments: (0..segments).collect(),
             log_heads: [None; 4],
@@ -128,7 +128,7 @@ impl MainArea {
         self.log_heads[log as usize] = (!is_last).then_some(block + 1);
         self.segment_states[segment] = if is_last { SegmentState::Closed } else { SegmentState::Open };
         self.block_owners[block as usize] = Some(owner);
-        self.segment_valid_counts[segment] += 1;
+        self.segment_valid_block_counts[segment] += 1;
         self.valid_block_count += 1;
         block
     }
@@ -139,7 +139,7 @@ impl MainArea {
 
     fn invalidate_block(&mut self, block: u32) {
         self.block_owners[block as usize] = None;
-        self.segment_valid_counts[(block / BLOCKS_PER_SEGMENT) as usize] -= 1;
+        self.segment_valid_block_counts[(block / BLOCKS_PER_SEGMENT) as usize] -= 1;
         self.valid_block_count -= 1;
     }
 
@@ -148,11 +148,11 @@ impl MainArea {
     fn choose_victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
             self.segment_states[*segment as usize] == SegmentState::Closed
-                && self.segment_valid_counts[*segment as usize] < BLOCKS_PER_SEGMENT
+                && self.segment_valid_block_counts[*segment as usize] < BLOCKS_PER_SEGMENT
         };
         (0..self.segment_states.len() as u32)
             .filter(dirty)
-            .min_by_key(|&segment| self.segment_valid_counts[segment as usize])
+            .min_by_key(|&segment| self.segment_valid_block_counts[segment as usize])
     }
 }
 
@@ -168,7 +168,7 @@ enum FileSystemLoad {
 struct DatabasePages {
     /// First page of each file in the common range of all files' pages.
     file_first_pages: Vec<u64>,
-    page_ranks: Zipf,
+    page_rank_distribution: Zipf,
     page_permutation: Permutation,
     /// Files that changed since the last sync of the database.
     dirty_files: BTreeSet<u32>,
@@ -183,10 +183,11 @@ impl DatabasePages {
             total - file.blocks.len() as u64
         });
         let file_first_pages = starts.collect();
-        let (page_ranks, page_permutation) = (Zipf::new(total, theta), Permutation::new(total, seed));
+        let (page_rank_distribution, page_permutation) =
+            (Zipf::new(total, theta), Permutation::new(total, seed));
         Self {
             file_first_pages,
-            page_ranks,
+            page_rank_distribution,
             page_permutation,
             dirty_files: BTreeSet::new(),
             load_steps_done: 0,
@@ -195,7 +196,7 @@ impl DatabasePages {
 
     /// Draws a popular page of the database; returns its file and its page number in the file.
     fn draw_page(&mut self, random: &mut Xoshiro256PlusPlus) -> (u32, u32) {
-        let page = self.page_permutation.apply(self.page_ranks.draw(random) - 1);
+        let page = self.page_permutation.apply(self.page_rank_distribution.draw(random) - 1);
         let file = self.file_first_pages.partition_point(|&start| start <= page) - 1;
         (file as u32, (page - self.file_first_pages[file]) as u32)
     }
@@ -212,12 +213,12 @@ pub(super) struct F2fsClean {
     seed: u64,
     steps_per_load: u64,
     copy_method: CopyMethod,
-    load_phase: LoadPhase,
+    model_phase: ModelPhase,
 }
 
 /// Progress of the host model `f2fs-clean` through its phases: creating files, load, cleaning, load again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum LoadPhase {
+enum ModelPhase {
     Creating { next: u32 },
     RunningLoad { left: u64, again: bool },
     Cleaning,
@@ -258,7 +259,7 @@ impl F2fsClean {
             } else {
                 CopyMethod::ReadAndWritten
             },
-            load_phase: LoadPhase::Creating { next: 0 },
+            model_phase: ModelPhase::Creating { next: 0 },
         })
     }
 
@@ -389,31 +390,31 @@ impl F2fsClean {
 
     /// Performs one more step of the current phase (creating files, load, cleaning), or begins the next phase; returns
     /// the new progress.
-    fn advance_phase(&mut self, script: &mut RequestScript) -> LoadPhase {
-        match self.load_phase {
-            LoadPhase::Creating { next } if next as usize == self.files.len() => {
-                LoadPhase::RunningLoad { left: self.steps_per_load, again: false }
+    fn advance_phase(&mut self, script: &mut RequestScript) -> ModelPhase {
+        match self.model_phase {
+            ModelPhase::Creating { next } if next as usize == self.files.len() => {
+                ModelPhase::RunningLoad { left: self.steps_per_load, again: false }
             }
-            LoadPhase::Creating { next } => {
+            ModelPhase::Creating { next } => {
                 self.replace_file(next, script);
-                LoadPhase::Creating { next: next + 1 }
+                ModelPhase::Creating { next: next + 1 }
             }
-            LoadPhase::RunningLoad { left: 0, again: false } => {
+            ModelPhase::RunningLoad { left: 0, again: false } => {
                 script.plan_phase_mark();
-                LoadPhase::Cleaning
+                ModelPhase::Cleaning
             }
-            LoadPhase::RunningLoad { left: 0, again: true } | LoadPhase::Done => LoadPhase::Done,
-            LoadPhase::RunningLoad { left, again } => {
+            ModelPhase::RunningLoad { left: 0, again: true } | ModelPhase::Done => ModelPhase::Done,
+            ModelPhase::RunningLoad { left, again } => {
                 self.perform_load_step(script);
-                LoadPhase::RunningLoad { left: left - 1, again }
+                ModelPhase::RunningLoad { left: left - 1, again }
             }
-            LoadPhase::Cleaning => {
+            ModelPhase::Cleaning => {
                 let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
-                    return LoadPhase::RunningLoad { left: self.steps_per_load, again: true };
+                    return ModelPhase::RunningLoad { left: self.steps_per_load, again: true };
                 };
                 self.clean_segment(victim, script);
-                LoadPhase::Cleaning
+                ModelPhase::Cleaning
             }
         }
     }
@@ -421,8 +422,8 @@ impl F2fsClean {
 
 impl HostModel for F2fsClean {
     fn plan_next_requests(&mut self, script: &mut RequestScript) {
-        while script.is_empty() && self.load_phase != LoadPhase::Done {
-            self.load_phase = self.advance_phase(script);
+        while script.is_empty() && self.model_phase != ModelPhase::Done {
+            self.model_phase = self.advance_phase(script);
         }
     }
 }
@@ -432,7 +433,7 @@ mod tests {
     use rand::SeedableRng;
     use wearwell_trace::Request;
 
-    use super::super::{HOST_GRAMMAR, HostModelSpec};
+    use super::super::{HOST_MODEL_GRAMMAR, HostModelSpec};
     use super::*;
     use crate::content_model::{ContentModel, ContentModelSpec, ContentSource};
     use crate::workload::spec_grammar::SpecOptions;
@@ -441,7 +442,7 @@ mod tests {
     /// block, and the list of blocks of each file.
     fn check_block_ownership(model: &F2fsClean) {
         let area = &model.main_area;
-        for (segment, &valid) in area.segment_valid_counts.iter().enumerate() {
+        for (segment, &valid) in area.segment_valid_block_counts.iter().enumerate() {
             let first = segment * BLOCKS_PER_SEGMENT as usize;
             let owners = &area.block_owners[first..first + BLOCKS_PER_SEGMENT as usize];
             assert_eq!(owners.iter().flatten().count(), valid as usize);
@@ -469,25 +470,26 @@ mod tests {
         for load in ["fileserver", "ycsb"] {
             let text = format!("f2fs-clean:segments=64,files=500,ops=6000,load={load}");
             let spec: HostModelSpec = text.parse().unwrap();
-            let options = SpecOptions::parse(&spec.spec_text, &HOST_GRAMMAR).unwrap();
+            let options = SpecOptions::parse(&spec.spec_text, &HOST_MODEL_GRAMMAR).unwrap();
             let random = Xoshiro256PlusPlus::seed_from_u64(5);
             let mut model = F2fsClean::new(&SpecValues::new(&options), random).unwrap();
             let mut script =
                 RequestScript::new(ContentModel::new(&ContentModelSpec::new(ContentSource::Unique), 1));
             let mut request = Request::default();
             let (mut cleaned, mut was_dirty) = (false, false);
-            while model.load_phase != LoadPhase::Done {
-                let is_cleaning = model.load_phase == LoadPhase::Cleaning;
+            while model.model_phase != ModelPhase::Done {
+                let is_cleaning = model.model_phase == ModelPhase::Cleaning;
                 was_dirty |= is_cleaning && model.main_area.choose_victim().is_some();
-                model.load_phase = model.advance_phase(&mut script);
+                model.model_phase = model.advance_phase(&mut script);
                 while script.next_request(&mut request) {}
                 if is_cleaning {
                     check_block_ownership(&model);
                 }
-                if is_cleaning && model.load_phase != LoadPhase::Cleaning {
+                if is_cleaning && model.model_phase != ModelPhase::Cleaning {
                     cleaned = true;
-                    let invalid =
-                        |segment: usize| BLOCKS_PER_SEGMENT - model.main_area.segment_valid_counts[segment];
+                    let invalid = |segment: usize| {
+                        BLOCKS_PER_SEGMENT - model.main_area.segment_valid_block_counts[segment]
+                    };
                     let closed = (0..64)
                         .filter(|&segment| model.main_area.segment_states[segment] == SegmentState::Closed);
                     assert_eq!(closed.map(invalid).sum::<u32>(), 0, "{load}");

@@ -14,7 +14,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "fileserver",
     meaning: "files are created, appended to, read and deleted in place (filebench's mix)",
     keys: &[

@@ -64,7 +64,7 @@ pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
-const KEYS: &[SpecKey] = &[
+const FIU_SPEC_KEYS: &[SpecKey] = &[
     SCALE_KEY,
     THETA_KEY,
     DUPLICATES_KEY,
@@ -73,12 +73,21 @@ const KEYS: &[SpecKey] = &[
     RECURRENCE_RUN_LENGTH_KEY,
 ];
 
-pub(super) const FIU_HOMES: SpecKind =
-    SpecKind { name: "fiu-homes", meaning: "substitute for FIU homes, 9.3 million requests", keys: KEYS };
-pub(super) const FIU_MAIL: SpecKind =
-    SpecKind { name: "fiu-mail", meaning: "substitute for FIU mail, 16.3 million requests", keys: KEYS };
-pub(super) const FIU_WEB: SpecKind =
-    SpecKind { name: "fiu-web", meaning: "substitute for FIU web-vm, 5.9 million requests", keys: KEYS };
+pub(super) const FIU_HOMES_SPEC_KIND: SpecKind = SpecKind {
+    name: "fiu-homes",
+    meaning: "substitute for FIU homes, 9.3 million requests",
+    keys: FIU_SPEC_KEYS,
+};
+pub(super) const FIU_MAIL_SPEC_KIND: SpecKind = SpecKind {
+    name: "fiu-mail",
+    meaning: "substitute for FIU mail, 16.3 million requests",
+    keys: FIU_SPEC_KEYS,
+};
+pub(super) const FIU_WEB_SPEC_KIND: SpecKind = SpecKind {
+    name: "fiu-web",
+    meaning: "substitute for FIU web-vm, 5.9 million requests",
+    keys: FIU_SPEC_KEYS,
+};
 
 const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 
@@ -139,7 +148,7 @@ struct FiuTraceFacts {
     read_popularity: ReadPopularity,
 }
 
-const TRACES: [FiuTraceFacts; 3] = [
+const FIU_TRACE_FACTS: [FiuTraceFacts; 3] = [
     FiuTraceFacts {
         name: "fiu-homes",
         requests_write_share_addresses: [9.3e6, 0.938, 2.4e6],
@@ -187,7 +196,7 @@ const TRACES: [FiuTraceFacts; 3] = [
 /// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
 /// takes no content model.
 pub(super) fn chooses_contents(kind: &str) -> bool {
-    TRACES.iter().any(|facts| facts.name == kind)
+    FIU_TRACE_FACTS.iter().any(|facts| facts.name == kind)
 }
 
 pub(super) fn substitute_generator(
@@ -195,7 +204,7 @@ pub(super) fn substitute_generator(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,
 ) -> Result<RecurringContentGenerator, SpecError> {
-    let facts = TRACES.iter().find(|facts| facts.name == kind).expect("a row for each kind");
+    let facts = FIU_TRACE_FACTS.iter().find(|facts| facts.name == kind).expect("a row for each kind");
     let scale = keys.number_of_key("scale", 0.0001..=1.0)?;
     let scaled = |count: f64| ((count * scale).round() as u64).max(1);
     let [requests, write_share, addresses] = facts.requests_write_share_addresses;

@@ -27,7 +27,7 @@ pub(super) const WKSN: SpecKind = SpecKind {
     meaning: "substitute for WKSN, a day of 77 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const MEDIA: SpecKind = SpecKind {
+pub(super) const MEDIA_SPEC_KIND: SpecKind = SpecKind {
     name: "media",
     meaning: "substitute for Media, a day of 138 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],

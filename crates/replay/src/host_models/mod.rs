@@ -43,29 +43,29 @@ use crate::content_model::{self, ContentModel};
 use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions};
 
 /// Host models and their keys, for parsing and help.
-pub const HOST_GRAMMAR: SpecGrammar = SpecGrammar {
+pub const HOST_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
     kind_noun: "host model",
     kinds: &[
-        sqlite_wal::KIND,
-        f2fs_clean::KIND,
-        file_copy::KIND,
-        snapshot::KIND,
-        fileserver::KIND,
-        oltp::KIND,
-        ycsb::KIND,
-        read_dependent::KIND,
-        fiu::FIU_HOMES,
-        fiu::FIU_MAIL,
-        fiu::FIU_WEB,
-        delta_ftl::FINANCIAL_1,
-        delta_ftl::FINANCIAL_2,
-        delta_ftl::CELLO99_DISK_3,
-        delta_ftl::CELLO99_DISK_8,
-        delta_ftl::DAP_PS,
-        delta_ftl::MSN_CFS,
-        delta_load::KIND,
+        sqlite_wal::SPEC_KIND,
+        f2fs_clean::SPEC_KIND,
+        file_copy::SPEC_KIND,
+        snapshot::SPEC_KIND,
+        fileserver::SPEC_KIND,
+        oltp::SPEC_KIND,
+        ycsb::SPEC_KIND,
+        read_dependent::SPEC_KIND,
+        fiu::FIU_HOMES_SPEC_KIND,
+        fiu::FIU_MAIL_SPEC_KIND,
+        fiu::FIU_WEB_SPEC_KIND,
+        delta_ftl::FINANCIAL_1_SPEC_KIND,
+        delta_ftl::FINANCIAL_2_SPEC_KIND,
+        delta_ftl::CELLO99_DISK_3_SPEC_KIND,
+        delta_ftl::CELLO99_DISK_8_SPEC_KIND,
+        delta_ftl::DAP_PS_SPEC_KIND,
+        delta_ftl::MSN_CFS_SPEC_KIND,
+        delta_load::SPEC_KIND,
         lifetime::WKSN,
-        lifetime::MEDIA,
+        lifetime::MEDIA_SPEC_KIND,
         lifetime::DVMT,
     ],
     common_keys: &[SpecKey { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
@@ -97,7 +97,7 @@ impl FromStr for HostModelSpec {
             None => (text, None),
         };
         let spec = Self {
-            spec_text: completed_spec_text(&SpecOptions::parse(model, &HOST_GRAMMAR)?),
+            spec_text: completed_spec_text(&SpecOptions::parse(model, &HOST_MODEL_GRAMMAR)?),
             content_model,
         };
         spec.build_generator()?;
@@ -110,12 +110,16 @@ fn completed_spec_text(options: &SpecOptions) -> String {
     let kind = generator_kind(options.generator_kind);
     let value =
         |key: &SpecKey| format!("{}={}", key.name, options.text_value(key.name).unwrap_or(key.default));
-    let values: Vec<String> = kind.keys.iter().chain(HOST_GRAMMAR.common_keys).map(value).collect();
+    let values: Vec<String> = kind.keys.iter().chain(HOST_MODEL_GRAMMAR.common_keys).map(value).collect();
     format!("{}:{}", kind.name, values.join(","))
 }
 
 fn generator_kind(name: &str) -> &'static SpecKind {
-    HOST_GRAMMAR.kinds.iter().find(|kind| kind.name == name).expect("options have a kind of their grammar")
+    HOST_MODEL_GRAMMAR
+        .kinds
+        .iter()
+        .find(|kind| kind.name == name)
+        .expect("options have a kind of their grammar")
 }
 
 impl fmt::Display for HostModelSpec {
@@ -129,11 +133,11 @@ impl HostModelSpec {
     /// Whether the specification `text` names a host model.
     pub fn is_host_model_text(text: &str) -> bool {
         let name = text.split([':', '+']).next().unwrap_or_default().trim();
-        HOST_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
+        HOST_MODEL_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
 
-    fn build_generator(&self) -> Result<HostGenerator, SpecError> {
-        let options = SpecOptions::parse(&self.spec_text, &HOST_GRAMMAR)?;
+    fn build_generator(&self) -> Result<HostRequestGenerator, SpecError> {
+        let options = SpecOptions::parse(&self.spec_text, &HOST_MODEL_GRAMMAR)?;
         let keys = SpecValues::new(&options);
         let seed = keys.integer_of_key("seed", 0..=u64::MAX)?;
         let model = build_host_model(options.generator_kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
@@ -150,7 +154,7 @@ impl HostModelSpec {
             return Err(SpecError::ConflictingKeys(message));
         }
         let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ HOST_CONTENT_SEED_SALT)));
-        Ok(HostGenerator { script, model, chooses_contents: chooses_contents(options.generator_kind) })
+        Ok(HostRequestGenerator { script, model, chooses_contents: chooses_contents(options.generator_kind) })
     }
 }
 
@@ -193,14 +197,14 @@ trait HostModel: fmt::Debug + Send {
 
 /// Generates the requests of a host model.
 #[derive(Debug)]
-pub struct HostGenerator {
+pub struct HostRequestGenerator {
     script: RequestScript,
     model: Box<dyn HostModel>,
     /// Whether the host model chooses the contents of its pages itself, without the content model.
     chooses_contents: bool,
 }
 
-impl HostGenerator {
+impl HostRequestGenerator {
     /// Creates the generator of a host model (of a file system, database, ...), before its first request.
     pub fn new(spec: &HostModelSpec) -> Self {
         spec.build_generator().expect("a specification is checked when it is parsed")

@@ -13,7 +13,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "oltp",
     meaning: "random reads and writes of a database and a sequential log (filebench's mix)",
     keys: &[

@@ -17,7 +17,7 @@ const fn spec_key(name: &'static str, default: &'static str, meaning: &'static s
     SpecKey { name, default, meaning }
 }
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "predicted",
     meaning: "single pages whose contents return, more often if they were read",
     keys: &[

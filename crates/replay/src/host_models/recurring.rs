@@ -138,7 +138,7 @@ pub(super) struct RecurringContentGenerator {
     written_addresses: u64,
     /// Number of addresses that the host model has overwritten so far.
     overwritten_addresses_so_far: u64,
-    address_ranks: Zipf,
+    address_rank_distribution: Zipf,
     address_permutation: Permutation,
     pending_reads: PendingReads,
     contents: PageContents,
@@ -167,7 +167,7 @@ impl RecurringContentGenerator {
             postponed_first_overwrites: 0,
             written_addresses: 0,
             overwritten_addresses_so_far: 0,
-            address_ranks: Zipf::new(overwritten, plan.zipf_theta),
+            address_rank_distribution: Zipf::new(overwritten, plan.zipf_theta),
             address_permutation: Permutation::new(plan.distinct_addresses, plan.seed),
             pending_reads: PendingReads::new(plan.distinct_addresses, reads, needed),
             contents: PageContents::new(plan, total_requests, content_seed),
@@ -186,7 +186,11 @@ impl RecurringContentGenerator {
             self.overwritten_addresses_so_far += 1;
             return self.overwritten_addresses_so_far - 1;
         }
-        draw_popular_address(&self.address_ranks, self.overwritten_addresses_so_far, &mut self.random)
+        draw_popular_address(
+            &self.address_rank_distribution,
+            self.overwritten_addresses_so_far,
+            &mut self.random,
+        )
     }
 
     fn plan_content_write(&mut self, script: &mut RequestScript) {
@@ -198,11 +202,11 @@ impl RecurringContentGenerator {
             self.plan_content_read(address, script);
         }
         let known = OverwrittenAddresses {
-            address_popularity: &self.address_ranks,
+            address_popularity: &self.address_rank_distribution,
             overwritten_address_count: self.overwritten_addresses_so_far,
             page_of_address: &self.address_permutation,
         };
-        let content = self.contents.next_written_version(
+        let content = self.contents.replace_present_version(
             address,
             is_first,
             self.requests_done,
@@ -248,7 +252,7 @@ impl HostModel for RecurringContentGenerator {
             let waiting = self.pending_reads.take_random_pending_read_address(&mut self.random);
             let address = waiting.unwrap_or_else(|| {
                 draw_popular_address(
-                    &self.address_ranks,
+                    &self.address_rank_distribution,
                     self.overwritten_addresses_so_far.max(1),
                     &mut self.random,
                 )
@@ -272,7 +276,7 @@ struct PendingReads {
     pending_read_count: u64,
     /// Number of pending reads that are held back: reads are sent only while more are pending. This spreads the reads
     /// of a page version over its life.
-    held_back_read_count: u64,
+    max_held_back_reads: u64,
 }
 
 impl PendingReads {
@@ -282,7 +286,7 @@ impl PendingReads {
             pending_reads_by_address: vec![0; addresses as usize],
             pending_read_addresses: Vec::new(),
             pending_read_count: 0,
-            held_back_read_count: reads / 20,
+            max_held_back_reads: reads / 20,
         }
     }
 
@@ -304,7 +308,7 @@ impl PendingReads {
 
     /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
     fn take_due_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
-        if self.pending_read_count > self.held_back_read_count {
+        if self.pending_read_count > self.max_held_back_reads {
             self.take_random_pending_read_address(random)
         } else {
             None
@@ -394,7 +398,7 @@ impl PageContents {
 
     /// Returns the content that request number `requests_done` writes to `page_address`; the content that the address
     /// held becomes dead.
-    fn next_written_version(
+    fn replace_present_version(
         &mut self,
         page_address: u64,
         is_first_write: bool,
@@ -407,7 +411,7 @@ impl PageContents {
         } else {
             self.take_recurring_version(requests_done, known_addresses, random)
         };
-        let version = returned.unwrap_or_else(|| self.new_version(page_address, known_addresses, random));
+        let version = returned.unwrap_or_else(|| self.create_version(page_address, known_addresses, random));
         let held = std::mem::replace(&mut self.present_versions[page_address as usize], version);
         if held.content_number != 0 {
             let dead = &mut self.dead_versions[page_address as usize];
@@ -499,7 +503,7 @@ impl PageContents {
     }
 
     /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
-    fn new_version(
+    fn create_version(
         &mut self,
         address: u64,
         known_addresses: OverwrittenAddresses<'_>,

@@ -15,7 +15,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "snapshot",
     meaning: "a volume is copied whole, then overwritten here and there, in phases",
     keys: &[
@@ -38,7 +38,7 @@ pub(super) struct Snapshot {
     volume_pages: u64,
     snapshot_count: u64,
     overwrites_per_snapshot: u64,
-    page_ranks: Zipf,
+    page_rank_distribution: Zipf,
     page_permutation: Permutation,
     copy_method: CopyMethod,
     is_volume_filled: bool,
@@ -54,7 +54,7 @@ impl Snapshot {
             volume_pages: pages,
             snapshot_count: keys.integer_of_key("snapshots", 0..=1000)?,
             overwrites_per_snapshot: keys.integer_of_key("overwrites", 0..=1_000_000_000)?,
-            page_ranks: Zipf::new(pages, keys.number_of_key("theta", 0.0..=2.0)?),
+            page_rank_distribution: Zipf::new(pages, keys.number_of_key("theta", 0.0..=2.0)?),
             page_permutation: Permutation::new(pages, keys.integer_of_key("seed", 0..=u64::MAX)?),
             copy_method: if keys.is_key_on("remap")? {
                 CopyMethod::Remapped
@@ -74,7 +74,7 @@ impl HostModel for Snapshot {
             script.plan_write(0, self.volume_pages);
         } else if self.overwrites_left > 0 {
             self.overwrites_left -= 1;
-            let rank = self.page_ranks.draw(&mut self.random) - 1;
+            let rank = self.page_rank_distribution.draw(&mut self.random) - 1;
             script.plan_write(self.page_permutation.apply(rank), 1);
         } else if self.snapshots_taken < self.snapshot_count {
             self.snapshots_taken += 1;

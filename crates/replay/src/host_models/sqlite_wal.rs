@@ -37,7 +37,7 @@ use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "sqlite-wal",
     meaning: "SQLite filled by db_bench through a write-ahead log; the paper's runs: entries=1600000 and 1500000,order=sequential",
     keys: &[
@@ -118,8 +118,8 @@ struct Database {
     page_count: u64,
     row_layout: RowLayout,
     row_pages_by_key: Vec<Option<RowPages>>,
-    last_table_leaf: u32,
-    rows_in_last_leaf: u64,
+    last_table_leaf_page: u32,
+    rows_in_last_table_leaf: u64,
     index_leaf_pages: Vec<u32>,
     entries_per_index_leaf: u64,
     key_count: u64,
@@ -149,14 +149,14 @@ impl Database {
             None => self.allocate_pages(self.row_layout.overflow_pages),
         };
         changed_pages.extend(overflow..overflow + self.row_layout.overflow_pages as u32);
-        if self.rows_in_last_leaf == self.row_layout.rows_per_leaf {
-            self.last_table_leaf = self.allocate_pages(1);
-            self.rows_in_last_leaf = 0;
+        if self.rows_in_last_table_leaf == self.row_layout.rows_per_leaf {
+            self.last_table_leaf_page = self.allocate_pages(1);
+            self.rows_in_last_table_leaf = 0;
         }
-        self.rows_in_last_leaf += 1;
-        changed_pages.push(self.last_table_leaf);
+        self.rows_in_last_table_leaf += 1;
+        changed_pages.push(self.last_table_leaf_page);
         self.row_pages_by_key[key as usize] =
-            Some(RowPages { first_overflow_page: overflow, leaf_page: self.last_table_leaf });
+            Some(RowPages { first_overflow_page: overflow, leaf_page: self.last_table_leaf_page });
         if replaced.is_none() {
             self.key_count += 1;
             if self.key_count > self.index_leaf_pages.len() as u64 * self.entries_per_index_leaf {
@@ -205,7 +205,7 @@ struct PageCache {
 }
 
 impl PageCache {
-    fn is_cache_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
+    fn draw_cache_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.checkpointed_pages && !self.logged_pages.contains(&page);
         is_only_applied
             && self.capacity_pages < self.checkpointed_pages
@@ -227,8 +227,8 @@ impl SqliteWal {
             page_count: 3,
             row_layout: shape,
             row_pages_by_key: vec![None; entries as usize],
-            last_table_leaf: 1,
-            rows_in_last_leaf: 0,
+            last_table_leaf_page: 1,
+            rows_in_last_table_leaf: 0,
             index_leaf_pages: vec![2],
             entries_per_index_leaf: if is_random {
                 (per_leaf as f64 * RANDOM_LEAF_FILL_SHARE) as u64
@@ -270,7 +270,7 @@ impl SqliteWal {
             let random = self.has_random_keys.then_some(&mut self.random);
             let leaves = self.database.store_value(key, random, &mut self.transaction_changed_pages);
             for leaf in leaves.into_iter().flatten() {
-                if self.has_random_keys && self.cache.is_cache_miss(leaf, &mut self.random) {
+                if self.has_random_keys && self.cache.draw_cache_miss(leaf, &mut self.random) {
                     script.plan_read(self.database_first_page + u64::from(leaf), 1);
                 }
                 self.cache.logged_pages.insert(leaf);

@@ -63,7 +63,7 @@ pub(super) struct SubstituteGenerator {
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
     written_addresses: u64,
-    address_ranks: Zipf,
+    address_rank_distribution: Zipf,
     reads_favor_popular_addresses: bool,
     address_permutation: Permutation,
 }
@@ -90,7 +90,7 @@ impl SubstituteGenerator {
             first_write_draws: ExactCountSampler { events_left: addresses, draws_left: writes },
             requests_done: 0,
             written_addresses: 0,
-            address_ranks: Zipf::new(addresses, theta),
+            address_rank_distribution: Zipf::new(addresses, theta),
             reads_favor_popular_addresses: keys.is_value_first_of(
                 "reads",
                 ["popular", "uniform"],
@@ -105,7 +105,7 @@ impl SubstituteGenerator {
     /// random draws yield an address that is not written yet; after 16 such draws any written address is returned.
     fn draw_popular_address(&mut self) -> u64 {
         for _ in 0..16 {
-            let rank = self.address_ranks.draw(&mut self.random) - 1;
+            let rank = self.address_rank_distribution.draw(&mut self.random) - 1;
             if rank < self.written_addresses {
                 return rank;
             }

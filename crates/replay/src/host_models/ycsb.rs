@@ -21,7 +21,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-pub(super) const KIND: SpecKind = SpecKind {
+pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "ycsb",
     meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
     keys: &[
@@ -39,7 +39,7 @@ const RECORDS_PER_PAGE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
-    record_ranks: Zipf,
+    record_rank_distribution: Zipf,
     record_permutation: Permutation,
     total_updates: u64,
     updates_per_checkpoint: u64,
@@ -58,7 +58,7 @@ impl Ycsb {
         let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;
         Ok(Self {
             random,
-            record_ranks: Zipf::new(records, keys.number_of_key("theta", 0.0..=2.0)?),
+            record_rank_distribution: Zipf::new(records, keys.number_of_key("theta", 0.0..=2.0)?),
             record_permutation: Permutation::new(records, keys.integer_of_key("seed", 0..=u64::MAX)?),
             total_updates: keys.integer_of_key("updates", 0..=1_000_000_000_000)?,
             updates_per_checkpoint: keys.integer_of_key("checkpoint", 1..=1_000_000_000)?,
@@ -73,7 +73,7 @@ impl Ycsb {
     }
 
     fn plan_update(&mut self, script: &mut RequestScript) {
-        let record = self.record_permutation.apply(self.record_ranks.draw(&mut self.random) - 1);
+        let record = self.record_permutation.apply(self.record_rank_distribution.draw(&mut self.random) - 1);
         self.dirty_leaves.insert((record / RECORDS_PER_PAGE) as u32);
         self.updates_issued += 1;
         if self.updates_issued.is_multiple_of(RECORDS_PER_PAGE) {

@@ -11,7 +11,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{End, Estimate, Life, LifePoint, LifeRecord};
+use super::{Estimate, Life, LifeEndReason, LifePoint, LifeRecord};
 
 /// Largest number of moments (values of the host bytes written) at which the curves of a drive's life have points.
 const MAX_CURVE_POINTS: u64 = 100;
@@ -59,7 +59,7 @@ impl LifeRecord {
 
     /// Returns the estimates of whole lives; `None` without lives, or if one of them was interrupted.
     fn estimates_of_whole_lives(&self) -> Option<LifeEstimates> {
-        if self.lives.iter().any(|life| life.end == End::Interrupted) {
+        if self.lives.iter().any(|life| life.end == LifeEndReason::Interrupted) {
             return None;
         }
         Some(LifeEstimates {
@@ -85,7 +85,7 @@ fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
 /// Returns the host bytes at which the curves stop: the smallest host bytes of an interrupted life, or without one
 /// those of the longest life.
 fn curve_end_host_bytes(lives: &[Life]) -> Option<u64> {
-    let interrupted = lives.iter().filter(|life| life.end == End::Interrupted);
+    let interrupted = lives.iter().filter(|life| life.end == LifeEndReason::Interrupted);
     let first_interrupted = interrupted.map(|life| life.host_bytes).min();
     first_interrupted.or_else(|| lives.iter().map(|life| life.host_bytes).max()).filter(|&last| last > 0)
 }
@@ -173,7 +173,7 @@ impl<'a> LifePointCursor<'a> {
     }
 
     fn has_ended_by(&self, host_bytes: u64) -> bool {
-        self.life.end != End::Interrupted && self.life.host_bytes <= host_bytes
+        self.life.end != LifeEndReason::Interrupted && self.life.host_bytes <= host_bytes
     }
 
     /// Returns the state of the drive after `host_bytes` host bytes, which must be more than at the call before. Write

@@ -1,7 +1,7 @@
 //! Lives of drives as typed tables, always in the same columns: one row per life, including the configuration, or one
 //! row per moment of a drive's curves.
 
-use super::{CurvePoint, End, Estimate, Life, LifeRecord};
+use super::{CurvePoint, Estimate, Life, LifeEndReason, LifeRecord};
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
@@ -82,7 +82,7 @@ const LIFE_COLUMNS: &[LifeColumn] = &[
     ("version", CellKind::Text, |record, _| record.version.clone().into()),
     ("seed", CellKind::Whole, |_, life| life.seed.into()),
     ("end", CellKind::Text, |_, life| config_value_name(&life.end).into()),
-    ("partial", CellKind::Flag, |_, life| (life.end == End::Interrupted).into()),
+    ("partial", CellKind::Flag, |_, life| (life.end == LifeEndReason::Interrupted).into()),
     ("is_filled", CellKind::Flag, |record, _| record.is_filled.into()),
     ("preset", CellKind::Text, |record, _| record.config.device.preset.clone().into()),
     ("page_bytes", CellKind::Whole, |record, _| record.config.device.page_bytes.into()),

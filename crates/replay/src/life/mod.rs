@@ -115,7 +115,7 @@ fn draw_standard_normal(random: &mut Xoshiro256PlusPlus) -> f64 {
 /// Why a simulated drive ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum End {
+pub enum LifeEndReason {
     /// The spare blocks of the drive fell to the stated minimum.
     Spare,
     /// A host write found no space on the drive.
@@ -173,7 +173,7 @@ pub struct Life {
     /// Seed of the blocks' endurance limits, of the design and of the content of writes.
     pub seed: u64,
     /// Why the simulated drive ended.
-    pub end: End,
+    pub end: LifeEndReason,
     /// Bytes that the host wrote until the end of the drive, including the first fill.
     pub host_bytes: u64,
     /// Bytes of all page programs until the end of the drive.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{End, Estimate, Leveling, Life, LifeRecord};
+use super::{Estimate, Leveling, Life, LifeEndReason, LifeRecord};
 use crate::report::{aligned_text, decimal_digits, with_thousands_separators};
 
 /// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds
@@ -56,7 +56,7 @@ fn table_row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) ->
 /// Returns the host bytes of a drive until its end, divided by those of the first drive.
 fn lifetime_ratio_to_first(record: &LifeRecord, first: &LifeRecord) -> String {
     let bytes = |record: &LifeRecord| {
-        let has_ended = record.lives.iter().all(|life| life.end != End::Interrupted);
+        let has_ended = record.lives.iter().all(|life| life.end != LifeEndReason::Interrupted);
         record.host_bytes().filter(|_| has_ended).map(|estimate| estimate.mean)
     };
     match (bytes(record), bytes(first)) {
@@ -92,7 +92,7 @@ const BYTES_PER_TB: f64 = 1e12;
 
 /// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
 fn value_if_drive_ended(life: &Life, value: f64) -> Option<f64> {
-    (life.end != End::Interrupted).then_some(value)
+    (life.end != LifeEndReason::Interrupted).then_some(value)
 }
 
 const LIFE_FIGURES: &[LifeFigure] = &[
@@ -168,8 +168,12 @@ fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
 }
 
 fn end_reasons_cell(record: &LifeRecord) -> String {
-    let count = |end: End| record.lives.iter().filter(|life| life.end == end).count();
-    let named = [(End::Spare, "spare gone"), (End::Full, "full"), (End::Interrupted, "INTERRUPTED")];
+    let count = |end: LifeEndReason| record.lives.iter().filter(|life| life.end == end).count();
+    let named = [
+        (LifeEndReason::Spare, "spare gone"),
+        (LifeEndReason::Full, "full"),
+        (LifeEndReason::Interrupted, "INTERRUPTED"),
+    ];
     let said: Vec<String> = named
         .into_iter()
         .filter(|&(end, _)| count(end) > 0)
@@ -243,7 +247,7 @@ fn notes_below_table(records: &[&LifeRecord]) -> String {
         text += "note: mean over the seeds +- half of its 95 % interval\n";
     }
     for record in records {
-        for life in record.lives.iter().filter(|life| life.end == End::Interrupted) {
+        for life in record.lives.iter().filter(|life| life.end == LifeEndReason::Interrupted) {
             let written = with_thousands_separators(
                 life.host_bytes as f64 / BYTES_PER_TB,
                 decimal_digits(life.host_bytes as f64 / BYTES_PER_TB).max(3),

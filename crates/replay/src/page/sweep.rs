@@ -5,9 +5,9 @@ use super::markup::{charts_element_of_runs, html_element, html_heading, html_not
 use super::runs::{NOTES_TITLE, distinct_values, join_up_to_three, run_details_html};
 use crate::record::RunRecord;
 use crate::report::{distinct_notes, labelled_runs};
-use crate::sweep::Swept;
+use crate::sweep::SweepResults;
 
-impl HtmlReport for Swept {
+impl HtmlReport for SweepResults {
     fn kind(&self) -> &'static str {
         "sweep"
     }
@@ -33,7 +33,7 @@ impl HtmlReport for Swept {
     }
 }
 
-impl Swept {
+impl SweepResults {
     fn lead_sentence(&self) -> String {
         let runs = &self.comparison.runs;
         let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);

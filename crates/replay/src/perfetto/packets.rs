@@ -183,7 +183,7 @@ impl TracePackets {
         }
         let mut writer = EventWriter::default();
         for (time_ns, event) in &self.events_with_time_ns {
-            trace = trace.with_message(1, &writer.event_packet(*time_ns, event));
+            trace = trace.with_message(1, &writer.encode_event_packet(*time_ns, event));
         }
         trace.into_bytes()
     }
@@ -209,10 +209,10 @@ impl Default for EventWriter {
 }
 
 impl EventWriter {
-    fn event_packet(&mut self, time_ns: u64, event: &TrackEvent) -> ProtobufMessage {
+    fn encode_event_packet(&mut self, time_ns: u64, event: &TrackEvent) -> ProtobufMessage {
         let mut interned = ProtobufMessage::default();
         let event = match event {
-            TrackEvent::Begin(track, slice) => self.slice_begin_event(*track, slice, &mut interned),
+            TrackEvent::Begin(track, slice) => self.encode_slice_begin_event(*track, slice, &mut interned),
             TrackEvent::End(track) => {
                 ProtobufMessage::default().with_varint(9, EVENT_SLICE_END).with_varint(11, *track)
             }
@@ -229,7 +229,7 @@ impl EventWriter {
         packet.with_message(11, &event)
     }
 
-    fn slice_begin_event(
+    fn encode_slice_begin_event(
         &mut self,
         track: TrackId,
         slice: &TraceSlice,

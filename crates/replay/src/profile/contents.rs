@@ -40,7 +40,7 @@ pub struct ContentFigures {
 
 /// Number of pages that hold a content, and the programs that perfect content mechanisms would need for it.
 #[derive(Clone, Copy, Default)]
-struct CopyCount {
+struct ContentCopyCounts {
     /// Number of pages that hold the content now.
     live_pages: u32,
     /// Largest number of pages that held the content at the same time: programs that it needs if every dead page could
@@ -51,7 +51,7 @@ struct CopyCount {
     writes_without_live_copy: u32,
 }
 
-impl CopyCount {
+impl ContentCopyCounts {
     /// Counts a page that receives the content.
     fn add_copy(&mut self) {
         self.writes_without_live_copy =
@@ -80,7 +80,7 @@ pub(super) struct IdealSavings {
 }
 
 struct ContentEntry {
-    copies: CopyCount,
+    copies: ContentCopyCounts,
     occurrences: u32,
     compressed_bytes: u16,
     /// Number of distinct contents that occurred in the input before this content first did, estimated from the sample
@@ -95,7 +95,7 @@ pub(super) struct ContentCounts {
     max_entries: usize,
     pages: u64,
     zero_pages: u64,
-    zero_page_copies: CopyCount,
+    zero_page_copies: ContentCopyCounts,
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.
@@ -110,7 +110,7 @@ impl ContentCounts {
             max_entries,
             pages: 0,
             zero_pages: 0,
-            zero_page_copies: CopyCount::default(),
+            zero_page_copies: ContentCopyCounts::default(),
             distinct_contents_so_far: 0,
             repeats_by_content_count_octave: [0; 32],
         }
@@ -145,7 +145,7 @@ impl ContentCounts {
         let ordinal = self.distinct_contents_so_far;
         let weight = u32::try_from(self.sample.sampled_one_of).unwrap_or(u32::MAX);
         self.distinct_contents_so_far = self.distinct_contents_so_far.saturating_add(weight);
-        let mut copies = CopyCount::default();
+        let mut copies = ContentCopyCounts::default();
         copies.add_copy();
         self.entry_by_content.insert(
             content.0,

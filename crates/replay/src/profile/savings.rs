@@ -144,7 +144,7 @@ impl Profile {
         }
         let without = config_with_mechanisms(config, &[]);
         let plan = Plan::new(&without, input)?;
-        plan.require_known_designs(&[BASELINE_DESIGN.to_owned()])?;
+        plan.check_designs_and_content_model(&[BASELINE_DESIGN.to_owned()])?;
         let is_interrupted = Cell::new(false);
         let mut watched = |progress| {
             let flow = on_progress(progress);

@@ -56,7 +56,7 @@ impl Profile {
     }
 
     fn savings_row(&self, saving: &Saving) -> Vec<String> {
-        let or_dash = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent);
+        let or_dash = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent_text);
         let at_most = saving.at_most.map(|share| percent_with_error(share, saving.at_most_error));
         let mut row = vec![mechanism_title(saving.mechanism), at_most.unwrap_or_else(|| "-".to_owned())];
         if self.runs.is_some() {
@@ -74,10 +74,10 @@ impl Profile {
         let Some(traffic) = &self.traffic else { return };
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         row("requests", format_count(traffic.requests));
-        row("reads among reads and writes", percent(traffic.read_share));
+        row("reads among reads and writes", percent_text(traffic.read_share));
         row(
             "trims / flushes",
-            format!("{} / {}", percent(traffic.trim_share), format_count(traffic.flushes)),
+            format!("{} / {}", percent_text(traffic.trim_share), format_count(traffic.flushes)),
         );
         row(
             "written / read, MiB",
@@ -94,7 +94,7 @@ impl Profile {
             .map(|size| format!("{}: {:.0} %", size.pages, size.share * 100.0))
             .collect();
         row("commonest sizes, pages of 4 KiB", sizes.join(", "));
-        row("reads and writes of parts of pages", percent(traffic.partial_share));
+        row("reads and writes of parts of pages", percent_text(traffic.partial_share));
         if traffic.empty_requests > 0 {
             row("reads and writes without length", format_count(traffic.empty_requests));
         }
@@ -102,8 +102,8 @@ impl Profile {
             "sequential writes / reads",
             format!(
                 "{} / {}",
-                percent(traffic.sequential_write_share),
-                percent(traffic.sequential_read_share)
+                percent_text(traffic.sequential_write_share),
+                percent_text(traffic.sequential_read_share)
             ),
         );
         row(
@@ -141,8 +141,8 @@ impl Profile {
                 "writes to the hottest 1 / 10 / 20 %",
                 format!(
                     "{} / {} / {}",
-                    percent(skew.top_1_percent),
-                    percent(skew.top_10_percent),
+                    percent_text(skew.top_1_percent),
+                    percent_text(skew.top_10_percent),
                     percent_with_error(skew.top_20_percent, skew.top_20_percent_error)
                 ),
             );
@@ -157,7 +157,7 @@ impl Profile {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(content) = &self.content {
             row("pages with known content", format_count(content.pages));
-            row("zero pages", percent(content.zero_share));
+            row("zero pages", percent_text(content.zero_share));
             row(
                 "duplicates (zero pages apart)",
                 percent_with_error(content.duplicate_share, content.duplicate_share_error),
@@ -171,14 +171,14 @@ impl Profile {
                 add_size_rows(sizes, &mut row);
             }
             if let Some(mean) = content.compressed_distinct_mean {
-                row("  the same, each content once", percent(mean));
+                row("  the same, each content once", percent_text(mean));
             }
         }
         if let Some(share) = self.unchanged_share {
-            row("new versions that change nothing", percent(share));
+            row("new versions that change nothing", percent_text(share));
         }
         if let Some(delta) = &self.delta {
-            row("difference / page (XOR, LZ4), mean", percent(delta.mean));
+            row("difference / page (XOR, LZ4), mean", percent_text(delta.mean));
             add_size_rows(delta, &mut row);
         }
     }
@@ -206,17 +206,17 @@ fn mechanism_title(mechanism: ContentName) -> String {
 fn add_size_rows(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
     row(
         "  10 / 50 / 90 % of pages at most",
-        format!("{} / {} / {}", percent(sizes.p10), percent(sizes.p50), percent(sizes.p90)),
+        format!("{} / {} / {}", percent_text(sizes.p10), percent_text(sizes.p50), percent_text(sizes.p90)),
     );
-    row("  pages that stay whole", percent(sizes.incompressible_share));
+    row("  pages that stay whole", percent_text(sizes.incompressible_share));
 }
 
-fn percent(share: f64) -> String {
+fn percent_text(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
 fn percent_with_error(share: f64, error: f64) -> String {
-    if error > 0.0 { format!("{:.2} ± {:.2} %", share * 100.0, error * 100.0) } else { percent(share) }
+    if error > 0.0 { format!("{:.2} ± {:.2} %", share * 100.0, error * 100.0) } else { percent_text(share) }
 }
 
 fn format_count(n: u64) -> String {

@@ -15,7 +15,7 @@ use super::Run;
 pub(super) struct RequestClock {
     pace: ArrivalPace,
     pub(super) arrival_ns: u64,
-    pub(super) previous_request_trace_ns: u64,
+    pub(super) latest_request_trace_ns: u64,
     pub(super) last_completion_ns: u64,
 }
 
@@ -49,7 +49,7 @@ impl ArrivalPace {
 impl RequestClock {
     /// Creates a clock at time 0.
     pub(super) fn new(pace: ArrivalPace) -> Self {
-        Self { pace, arrival_ns: 0, previous_request_trace_ns: 0, last_completion_ns: 0 }
+        Self { pace, arrival_ns: 0, latest_request_trace_ns: 0, last_completion_ns: 0 }
     }
 
     /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
@@ -57,9 +57,9 @@ impl RequestClock {
     #[inline]
     pub(super) fn set_arrival_time(&mut self, timing: &mut TimingEngine, trace_ns: u64, first_ns: u64) {
         let pace = self.pace;
-        let gap_ns = trace_ns.saturating_sub(self.previous_request_trace_ns);
+        let gap_ns = trace_ns.saturating_sub(self.latest_request_trace_ns);
         // After a time that runs backwards the next gap is not counted again.
-        self.previous_request_trace_ns = self.previous_request_trace_ns.max(trace_ns);
+        self.latest_request_trace_ns = self.latest_request_trace_ns.max(trace_ns);
         let arrival_ns = match pace.arrival {
             Arrival::Auto | Arrival::Open => pace.scaled_time_ns(trace_ns.saturating_sub(first_ns)),
             Arrival::Closed => self.complete_until_below_depth(pace.queue_depth, timing).max(timing.now_ns()),

@@ -17,7 +17,7 @@ use super::{
     OnProgress, Plan, Progress, REQUESTS_PER_BATCH, REQUESTS_PER_PROGRESS_REPORT, ReplayError, Run, RunPhase,
     WRITES_PER_BATCH,
 };
-use crate::life::{self, End, Endurance, Leveling, Life, LifePoint, LifeRecord, Wear};
+use crate::life::{self, Endurance, Leveling, Life, LifeEndReason, LifePoint, LifeRecord, Wear};
 use crate::lifetime::{blocks_good_from_factory, physical_blocks_good_from_factory};
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
@@ -179,7 +179,11 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
-    fn wear_out(&mut self, is_filled: bool, on_progress: OnProgress<'_>) -> Result<End, ReplayError> {
+    fn wear_out(
+        &mut self,
+        is_filled: bool,
+        on_progress: OnProgress<'_>,
+    ) -> Result<LifeEndReason, ReplayError> {
         self.run.start_timeline();
         self.sample_life_timeline();
         if is_filled && let Some(end) = self.fill_drive(on_progress)? {
@@ -192,7 +196,8 @@ impl<'a> LifeSimulation<'a> {
             self.elapsed_s += self.run.duration_s();
             let counts = &mut self.run.requested_counts;
             counts.first_request_ns = None;
-            counts.late_requests = *late_requests_of_first_pass.get_or_insert(counts.late_requests);
+            counts.out_of_order_requests =
+                *late_requests_of_first_pass.get_or_insert(counts.out_of_order_requests);
             if let Some(end) = end {
                 return Ok(end);
             }
@@ -206,9 +211,9 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
-    /// Writes all exported pages once, as a part of the drive's life. Returns [`End::Interrupted`] if the user
+    /// Writes all exported pages once, as a part of the drive's life. Returns [`LifeEndReason::Interrupted`] if the user
     /// interrupts, otherwise `None`.
-    fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+    fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<LifeEndReason>, ReplayError> {
         let mut step = |done, total| {
             on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
         };
@@ -216,12 +221,15 @@ impl<'a> LifeSimulation<'a> {
         self.host_bytes += self.run.device.capacity_bytes();
         self.record_life_point();
         self.sample_life_timeline();
-        Ok(filled.is_break().then_some(End::Interrupted))
+        Ok(filled.is_break().then_some(LifeEndReason::Interrupted))
     }
 
     /// Replays the input once on the drive that is being worn out. Returns why the drive ended; `None` if it did not
     /// end.
-    fn replay_input_once(&mut self, on_progress: OnProgress<'_>) -> Result<Option<End>, ReplayError> {
+    fn replay_input_once(
+        &mut self,
+        on_progress: OnProgress<'_>,
+    ) -> Result<Option<LifeEndReason>, ReplayError> {
         let ahead = if self.run.can_batch_writes() { WRITES_PER_BATCH } else { REQUESTS_PER_BATCH };
         let mut batch = vec![Request::default(); ahead];
         loop {
@@ -236,11 +244,11 @@ impl<'a> LifeSimulation<'a> {
                 self.sample_life_timeline();
             }
             match outcome {
-                Err(Error::Full { .. }) => return Ok(Some(End::Full)),
+                Err(Error::Full { .. }) => return Ok(Some(LifeEndReason::Full)),
                 other => other?,
             }
             if self.failed_blocks() > 0 && self.record_block_failure_and_is_ended() {
-                return Ok(Some(End::Spare));
+                return Ok(Some(LifeEndReason::Spare));
             }
             if let Some(damage) = damage {
                 return Err(damage.into());
@@ -251,7 +259,7 @@ impl<'a> LifeSimulation<'a> {
             if self.requests % REQUESTS_PER_PROGRESS_REPORT < ahead as u64
                 && self.report_progress(on_progress)
             {
-                return Ok(Some(End::Interrupted));
+                return Ok(Some(LifeEndReason::Interrupted));
             }
         }
     }
@@ -349,7 +357,7 @@ impl<'a> LifeSimulation<'a> {
         (used > 0.0).then(|| (to - from) as f64 / used)
     }
 
-    fn finish_life(&mut self, end: End) -> Life {
+    fn finish_life(&mut self, end: LifeEndReason) -> Life {
         let last = self.life_point();
         self.series.push(last);
         let plan = self.run.plan;

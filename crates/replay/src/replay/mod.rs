@@ -176,7 +176,7 @@ struct RequestedCounts {
     /// Latest time in the input of the requests so far, nanoseconds.
     latest_request_ns: u64,
     /// Number of requests with a time before the latest time until then.
-    late_requests: u64,
+    out_of_order_requests: u64,
     /// Number of requests of no bytes, apart from flushes.
     empty_requests: u64,
 }
@@ -207,10 +207,10 @@ struct EarlierCounters {
     /// Page writes that the write buffer absorbed before the measured part of the run.
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
-    partial_writes: PartialWriteCounts,
+    partial_write_counts: PartialWriteCounts,
     /// Page writes before the measured part of the run whose content has an unknown size, although that of a part is
     /// known.
-    lost_sizes: LostSizeCounts,
+    lost_size_counts: LostSizeCounts,
     /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
     requests_clamped_to_start_time: u64,
 }
@@ -232,7 +232,7 @@ impl<'a> Run<'a> {
         };
         let mut nand = SimNand::new(resolved.geometry.clone(), retain)
             .with_nvram(parts.total_nvram_bytes(&resolved.geometry, resolved.logical_pages))
-            .with_factory_bad(plan.config.factory_bad_blocks(&resolved.geometry));
+            .with_factory_bad_blocks(plan.config.factory_bad_blocks(&resolved.geometry));
         if plan.config.device.wear_out == Some(true) {
             nand = nand.with_endurance(resolved.endurance_cycles);
         }
@@ -306,8 +306,8 @@ impl<'a> Run<'a> {
         self.device.ftl_mut().clear_stats();
         self.earlier_counters.controller_work = ControllerWorkCounts::default();
         self.earlier_counters.buffer_absorbed_writes = self.device.absorbed_writes();
-        self.earlier_counters.partial_writes = self.device.partial_writes();
-        self.earlier_counters.lost_sizes = self.lost_sizes_so_far();
+        self.earlier_counters.partial_write_counts = self.device.partial_write_counts();
+        self.earlier_counters.lost_size_counts = self.lost_sizes_so_far();
         Ok(ended)
     }
 
@@ -357,14 +357,14 @@ impl<'a> Run<'a> {
         let config = self.plan.config;
         if config.timing.timing_mode() != TimingMode::None {
             let resolved = &self.plan.resolved_device;
-            let open_loop = self.plan.arrival_mode() == Arrival::Open;
+            let is_open_loop = self.plan.arrival_mode() == Arrival::Open;
             self.chunk_response_times =
                 self.device.ftl().compression_statistics().map(|_| ChunkResponseTimes::default());
-            let keep_completions = self.chunk_response_times.is_some();
+            let keeps_completions = self.chunk_response_times.is_some();
             let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
-                open_loop,
-                keep_completions,
+                is_open_loop,
+                keeps_completions,
                 records_trace: trace,
                 ..self.plan.timing_options()
             };
@@ -401,7 +401,7 @@ impl<'a> Run<'a> {
         if let Some(timing) = &mut self.timing {
             timing.complete_requests_until(u64::MAX);
             self.observations.last_answer_ns = timing.now_ns();
-            timing.run_to_completion();
+            timing.run_to_completion_ns();
             if let Some(gathered_responses) = &mut self.chunk_response_times {
                 gathered_responses.add_waiting_write_latencies(&timing.take_completions());
             }
@@ -427,7 +427,7 @@ impl<'a> Run<'a> {
         let emptied = self.device.write_out_buffer();
         self.submit_background_ops(self.timing.as_ref().map_or(0, TimingEngine::now_ns));
         if let Some(timing) = &mut self.timing {
-            timing.run_to_completion();
+            timing.run_to_completion_ns();
         }
         if self.observations.series.pop_if(|last| last.requests == self.requested_counts.requests).is_some() {
             self.observations.series.push(self.current_counters());
@@ -524,10 +524,10 @@ impl<'a> Run<'a> {
         let counts = &mut self.requested_counts;
         if counts.first_request_ns.is_none() {
             (counts.first_request_ns, counts.latest_request_ns) = (Some(time_ns), time_ns);
-            self.clock.previous_request_trace_ns = time_ns;
+            self.clock.latest_request_trace_ns = time_ns;
         }
         // Times may run backwards: the input lasts until its latest time.
-        counts.late_requests += u64::from(time_ns < counts.latest_request_ns);
+        counts.out_of_order_requests += u64::from(time_ns < counts.latest_request_ns);
         counts.latest_request_ns = counts.latest_request_ns.max(time_ns);
     }
 

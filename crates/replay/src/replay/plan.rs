@@ -102,7 +102,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     /// [`ReplayError::Config`].
-    pub fn require_known_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
+    pub fn check_designs_and_content_model(&self, designs: &[String]) -> Result<(), ReplayError> {
         if self.config.content.model.is_some() && !self.survey.has_writes_without_content {
             let message = format!(
                 "{}: content.model has no effect, because {} no write without content: leave it out",

@@ -56,7 +56,7 @@ pub(crate) struct RequestExecutor {
     read_buffer: Vec<u8>,
     copied_remaps: CopiedRemapCounts,
     /// Counts of writes of pages (or parts) larger than 4 KiB of which only some 4-KiB parts have known sizes.
-    lost_sizes: LostSizeCounts,
+    lost_size_counts: LostSizeCounts,
 }
 
 /// Counts of remap requests of parts of pages, which the host executes as reads and writes.
@@ -78,7 +78,7 @@ impl RequestExecutor {
             content_descriptors: Vec::new(),
             read_buffer: Vec::new(),
             copied_remaps: CopiedRemapCounts::default(),
-            lost_sizes: LostSizeCounts::default(),
+            lost_size_counts: LostSizeCounts::default(),
         }
     }
 
@@ -89,8 +89,8 @@ impl RequestExecutor {
 
     /// Returns how many page writes have an unknown size of their content because only some of their 4-KiB parts have a
     /// known one.
-    pub(super) fn lost_sizes(&self) -> LostSizeCounts {
-        self.lost_sizes
+    pub(super) fn lost_size_counts(&self) -> LostSizeCounts {
+        self.lost_size_counts
     }
 
     /// Executes a request on the drive, rounded to whole sectors. Returns the kind of request that the drive executed
@@ -267,7 +267,7 @@ impl RequestExecutor {
             };
             let of_parts = parts.iter().map(ContentDescriptor::known_sizes);
             let of_parts = of_parts.fold(KnownSizes::default(), KnownSizes::or);
-            self.lost_sizes.count_page_write(of_parts, descriptor.known_sizes());
+            self.lost_size_counts.count_page_write(of_parts, descriptor.known_sizes());
             self.content_descriptors.push(descriptor);
         }
     }

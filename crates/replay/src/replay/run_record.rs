@@ -169,7 +169,7 @@ impl Run<'_> {
 
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
-        let partial = self.device.partial_writes().since(self.earlier_counters.partial_writes);
+        let partial = self.device.partial_write_counts().since(self.earlier_counters.partial_write_counts);
         BytesRecord {
             host_written: self.requested_counts.written_bytes,
             programmed,
@@ -554,7 +554,7 @@ impl Run<'_> {
     /// Returns a note if measured requests have times before that of an earlier request, and what that does to them.
     fn note_of_unsorted_times(&self) -> Option<String> {
         let moved = self.input.requests.requests_clamped_to_start_time();
-        let late = self.requested_counts.late_requests + moved
+        let late = self.requested_counts.out_of_order_requests + moved
             - self.earlier_counters.requests_clamped_to_start_time;
         let effect = match (self.timing.is_some(), self.plan.arrival_mode()) {
             (true, Arrival::Open) => "they arrive at the latest time until then",
@@ -611,13 +611,13 @@ impl Run<'_> {
 
     /// Returns how many page writes until now have an unknown size of their content, although that of a part is known.
     pub(super) fn lost_sizes_so_far(&self) -> LostSizeCounts {
-        self.device.lost_sizes().plus(self.executor.lost_sizes())
+        self.device.lost_size_counts().plus(self.executor.lost_size_counts())
     }
 
     /// Returns a note for each kind of size that the design uses and that many pages of more than 4 KiB lack, although
     /// the input has sizes.
     fn notes_of_lost_sizes(&self) -> impl Iterator<Item = String> + use<> {
-        let lost = self.lost_sizes_so_far().since(self.earlier_counters.lost_sizes);
+        let lost = self.lost_sizes_so_far().since(self.earlier_counters.lost_size_counts);
         let ftl = self.device.ftl();
         let writes = ftl.stats().host_page_writes;
         let page_bytes = self.page_bytes;

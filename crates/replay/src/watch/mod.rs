@@ -54,7 +54,7 @@ pub struct WalkthroughOptions {
 }
 
 /// Callback that receives each step of a step-by-step run, and the drive after the step; see
-/// [`walkthrough_with_step_callback`].
+/// [`run_walkthrough_with_step_callback`].
 pub type OnWalkthroughStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
@@ -83,7 +83,7 @@ pub fn walkthrough(
     input: &Input,
     walk_options: WalkthroughOptions,
 ) -> Result<Walkthrough, ReplayError> {
-    walkthrough_with_step_callback(config, design, input, walk_options, &mut |_, _| ())
+    run_walkthrough_with_step_callback(config, design, input, walk_options, &mut |_, _| ())
 }
 
 /// Executes the first requests of an input as [`walkthrough`] does, and calls `on_step` with each step and the drive
@@ -91,7 +91,7 @@ pub fn walkthrough(
 ///
 /// # Errors
 /// Those of [`walkthrough`].
-pub fn walkthrough_with_step_callback(
+pub fn run_walkthrough_with_step_callback(
     config: &Config,
     design: &str,
     input: &Input,

@@ -142,7 +142,7 @@ impl WatchedRequests {
             }
             let pages = (request.offset_bytes / page_bytes..).zip(&request.content);
             let pages: Vec<u8> =
-                pages.flat_map(|(page, content)| made.bytes_of_write(page, content)).collect();
+                pages.flat_map(|(page, content)| made.generate_write_bytes(page, content)).collect();
             let from = (request.offset_bytes % page_bytes) as usize;
             request.payload = pages[from..from + request.len_bytes as usize].to_vec();
         }
@@ -173,7 +173,7 @@ struct PageByteGenerator {
 
 impl PageByteGenerator {
     /// Returns the bytes of `page` after a write of `content`.
-    fn bytes_of_write(&mut self, page: u64, content: &ContentDescriptor) -> Vec<u8> {
+    fn generate_write_bytes(&mut self, page: u64, content: &ContentDescriptor) -> Vec<u8> {
         let before = self.fingerprint_by_page.insert(page, content.fingerprint);
         if let Some(known) = self.bytes_by_fingerprint.get(&content.fingerprint) {
             return known.clone();

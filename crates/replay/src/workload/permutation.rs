@@ -20,7 +20,7 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
     domain_len: u64,
-    left_bits: u32,
+    left_half_bits: u32,
     right_half_value_count: u64,
     round_keys: [u64; FEISTEL_ROUNDS],
 }
@@ -33,7 +33,7 @@ impl Permutation {
             "a permutation covers 1 to 2^48 numbers, not {domain_len}"
         );
         let bits = u64::BITS - (domain_len - 1).leading_zeros();
-        let left_bits = bits / 2;
+        let left_half_bits = bits / 2;
         let mut key = mix_bits(seed ^ 0x7065_726d_7574_6521);
         let round_keys = std::array::from_fn(|_| {
             key = mix_bits(key.wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -41,8 +41,8 @@ impl Permutation {
         });
         Self {
             domain_len,
-            left_bits,
-            right_half_value_count: domain_len.div_ceil(1 << left_bits),
+            left_half_bits,
+            right_half_value_count: domain_len.div_ceil(1 << left_half_bits),
             round_keys,
         }
     }
@@ -86,7 +86,7 @@ impl Permutation {
             right -= if right >= self.right_half_value_count { self.right_half_value_count } else { 0 };
             left ^= self.left_half_mask(right, keys[1]);
         }
-        (right << self.left_bits) | left
+        (right << self.left_half_bits) | left
     }
 
     #[inline]
@@ -97,12 +97,12 @@ impl Permutation {
             right += self.right_half_value_count - self.right_half_offset(left, keys[0]);
             right -= if right >= self.right_half_value_count { self.right_half_value_count } else { 0 };
         }
-        (right << self.left_bits) | left
+        (right << self.left_half_bits) | left
     }
 
     #[inline]
     fn split_halves(&self, at: u64) -> (u64, u64) {
-        (at & ((1 << self.left_bits) - 1), at >> self.left_bits)
+        (at & ((1 << self.left_half_bits) - 1), at >> self.left_half_bits)
     }
 
     /// Returns the number that a round adds to the right half of a permuted number: a hash of the left half, less than
@@ -116,7 +116,7 @@ impl Permutation {
     /// many bits as the left half has (the uppermost bits of the round hash).
     #[inline]
     fn left_half_mask(&self, right: u64, key: u64) -> u64 {
-        round_hash(right, key) >> (32 - self.left_bits)
+        round_hash(right, key) >> (32 - self.left_half_bits)
     }
 }
 

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::connection::ServedExport;
 use crate::device::{BlockDevice, FlashDevice};
-use crate::engine::{Engine, EngineStopped};
+use crate::engine::{DeviceQueue, DeviceStopped};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
@@ -36,7 +36,7 @@ impl Server<FlashDevice> {
     /// # Panics
     /// If the system cannot start a thread.
     pub fn start_idle_scrubbing(&self, pages_per_second: u32) {
-        let mut engines: Vec<_> = self.export_targets().iter().map(|target| target.engine.clone()).collect();
+        let mut engines: Vec<_> = self.served_exports().iter().map(|target| target.engine.clone()).collect();
         let scrub = move || {
             while !engines.is_empty() {
                 thread::sleep(Duration::from_secs(1));
@@ -67,19 +67,19 @@ impl Server<FlashDevice> {
         &mut self,
         bound_listener: BoundListener,
     ) -> Result<ListenAddress, ServeError> {
-        let targets = Arc::clone(self.export_targets());
+        let served_exports = Arc::clone(self.served_exports());
         self.start_accepting_clients(bound_listener, move |socket| {
             // A client that disconnects is not logged.
-            let _ = serve_control_client(socket, &targets);
+            let _ = serve_control_client(socket, &served_exports);
         })
     }
 }
 
-fn serve_control_client(socket: &Socket, targets: &[ServedExport<FlashDevice>]) -> io::Result<()> {
+fn serve_control_client(socket: &Socket, served_exports: &[ServedExport<FlashDevice>]) -> io::Result<()> {
     let mut lines = LineSplitter { socket, buffered_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
         let answered = match commands::remove_export_field(&line) {
-            Ok((export, line)) => execute_control_line(export.as_deref(), line, targets),
+            Ok((export, line)) => execute_control_line(export.as_deref(), line, served_exports),
             Err(sentence) => Ok(commands::error_answer(&sentence).to_string()),
         };
         let Ok(mut reply) = answered else { return Ok(()) };
@@ -92,21 +92,21 @@ fn serve_control_client(socket: &Socket, targets: &[ServedExport<FlashDevice>]) 
 /// Executes a command line on the device of the export that it names, and returns the answer.
 ///
 /// # Errors
-/// [`EngineStopped`] if the only device of the server has stopped.
+/// [`DeviceStopped`] if the only device of the server has stopped.
 fn execute_control_line(
     export: Option<&str>,
     line: Vec<u8>,
-    targets: &[ServedExport<FlashDevice>],
-) -> Result<String, EngineStopped> {
+    served_exports: &[ServedExport<FlashDevice>],
+) -> Result<String, DeviceStopped> {
     if commands::is_exports_command(&line) {
-        return Ok(exports_answer(targets).to_string());
+        return Ok(exports_answer(served_exports).to_string());
     }
-    let target = match (export, targets) {
+    let target = match (export, served_exports) {
         (None, [only]) => Some(only),
         (None, _) => None,
-        (Some(name), _) => targets.iter().find(|target| target.export.name == name),
+        (Some(name), _) => served_exports.iter().find(|target| target.export.name == name),
     };
-    let Some(target) = target else { return Ok(unknown_export_answer(export, targets).to_string()) };
+    let Some(target) = target else { return Ok(unknown_export_answer(export, served_exports).to_string()) };
 
     let answered = if commands::is_scrub_command(&line) {
         run_scrub(&target.engine)
@@ -114,7 +114,7 @@ fn execute_control_line(
         target.engine.run_and_wait(move |device| answer(&line, device))
     };
     match answered {
-        Err(EngineStopped) if targets.len() > 1 => Ok(commands::error_answer(&format!(
+        Err(DeviceStopped) if served_exports.len() > 1 => Ok(commands::error_answer(&format!(
             "the device of export `{}` has stopped, because the server is ending or because of an internal error (the \
              log of the server says which): start the server again",
             target.export.name
@@ -125,7 +125,7 @@ fn execute_control_line(
 }
 
 /// Returns the answer to the command `exports`: names, sizes and states of all exports.
-pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ServedExport<D>]) -> Value {
+pub(crate) fn exports_answer<D: BlockDevice>(served_exports: &[ServedExport<D>]) -> Value {
     let one = |target: &ServedExport<D>| {
         json!({
             "name": target.export.name,
@@ -136,14 +136,14 @@ pub(crate) fn exports_answer<D: BlockDevice>(targets: &[ServedExport<D>]) -> Val
             "limited_requests": target.rate_limit.delayed_requests(),
         })
     };
-    json!({ "ok": true, "exports": targets.iter().map(one).collect::<Vec<_>>() })
+    json!({ "ok": true, "exports": served_exports.iter().map(one).collect::<Vec<_>>() })
 }
 
-fn unknown_export_answer<D>(export: Option<&str>, targets: &[ServedExport<D>]) -> Value {
-    let names: Vec<_> = targets.iter().map(|target| target.export.name.as_str()).collect();
+fn unknown_export_answer<D>(export: Option<&str>, served_exports: &[ServedExport<D>]) -> Value {
+    let names: Vec<_> = served_exports.iter().map(|target| target.export.name.as_str()).collect();
     let names = names.join(", ");
     commands::error_answer(&match export {
-        Some(name) if targets.len() == 1 => {
+        Some(name) if served_exports.len() == 1 => {
             format!(
                 "there is no export `{name}`: leave the name of the export out, because the server has only one \
                  device"
@@ -159,7 +159,7 @@ fn unknown_export_answer<D>(export: Option<&str>, targets: &[ServedExport<D>]) -
 
 /// Runs a whole scrub (a read of all flash pages in use) of a device, a slice of pages at a time between requests of
 /// other clients, and returns the answer.
-fn run_scrub(engine: &Engine<FlashDevice>) -> Result<String, EngineStopped> {
+fn run_scrub(engine: &DeviceQueue<FlashDevice>) -> Result<String, DeviceStopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_finished() {
         scrub = engine.run_and_wait(move |device| {

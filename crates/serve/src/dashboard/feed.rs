@@ -17,32 +17,32 @@ use std::sync::{Arc, Weak};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::SnapshotClientSlot;
+use super::UpdateSubscriberSlot;
 use super::snapshot;
 use crate::connection::ServedExport;
 use crate::device::FlashDevice;
 use crate::socket::Socket;
 
 /// Shortest time from one dashboard snapshot of the devices to the next.
-const SNAPSHOT_INTERVAL_MIN: Duration = Duration::from_secs(1);
+const UPDATE_INTERVAL_MIN: Duration = Duration::from_secs(1);
 /// Longest time from one dashboard snapshot of the devices to the next.
-const SNAPSHOT_INTERVAL_MAX: Duration = Duration::from_secs(10);
+const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(10);
 /// Shortest time between snapshots as a multiple of the time that a snapshot takes the engine, so that snapshots take
 /// at most a hundredth of the engine's time. If a snapshot takes longer, snapshots are made less often, down to one per
-/// [`SNAPSHOT_INTERVAL_MAX`].
-const SNAPSHOT_INTERVAL_PER_ENGINE_TIME: u32 = 100;
+/// [`UPDATE_INTERVAL_MAX`].
+const UPDATE_INTERVAL_PER_DEVICE_TIME: u32 = 100;
 /// Number of recent rounds of snapshots whose engine times are kept. The shortest of these times counts as the cost of
 /// a snapshot, because other programs on the processor only make snapshots slower.
-const KEPT_SNAPSHOT_ENGINE_TIMES_MAX: usize = 8;
+const KEPT_UPDATE_DEVICE_TIMES_MAX: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
 const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
-pub(super) struct SnapshotClient {
+pub(super) struct UpdateSubscriber {
     export_index: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
-    client_slot: Weak<SnapshotClientSlot>,
+    subscriber_slot: Weak<UpdateSubscriberSlot>,
     /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
     event_being_sent: Arc<str>,
     sent_event_bytes: usize,
@@ -50,16 +50,16 @@ pub(super) struct SnapshotClient {
     event_send_start: Instant,
 }
 
-impl SnapshotClient {
+impl UpdateSubscriber {
     pub(super) fn new(
         export_index: usize,
         socket: Arc<Socket>,
-        client_slot: &Arc<SnapshotClientSlot>,
+        subscriber_slot: &Arc<UpdateSubscriberSlot>,
     ) -> Self {
         Self {
             export_index,
             socket,
-            client_slot: Arc::downgrade(client_slot),
+            subscriber_slot: Arc::downgrade(subscriber_slot),
             event_being_sent: Arc::from(""),
             sent_event_bytes: 0,
             event_send_start: Instant::now(),
@@ -83,7 +83,7 @@ impl SnapshotClient {
     }
 }
 
-impl Drop for SnapshotClient {
+impl Drop for UpdateSubscriber {
     fn drop(&mut self) {
         self.socket.shutdown(Shutdown::Both);
     }
@@ -91,24 +91,24 @@ impl Drop for SnapshotClient {
 
 /// A handle to the thread that sends snapshots of the devices to dashboard clients.
 #[derive(Clone)]
-pub(super) struct SnapshotFeed(Sender<SnapshotClient>);
+pub(super) struct UpdateFeed(Sender<UpdateSubscriber>);
 
-impl SnapshotFeed {
+impl UpdateFeed {
     /// Starts the thread that sends snapshots of these devices.
     ///
     /// # Panics
     /// If the system cannot start a thread.
-    pub(super) fn start(targets: Arc<[ServedExport<FlashDevice>]>) -> Self {
+    pub(super) fn start(served_exports: Arc<[ServedExport<FlashDevice>]>) -> Self {
         let (add, arriving) = mpsc::channel();
         let now = Instant::now();
-        let sender = SnapshotSender {
-            targets,
-            new_snapshot_clients: arriving,
-            snapshot_clients: Vec::new(),
+        let sender = UpdateSender {
+            served_exports,
+            new_subscribers: arriving,
+            subscribers: Vec::new(),
             feed_start: now,
-            next_snapshots_due: now,
-            snapshots_made: 0,
-            slowest_engine_time_by_round: VecDeque::new(),
+            next_update_time: now,
+            updates_made: 0,
+            slowest_device_time_by_round: VecDeque::new(),
         };
         let thread = thread::Builder::new().name("dashboard".into()).spawn(move || sender.run());
         thread.expect("the system has room for a thread when the server starts");
@@ -116,47 +116,47 @@ impl SnapshotFeed {
     }
 
     /// Adds a dashboard client, which receives the next snapshot of its device and all later ones.
-    pub(super) fn add_snapshot_client(&self, watcher: SnapshotClient) {
+    pub(super) fn add_subscriber(&self, watcher: UpdateSubscriber) {
         // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
         let _ = self.0.send(watcher);
     }
 }
 
 /// State of the thread that sends snapshots of the devices to dashboard clients.
-struct SnapshotSender {
-    targets: Arc<[ServedExport<FlashDevice>]>,
-    new_snapshot_clients: Receiver<SnapshotClient>,
-    snapshot_clients: Vec<SnapshotClient>,
+struct UpdateSender {
+    served_exports: Arc<[ServedExport<FlashDevice>]>,
+    new_subscribers: Receiver<UpdateSubscriber>,
+    subscribers: Vec<UpdateSubscriber>,
     feed_start: Instant,
-    next_snapshots_due: Instant,
+    next_update_time: Instant,
     /// Number of snapshots made so far; each event carries the number of its snapshot.
-    snapshots_made: u64,
-    /// Engine time of the slowest snapshot of each of the last rounds of snapshots, newest first.
-    slowest_engine_time_by_round: VecDeque<Duration>,
+    updates_made: u64,
+    /// DeviceQueue time of the slowest snapshot of each of the last rounds of snapshots, newest first.
+    slowest_device_time_by_round: VecDeque<Duration>,
 }
 
-impl SnapshotSender {
+impl UpdateSender {
     fn run(mut self) {
-        while self.wait_until_snapshots_are_due() {
-            self.send_snapshots();
+        while self.wait_until_updates_are_due() {
+            self.send_updates();
         }
     }
 
     /// Waits until a snapshot is due and a client is connected. Returns false once no client can connect any more.
-    fn wait_until_snapshots_are_due(&mut self) -> bool {
+    fn wait_until_updates_are_due(&mut self) -> bool {
         loop {
-            let arrived = if self.snapshot_clients.is_empty() {
-                self.new_snapshot_clients.recv().map_err(RecvTimeoutError::from)
+            let arrived = if self.subscribers.is_empty() {
+                self.new_subscribers.recv().map_err(RecvTimeoutError::from)
             } else {
-                self.new_snapshot_clients
-                    .recv_timeout(self.next_snapshots_due.saturating_duration_since(Instant::now()))
+                self.new_subscribers
+                    .recv_timeout(self.next_update_time.saturating_duration_since(Instant::now()))
             };
             match arrived {
                 Ok(watcher) => {
                     // Clients that left since the last tick have no place any more, so there are never more than
                     // places.
-                    self.snapshot_clients.retain(|watcher| watcher.client_slot.strong_count() > 0);
-                    self.snapshot_clients.push(watcher);
+                    self.subscribers.retain(|watcher| watcher.subscriber_slot.strong_count() > 0);
+                    self.subscribers.push(watcher);
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -166,29 +166,28 @@ impl SnapshotSender {
 
     /// Sends a snapshot of each device that clients look at to these clients, and drops the clients that are gone or
     /// too slow, or whose device has stopped.
-    fn send_snapshots(&mut self) {
+    fn send_updates(&mut self) {
         let began = Instant::now();
         let mut longest = Duration::ZERO;
-        let watched: BTreeSet<usize> =
-            self.snapshot_clients.iter().map(|watcher| watcher.export_index).collect();
+        let watched: BTreeSet<usize> = self.subscribers.iter().map(|watcher| watcher.export_index).collect();
         for export in watched {
             let at_s = self.feed_start.elapsed().as_secs_f64();
-            let event = snapshot::take_snapshot(&self.targets[export].engine).ok().map(|snapshot| {
-                longest = longest.max(snapshot.engine_time_spent);
-                self.snapshots_made += 1;
-                Arc::from(format!("id: {}\ndata: {}\n\n", self.snapshots_made, snapshot.to_json(at_s)))
-            });
+            let event =
+                snapshot::gather_dashboard_update(&self.served_exports[export].engine).ok().map(|snapshot| {
+                    longest = longest.max(snapshot.device_time_spent);
+                    self.updates_made += 1;
+                    Arc::from(format!("id: {}\ndata: {}\n\n", self.updates_made, snapshot.to_json(at_s)))
+                });
             let now = Instant::now();
-            self.snapshot_clients.retain_mut(|watcher| {
+            self.subscribers.retain_mut(|watcher| {
                 watcher.export_index != export
                     || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
             });
         }
-        self.slowest_engine_time_by_round.truncate(KEPT_SNAPSHOT_ENGINE_TIMES_MAX - 1);
-        self.slowest_engine_time_by_round.push_front(longest);
-        let fastest = self.slowest_engine_time_by_round.iter().min().copied().unwrap_or_default();
-        self.next_snapshots_due = began
-            + (fastest * SNAPSHOT_INTERVAL_PER_ENGINE_TIME)
-                .clamp(SNAPSHOT_INTERVAL_MIN, SNAPSHOT_INTERVAL_MAX);
+        self.slowest_device_time_by_round.truncate(KEPT_UPDATE_DEVICE_TIMES_MAX - 1);
+        self.slowest_device_time_by_round.push_front(longest);
+        let fastest = self.slowest_device_time_by_round.iter().min().copied().unwrap_or_default();
+        self.next_update_time = began
+            + (fastest * UPDATE_INTERVAL_PER_DEVICE_TIME).clamp(UPDATE_INTERVAL_MIN, UPDATE_INTERVAL_MAX);
     }
 }

@@ -19,21 +19,21 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use feed::{SnapshotClient, SnapshotFeed};
+use feed::{UpdateFeed, UpdateSubscriber};
 
 use crate::connection::ServedExport;
 use crate::control;
 use crate::device::FlashDevice;
-use crate::engine::EngineStopped;
+use crate::engine::DeviceStopped;
 use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
 /// Most dashboard clients that receive snapshots of a device at a time; a further client is refused with HTTP status
 /// 503.
-pub const SNAPSHOT_CLIENTS_MAX: usize = 256;
+pub const UPDATE_SUBSCRIBERS_MAX: usize = 256;
 /// Most simultaneous HTTP connections to the dashboard that receive no snapshots, only single answers.
-const NON_SNAPSHOT_CONNECTIONS_MAX: usize = 64;
+const NON_SUBSCRIBER_CONNECTIONS_MAX: usize = 64;
 /// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
 /// enough.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
@@ -74,19 +74,16 @@ impl Server<FlashDevice> {
         bound_listener: BoundListener,
         shared_assets: &SharedPageAssets,
     ) -> Result<ListenAddress, ServeError> {
-        let watchers_max = SNAPSHOT_CLIENTS_MAX.min(self.connections_max());
+        let watchers_max = UPDATE_SUBSCRIBERS_MAX.min(self.connections_max());
         let site = DashboardSite {
-            targets: Arc::clone(self.export_targets()),
-            feed: SnapshotFeed::start(Arc::clone(self.export_targets())),
-            snapshot_client_limit: SnapshotClientLimit {
-                used_slots: Arc::default(),
-                max_slots: watchers_max,
-            },
+            served_exports: Arc::clone(self.served_exports()),
+            feed: UpdateFeed::start(Arc::clone(self.served_exports())),
+            subscriber_limit: UpdateSubscriberLimit { used_slots: Arc::default(), max_slots: watchers_max },
             style: Arc::from(format!("{}{STYLE_CSS}", shared_assets.style)),
             script: Arc::from(format!("{}{SCRIPT_JS}", shared_assets.script)),
         };
         self.start_accepting_limited_clients(
-            watchers_max + NON_SNAPSHOT_CONNECTIONS_MAX,
+            watchers_max + NON_SUBSCRIBER_CONNECTIONS_MAX,
             bound_listener,
             move |socket| {
                 // A client that disconnects or takes too long is not logged.
@@ -98,9 +95,9 @@ impl Server<FlashDevice> {
 
 /// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
 struct DashboardSite {
-    targets: Arc<[ServedExport<FlashDevice>]>,
-    feed: SnapshotFeed,
-    snapshot_client_limit: SnapshotClientLimit,
+    served_exports: Arc<[ServedExport<FlashDevice>]>,
+    feed: UpdateFeed,
+    subscriber_limit: UpdateSubscriberLimit,
     style: Arc<str>,
     script: Arc<str>,
 }
@@ -108,9 +105,9 @@ struct DashboardSite {
 impl Clone for DashboardSite {
     fn clone(&self) -> Self {
         Self {
-            targets: Arc::clone(&self.targets),
+            served_exports: Arc::clone(&self.served_exports),
             feed: self.feed.clone(),
-            snapshot_client_limit: self.snapshot_client_limit.clone(),
+            subscriber_limit: self.subscriber_limit.clone(),
             style: Arc::clone(&self.style),
             script: Arc::clone(&self.script),
         }
@@ -122,10 +119,12 @@ impl DashboardSite {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
             Ok(DashboardAnswer::Whole(answer)) | Err(answer) => http::send_answer(socket, &request, &answer),
-            Ok(DashboardAnswer::Events { .. }) if request.is_head_request() => {
-                http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)
+            Ok(DashboardAnswer::EventStream { .. }) if request.is_head_request() => {
+                http::begin_unbounded_answer(socket, EVENT_STREAM_CONTENT_TYPE)
             }
-            Ok(DashboardAnswer::Events { export, place }) => self.serve_event_stream(socket, export, place),
+            Ok(DashboardAnswer::EventStream { export, place }) => {
+                self.serve_event_stream(socket, export, place)
+            }
         }
     }
 
@@ -140,30 +139,32 @@ impl DashboardSite {
             "/" => whole("text/html; charset=utf-8", PAGE_HTML),
             "/dashboard.css" => whole("text/css; charset=utf-8", &self.style),
             "/dashboard.js" => whole("text/javascript; charset=utf-8", &self.script),
-            "/exports" => whole("application/json", &control::exports_answer(&self.targets).to_string()),
+            "/exports" => {
+                whole("application/json", &control::exports_answer(&self.served_exports).to_string())
+            }
             path => self.begin_event_stream(path),
         }
     }
 
     fn begin_event_stream(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
-        let found = number.and_then(|export: usize| Some((export, self.targets.get(export)?)));
+        let found = number.and_then(|export: usize| Some((export, self.served_exports.get(export)?)));
         let Some((export, target)) = found else {
             return Err(Answer::refusal("404 Not Found", "there is no such page; the dashboard is at /"));
         };
         if !target.engine.is_alive() {
-            let sentence = EngineStopped.to_string();
+            let sentence = DeviceStopped.to_string();
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         }
-        let Some(place) = self.snapshot_client_limit.take_slot() else {
-            let max_places = self.snapshot_client_limit.max_slots;
+        let Some(place) = self.subscriber_limit.take_slot() else {
+            let max_places = self.subscriber_limit.max_slots;
             let sentence = format!(
                 "the dashboard has the largest possible number of viewers ({max_places}): close one of the browser \
                  tabs or programs that show it"
             );
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         };
-        Ok(DashboardAnswer::Events { export, place })
+        Ok(DashboardAnswer::EventStream { export, place })
     }
 
     /// Adds a client to those that receive snapshots of export number `export`, and waits until the client disconnects.
@@ -172,52 +173,52 @@ impl DashboardSite {
         &self,
         socket: &Arc<Socket>,
         export: usize,
-        client_slot: SnapshotClientSlot,
+        subscriber_slot: UpdateSubscriberSlot,
     ) -> io::Result<()> {
         socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
-        http::begin_unbounded_answer(socket, EVENT_STREAM_TYPE)?;
+        http::begin_unbounded_answer(socket, EVENT_STREAM_CONTENT_TYPE)?;
         socket.set_read_timeout(None)?;
-        let place = Arc::new(client_slot);
-        self.feed.add_snapshot_client(SnapshotClient::new(export, Arc::clone(socket), &place));
+        let place = Arc::new(subscriber_slot);
+        self.feed.add_subscriber(UpdateSubscriber::new(export, Arc::clone(socket), &place));
         // A client has nothing to say on this connection: what it sends ends it too.
         { &**socket }.read(&mut [0]).map(|_| ())
     }
 }
 
 /// Content type of server-sent events.
-const EVENT_STREAM_TYPE: &str = "text/event-stream";
+const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 
 /// Answer to a valid dashboard request: a whole page, or a stream of snapshots.
 enum DashboardAnswer {
     Whole(Answer),
     /// Snapshots of the device of this export, for a client that has a place.
-    Events {
+    EventStream {
         export: usize,
-        place: SnapshotClientSlot,
+        place: UpdateSubscriberSlot,
     },
 }
 
 /// Limit on the number of dashboard clients that receive snapshots at a time, and the number of slots in use.
 #[derive(Clone)]
-struct SnapshotClientLimit {
+struct UpdateSubscriberLimit {
     used_slots: Arc<AtomicUsize>,
     max_slots: usize,
 }
 
-impl SnapshotClientLimit {
+impl UpdateSubscriberLimit {
     /// Takes one of the slots for clients that receive snapshots; the slot is free again when the returned value is
     /// dropped. `None` if all slots are taken.
-    fn take_slot(&self) -> Option<SnapshotClientSlot> {
+    fn take_slot(&self) -> Option<UpdateSubscriberSlot> {
         let more = |used_places| (used_places < self.max_slots).then_some(used_places + 1);
         self.used_slots.fetch_update(Ordering::AcqRel, Ordering::Acquire, more).ok()?;
-        Some(SnapshotClientSlot(Arc::clone(&self.used_slots)))
+        Some(UpdateSubscriberSlot(Arc::clone(&self.used_slots)))
     }
 }
 
 /// One of the limited number of slots for dashboard clients that receive snapshots.
-struct SnapshotClientSlot(Arc<AtomicUsize>);
+struct UpdateSubscriberSlot(Arc<AtomicUsize>);
 
-impl Drop for SnapshotClientSlot {
+impl Drop for UpdateSubscriberSlot {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::AcqRel);
     }

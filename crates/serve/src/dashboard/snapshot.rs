@@ -11,7 +11,7 @@ use wearwell::block_chart::{self, EraseHistogram};
 
 use crate::control::report::{self, WearReport};
 use crate::device::FlashDevice;
-use crate::engine::{Engine, EngineStopped};
+use crate::engine::{DeviceQueue, DeviceStopped};
 
 /// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
 const BLOCK_CHART_CELLS_MAX: u32 = 2048;
@@ -20,19 +20,21 @@ const BLOCK_CHART_CELLS_MAX: u32 = 2048;
 const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 
 /// Counters, health, wear and block map of a device for the dashboard.
-pub(super) struct Snapshot {
+pub(super) struct DashboardUpdate {
     stats: Value,
     health: Value,
     block_examination: BlockExamination,
     /// Time that the engine spent on the snapshot.
-    pub(super) engine_time_spent: Duration,
+    pub(super) device_time_spent: Duration,
 }
 
 /// Takes a snapshot of the device of `engine`.
 ///
 /// # Errors
-/// [`EngineStopped`] if the engine has ended.
-pub(super) fn take_snapshot(engine: &Engine<FlashDevice>) -> Result<Snapshot, EngineStopped> {
+/// [`DeviceStopped`] if the engine has ended.
+pub(super) fn gather_dashboard_update(
+    engine: &DeviceQueue<FlashDevice>,
+) -> Result<DashboardUpdate, DeviceStopped> {
     let mut survey = engine.run_and_wait(|device| BlockExamination::begin_examination(device))?;
     while survey.next_block_to_examine < survey.block_count {
         survey = engine.run_and_wait(move |device| {
@@ -40,10 +42,10 @@ pub(super) fn take_snapshot(engine: &Engine<FlashDevice>) -> Result<Snapshot, En
             survey
         })?;
     }
-    engine.run_and_wait(move |device| survey.into_snapshot(device))
+    engine.run_and_wait(move |device| survey.into_dashboard_update(device))
 }
 
-impl Snapshot {
+impl DashboardUpdate {
     /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
     /// dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
@@ -77,7 +79,7 @@ struct BlockExamination {
     next_block_to_examine: u32,
     block_chart_cells: String,
     wear: WearReport,
-    engine_time_spent: Duration,
+    device_time_spent: Duration,
 }
 
 impl BlockExamination {
@@ -91,7 +93,7 @@ impl BlockExamination {
             next_block_to_examine: 0,
             block_chart_cells: String::new(),
             wear: WearReport::default(),
-            engine_time_spent: Duration::ZERO,
+            device_time_spent: Duration::ZERO,
         };
         survey.examine_next_blocks(device);
         survey
@@ -113,16 +115,16 @@ impl BlockExamination {
         );
         self.wear.add_blocks(device, self.next_block_to_examine..end);
         self.next_block_to_examine = end;
-        self.engine_time_spent += began.elapsed();
+        self.device_time_spent += began.elapsed();
     }
 
     /// Makes a snapshot of the completed survey, by adding the counters and the health of the device.
-    fn into_snapshot(mut self, device: &mut FlashDevice) -> Snapshot {
+    fn into_dashboard_update(mut self, device: &mut FlashDevice) -> DashboardUpdate {
         let began = Instant::now();
         let (stats, health) =
             (report::stats_answer(device), report::health_answer_with_wear(device, &self.wear));
-        self.engine_time_spent += began.elapsed();
-        let engine_time = self.engine_time_spent;
-        Snapshot { stats, health, block_examination: self, engine_time_spent: engine_time }
+        self.device_time_spent += began.elapsed();
+        let engine_time = self.device_time_spent;
+        DashboardUpdate { stats, health, block_examination: self, device_time_spent: engine_time }
     }
 }

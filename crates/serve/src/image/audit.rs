@@ -7,7 +7,7 @@ use wearwell::address::{Lpn, Ppn};
 
 use super::backing::{Access, Backing, CopyOnWrite, OpenImageFiles};
 use super::error::ImageError;
-use super::layout::{Session, Superblock};
+use super::layout::{ImageHeader, Session};
 use super::nand::FileNand;
 use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
 use crate::device::lost_page_sentence;
@@ -15,7 +15,7 @@ use crate::live_device::LiveDevice;
 
 /// Overall result of an audit of an image. The variants are ordered from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Verdict {
+pub enum AuditVerdict {
     /// The image was closed, is undamaged and consistent.
     Clean,
     /// The last session did not close the image, or metadata is damaged in one of its two copies: the image is
@@ -29,7 +29,7 @@ pub enum Verdict {
 #[derive(Clone, Debug)]
 pub struct AuditReport {
     /// Overall result of the audit.
-    pub verdict: Verdict,
+    pub verdict: AuditVerdict,
     /// What is damaged or inconsistent, one sentence per place.
     pub findings: Vec<String>,
     /// Pages whose data was compared with its checksum.
@@ -81,9 +81,9 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
     let mut report = AuditReport {
         verdict: if opened.was_shut_down_uncleanly || repaired > 0 {
-            Verdict::Unclean
+            AuditVerdict::Unclean
         } else {
-            Verdict::Clean
+            AuditVerdict::Clean
         },
         findings: loaded.findings.clone(),
         verified_pages: loaded.verified_pages,
@@ -104,7 +104,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
         }
     }
     if !report.findings.is_empty() {
-        report.verdict = Verdict::Corrupt;
+        report.verdict = AuditVerdict::Corrupt;
     }
     Ok(report)
 }
@@ -113,7 +113,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
 fn examine_device(
     recovered: RecoveredDevice,
     damaged_pages: Vec<Ppn>,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
     report: &mut AuditReport,
 ) {
     let RecoveredDevice { mut device, mapped_pages, .. } = recovered;
@@ -136,14 +136,14 @@ fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     device.lost_logical_pages()
 }
 
-fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &Superblock) -> Vec<String> {
+fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &ImageHeader) -> Vec<String> {
     let page_bytes = u64::from(superblock.geometry.page_bytes);
     lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 
 fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
     AuditReport {
-        verdict: Verdict::Corrupt,
+        verdict: AuditVerdict::Corrupt,
         findings,
         verified_pages: 0,
         torn_pages: 0,

@@ -16,7 +16,7 @@ use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
 use super::file::ImageFile;
-use super::layout::{REGION_ALIGNMENT_BYTES, SUPERBLOCK_BYTES, SUPERBLOCK_MAGIC, Superblock};
+use super::layout::{IMAGE_HEADER_FIXED_BYTES, IMAGE_HEADER_MAGIC, ImageHeader, REGION_ALIGNMENT_BYTES};
 use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
 
@@ -195,11 +195,11 @@ impl OpenImageFiles {
         let mut options = OpenOptions::new();
         let options = options.read(true).write(access == Access::Write);
         let files = Self::open_and_lock(directory, options, access).map_err(|error| match error {
-            ImageError::Missing { .. } if lacks_superblock(directory) => ImageError::Unfinished,
+            ImageError::Missing { .. } if holds_unfinished_image(directory) => ImageError::Unfinished,
             error => error,
         })?;
         // The lock is held, so no creation is at work.
-        if lacks_superblock(directory) {
+        if holds_unfinished_image(directory) {
             return Err(ImageError::Unfinished);
         }
         if access == Access::Write {
@@ -212,7 +212,7 @@ impl OpenImageFiles {
 
     fn open_and_lock(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
-        let superblock = open_file(directory, ImageFile::Superblock, options, access)?;
+        let superblock = open_file(directory, ImageFile::ImageHeader, options, access)?;
         // The null device that stands for a missing file is not locked: it belongs to all processes.
         let is_present = superblock.metadata().is_ok_and(|metadata| metadata.is_file());
         if is_present && !lock_unless_replaced(&superblock, directory, access)? {
@@ -288,14 +288,14 @@ fn open_file(
         Err(error) if is_none(&error) => {
             let has = |file: ImageFile| directory.join(file.name()).is_file();
             if !has(ImageFile::Flash) {
-                let is_image = has(ImageFile::Superblock) || has(ImageFile::Mirror);
+                let is_image = has(ImageFile::ImageHeader) || has(ImageFile::Mirror);
                 return Err(if is_image {
                     ImageError::Missing { path: place(), file: ImageFile::Flash }
                 } else {
                     ImageError::NoImage { path: place() }
                 });
             }
-            if file == ImageFile::Superblock && !has(ImageFile::Mirror) {
+            if file == ImageFile::ImageHeader && !has(ImageFile::Mirror) {
                 return Err(ImageError::Missing { path: place(), file });
             }
             let anew = match access {
@@ -337,14 +337,14 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     let has = |file: ImageFile| directory.join(file.name()).is_file();
     let exists = ImageError::Exists {
         path: directory.display().to_string(),
-        holds_image: has(ImageFile::Flash) && !lacks_superblock(directory),
+        holds_image: has(ImageFile::Flash) && !holds_unfinished_image(directory),
     };
     // The process that is creating the image still holds the lock.
-    let superblock = File::open(directory.join(ImageFile::Superblock.name()));
+    let superblock = File::open(directory.join(ImageFile::ImageHeader.name()));
     let is_free = superblock.is_ok_and(|superblock| {
         rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok()
     });
-    if !names.iter().all(is_of_image) || !is_free || !lacks_superblock(directory) {
+    if !names.iter().all(is_of_image) || !is_free || !holds_unfinished_image(directory) {
         return Err(exists);
     }
     names.iter().try_for_each(|name| {
@@ -356,32 +356,32 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
 /// Whether a directory holds what an interrupted creation or copy of an image leaves: a superblock that is empty or
 /// incomplete, and a mirror that does not begin with its copy. While the mirror itself is copied, it does, but the
 /// superblock and all files after it are still empty.
-pub(super) fn lacks_superblock(directory: &Path) -> bool {
+pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     let open = |file: ImageFile| File::open(directory.join(file.name()));
     let is_empty = |file: ImageFile| {
         fs::metadata(directory.join(file.name())).map_or(true, |metadata| metadata.len() == 0)
     };
-    let mirror = open(ImageFile::Mirror).and_then(|mirror| read_beginning(&mirror)).unwrap_or_default();
+    let mirror = open(ImageFile::Mirror).and_then(|mirror| read_header_prefix(&mirror)).unwrap_or_default();
     let is_only_mirror_copied =
         || ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror).all(is_empty);
-    open(ImageFile::Superblock).is_ok_and(|superblock| {
+    open(ImageFile::ImageHeader).is_ok_and(|superblock| {
         let length = superblock.metadata().map_or(u64::MAX, |metadata| metadata.len());
-        read_beginning(&superblock).is_ok_and(|bytes| Superblock::is_incomplete(&bytes, length))
-            && (!begins_with_superblock_copy(&mirror) || is_only_mirror_copied())
+        read_header_prefix(&superblock).is_ok_and(|bytes| ImageHeader::is_incomplete(&bytes, length))
+            && (!begins_with_image_header_copy(&mirror) || is_only_mirror_copied())
     })
 }
 
 /// Returns the beginning of a file, as long as that of a superblock before its text, or all of a shorter file.
-fn read_beginning(file: &File) -> io::Result<Vec<u8>> {
+fn read_header_prefix(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(SUPERBLOCK_BYTES as u64).read_to_end(&mut bytes)?;
+    file.take(IMAGE_HEADER_FIXED_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
 /// Whether a mirror begins with a copy of the superblock, perhaps a damaged one. Until an image is complete, zeros
 /// stand in the place of the letters with which the copy begins.
-pub(super) fn begins_with_superblock_copy(mirror: &[u8]) -> bool {
-    mirror.iter().take(SUPERBLOCK_MAGIC.len()).any(|&byte| byte != 0)
+pub(super) fn begins_with_image_header_copy(mirror: &[u8]) -> bool {
+    mirror.iter().take(IMAGE_HEADER_MAGIC.len()).any(|&byte| byte != 0)
 }
 
 /// Returns whether this process ignores SIGXFSZ, so that a write beyond the limit on the size of files (`ulimit -f`)
@@ -410,7 +410,7 @@ pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> 
 /// forked shares the open file until it executes another program.
 impl Drop for OpenImageFiles {
     fn drop(&mut self) {
-        for file in [ImageFile::Flash, ImageFile::Superblock] {
+        for file in [ImageFile::Flash, ImageFile::ImageHeader] {
             // If this fails, closing the file unlocks it.
             let _ = rustix::fs::flock(self.handle_of(file), FlockOperation::Unlock);
         }
@@ -609,7 +609,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let files = files_with_content(&path);
-        let of_the_child = files.handle_of(ImageFile::Superblock).try_clone().unwrap();
+        let of_the_child = files.handle_of(ImageFile::ImageHeader).try_clone().unwrap();
         assert!(matches!(OpenImageFiles::open(&path, Access::Write), Err(ImageError::Locked { .. })));
         drop(files);
         OpenImageFiles::open(&path, Access::Write).expect("nobody uses it");
@@ -619,11 +619,11 @@ mod tests {
     /// Regression: a reader of an image without a superblock file locked no file of the image but the null device. A
     /// writer could open the image meanwhile, and the reader took its unfinished changes for damage.
     #[test]
-    fn an_image_without_a_superblock_file_is_locked_for_reading_and_for_writing() {
+    fn an_image_without_a_header_file_is_locked_for_reading_and_for_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         drop(files_with_content(&path));
-        let superblock = path.join(ImageFile::Superblock.name());
+        let superblock = path.join(ImageFile::ImageHeader.name());
         fs::remove_file(&superblock).unwrap();
         let is_locked =
             |access| matches!(OpenImageFiles::open(&path, access), Err(ImageError::Locked { .. }));
@@ -644,7 +644,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         let files = OpenImageFiles::create(&path).unwrap();
-        let opened = File::open(path.join(ImageFile::Superblock.name())).unwrap();
+        let opened = File::open(path.join(ImageFile::ImageHeader.name())).unwrap();
         assert!(matches!(
             lock_unless_replaced(&opened, &path, Access::Write),
             Err(ImageError::Locked { .. })
@@ -655,7 +655,7 @@ mod tests {
             !lock_unless_replaced(&opened, &path, Access::Write).unwrap(),
             "it is the lock of the old one"
         );
-        let present = File::open(path.join(ImageFile::Superblock.name())).unwrap();
+        let present = File::open(path.join(ImageFile::ImageHeader.name())).unwrap();
         assert!(lock_unless_replaced(&present, &path, Access::Write).unwrap());
     }
 }

@@ -8,7 +8,7 @@ use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
 
 use super::backing::{Access, OpenImageFiles, remove_image_files};
-use super::create::{ImageSpecification, random_number};
+use super::create::{ImageSpecification, random_nonzero_number};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
 use super::{Image, OpenOptions, end_session};
@@ -78,7 +78,7 @@ pub(super) fn copy_contents(
             "the new size, {size_bytes} bytes, is smaller than the image: choose at least its {old_bytes} bytes"
         )));
     }
-    let superblock = specification.build_superblock(random_number())?;
+    let superblock = specification.build_image_header(random_nonzero_number())?;
     let unfinished = UnfinishedImage::create(to, &superblock)?;
     let copied = Image::open_on(unfinished, OpenOptions::default()).and_then(|mut image| {
         let copied =

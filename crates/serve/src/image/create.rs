@@ -12,7 +12,7 @@ use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::error::ImageError;
 use super::file::ImageFile;
 use super::journal::Journal;
-use super::layout::{BlockHealth, BlockRecord, Durability, Layout, STATE_SECTOR_BYTES, Session, Superblock};
+use super::layout::{BlockHealth, BlockRecord, Durability, ImageHeader, Layout, STATE_SECTOR_BYTES, Session};
 use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
 use crate::explicit_config::make_config_explicit;
@@ -38,12 +38,12 @@ impl ImageSpecification {
     /// # Errors
     /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for one that
     /// does not fit on the flash.
-    pub fn build_superblock(&self, salt: u64) -> Result<Superblock, ImageError> {
+    pub fn build_image_header(&self, salt: u64) -> Result<ImageHeader, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
         let own_least = Config::min_cache_entries(&self.design);
         config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
-        let mut superblock = Superblock {
+        let mut superblock = ImageHeader {
             geometry: resolved.geometry,
             logical_pages: resolved.logical_pages,
             nvram_words: 0,
@@ -68,7 +68,7 @@ impl ImageSpecification {
 
 /// Refuses a device whose tables do not fit into the memory that the system grants to this process. The engine panics
 /// without memory, and other allocations end the process.
-fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageError> {
+fn require_memory(parts: &Parts, superblock: &ImageHeader) -> Result<(), ImageError> {
     /// Address space of the process itself: its code, stacks and heaps.
     const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
     let needed = estimated_table_bytes(parts, superblock) + PROCESS_OVERHEAD_BYTES;
@@ -83,7 +83,7 @@ fn require_memory(parts: &Parts, superblock: &Superblock) -> Result<(), ImageErr
 
 /// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for
 /// each design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
-fn estimated_table_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
+fn estimated_table_bytes(parts: &Parts, superblock: &ImageHeader) -> u64 {
     let content = &parts.content;
     let of_content = [
         (content.sharing.is_some(), 7),
@@ -103,8 +103,8 @@ fn estimated_table_bytes(parts: &Parts, superblock: &Superblock) -> u64 {
 /// the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
-/// Errors of [`ImageSpecification::build_superblock`] and [`OpenImageFiles::create`]; [`ImageError::Io`].
-pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<Superblock, ImageError> {
+/// Errors of [`ImageSpecification::build_image_header`] and [`OpenImageFiles::create`]; [`ImageError::Io`].
+pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<ImageHeader, ImageError> {
     create_with_progress(directory, specification, &mut |_, _| {})
 }
 
@@ -117,12 +117,12 @@ pub fn create_with_progress(
     directory: &Path,
     specification: &ImageSpecification,
     progress: &mut dyn FnMut(u64, u64),
-) -> Result<Superblock, ImageError> {
-    let superblock = specification.build_superblock(random_number())?;
+) -> Result<ImageHeader, ImageError> {
+    let superblock = specification.build_image_header(random_nonzero_number())?;
     require_permitted_file_size(Layout::new(&superblock).largest_mirror_bytes())?;
     let mut files = OpenImageFiles::create(directory)?;
     let written = write_image_files(&mut files, &superblock, progress)
-        .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::Superblock)));
+        .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::ImageHeader)));
     match written {
         Ok(()) => Ok(superblock),
         Err(error) => {
@@ -134,7 +134,7 @@ pub fn create_with_progress(
 
 /// Returns a random number other than 0: the salt of a new image's checksums, by which its metadata is told from that
 /// of other images, or the number of a session.
-pub(super) fn random_number() -> u64 {
+pub(super) fn random_nonzero_number() -> u64 {
     RandomState::new().hash_one(std::process::id()).max(1)
 }
 
@@ -143,13 +143,13 @@ pub(super) fn random_number() -> u64 {
 ///
 /// # Errors
 /// [`ImageError::Io`].
-pub fn create_on(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+pub fn create_on(backing: &mut impl Backing, superblock: &ImageHeader) -> Result<(), ImageError> {
     write_image_files(backing, superblock, &mut |_, _| {})
 }
 
 fn write_image_files(
     backing: &mut impl Backing,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ImageError> {
     let layout = Layout::new(superblock);
@@ -160,7 +160,7 @@ fn write_image_files(
     let session = Session {
         was_closed: true,
         durability: superblock.durability,
-        session_id: random_number(),
+        session_id: random_nonzero_number(),
         ..Session::default()
     };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
@@ -175,18 +175,21 @@ fn write_image_files(
 
 /// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
 /// first, which makes the directory an image.
-pub(super) fn finish_creation(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+pub(super) fn finish_creation(
+    backing: &mut impl Backing,
+    superblock: &ImageHeader,
+) -> Result<(), ImageError> {
     sync_image_files(backing, &ImageFile::ALL)?;
-    write_superblock(backing, superblock, ImageFile::Superblock)?;
-    write_superblock(backing, superblock, ImageFile::Mirror)
+    write_image_header(backing, superblock, ImageFile::ImageHeader)?;
+    write_image_header(backing, superblock, ImageFile::Mirror)
 }
 
 /// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
 /// superblock, the one in the mirror first.
-pub(super) fn finish_upgrade(backing: &mut impl Backing, superblock: &Superblock) -> Result<(), ImageError> {
+pub(super) fn finish_upgrade(backing: &mut impl Backing, superblock: &ImageHeader) -> Result<(), ImageError> {
     sync_image_files(backing, &[ImageFile::Mirror])?;
-    write_superblock(backing, superblock, ImageFile::Mirror)?;
-    write_superblock(backing, superblock, ImageFile::Superblock)
+    write_image_header(backing, superblock, ImageFile::Mirror)?;
+    write_image_header(backing, superblock, ImageFile::ImageHeader)
 }
 
 fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
@@ -194,9 +197,9 @@ fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(
     synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
 }
 
-fn write_superblock(
+fn write_image_header(
     backing: &mut impl Backing,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
     file: ImageFile,
 ) -> Result<(), ImageError> {
     let written = backing.write(file, &superblock.encode(), 0);

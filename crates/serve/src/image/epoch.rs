@@ -1,4 +1,4 @@
-//! Epoch: a batch of flash and NVRAM operations that wait to be written to the files of an image together.
+//! OperationBatch: a batch of flash and NVRAM operations that wait to be written to the files of an image together.
 //!
 //! Within an epoch all programs are written first, then one journal record with every state word that the epoch
 //! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one
@@ -152,7 +152,7 @@ impl StateWordChanges {
 
 /// A batch of programs and changed state words that is written to the files of an image together.
 #[derive(Debug, Default)]
-pub(super) struct Epoch {
+pub(super) struct OperationBatch {
     /// Number of the journal record that will make the operations of the epoch valid.
     pub(super) journal_record_number: u64,
     runs: Vec<PageRun>,
@@ -166,7 +166,7 @@ pub(super) struct Epoch {
     pub(super) programmed_data_bytes: usize,
 }
 
-impl Epoch {
+impl OperationBatch {
     pub(super) fn new(journal_record_number: u64) -> Self {
         Self { journal_record_number, ..Self::default() }
     }
@@ -199,7 +199,7 @@ impl Epoch {
     }
 
     /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
-    /// it. The pages become part of the epoch one by one, by [`Epoch::add_reserved_page`].
+    /// it. The pages become part of the epoch one by one, by [`OperationBatch::add_reserved_page`].
     pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,
@@ -210,7 +210,7 @@ impl Epoch {
         self.find_or_begin_run(first, page_bytes, false, run_buffers).reserve_page_data_buffer(count)
     }
 
-    /// Returns the data in the space that [`Epoch::reserve_page_buffers`] reserved for page `ppn`, which must be the
+    /// Returns the data in the space that [`OperationBatch::reserve_page_buffers`] reserved for page `ppn`, which must be the
     /// next page to be added.
     pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
@@ -223,7 +223,7 @@ impl Epoch {
     }
 
     /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
-    /// that [`Epoch::reserve_page_buffers`] reserved.
+    /// that [`OperationBatch::reserve_page_buffers`] reserved.
     pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; FIXED_RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn adjacent_pages_are_one_run_in_which_each_is_found_with_its_spare_bytes() {
-        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
         epoch.add_program(Ppn(5), &page(b"five", b""), &mut room);
         epoch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
         epoch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn a_reserved_page_is_part_of_the_write_batch_once_it_is_added() {
-        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
         epoch.reserve_page_buffers(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
         assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
         assert_eq!(epoch.reserved_data(Ppn(3)), b"3333");
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_reused_run_buffer_holds_nothing_of_earlier_pages() {
-        let (mut epoch, mut room) = (Epoch::new(1), RunBuffers::default());
+        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
         epoch.add_program(Ppn(1), &page(b"long", b"x"), &mut room);
         epoch.add_program(Ppn(2), &page(b"gone", b"y"), &mut room);
         epoch.remove_programs(&mut room);

@@ -4,7 +4,7 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
     /// The header of the image: geometry, design, configuration. Written once, after all other files.
-    Superblock,
+    ImageHeader,
     /// Record of the last session: durability, boot, whether the image was closed.
     Session,
     /// OOB records, spare areas and data of all flash pages.
@@ -20,12 +20,12 @@ pub enum ImageFile {
 impl ImageFile {
     /// All files of an image.
     pub const ALL: [Self; 6] =
-        [Self::Superblock, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
+        [Self::ImageHeader, Self::Session, Self::Flash, Self::Nvram, Self::Journal, Self::Mirror];
 
     /// Returns the name of the file in the image's directory.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Superblock => "superblock",
+            Self::ImageHeader => "superblock",
             Self::Session => "session",
             Self::Flash => "flash",
             Self::Nvram => "nvram",

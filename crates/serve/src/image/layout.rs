@@ -20,11 +20,11 @@ use wearwell::nand::{Geometry, Oob, PageKind};
 use super::file::ImageFile;
 
 /// First bytes of an image's superblock (header).
-pub const SUPERBLOCK_MAGIC: [u8; 8] = *b"WEARWELL";
+pub const IMAGE_HEADER_MAGIC: [u8; 8] = *b"WEARWELL";
 /// Version of the image format that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 2;
 /// Bytes of the superblock (header of an image) before the text of the configuration.
-pub const SUPERBLOCK_BYTES: usize = 4096;
+pub const IMAGE_HEADER_FIXED_BYTES: usize = 4096;
 /// Longest configuration text in a superblock, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
 /// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
@@ -38,10 +38,10 @@ const STATE_SECTOR_HEADER_BYTES: usize = 24;
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
 /// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
 /// exceeds the number may add a few more words.
-pub const EPOCH_END_CHANGED_WORDS: u64 = 1 << 14;
-/// Most changed state words by which one operation may exceed [`EPOCH_END_CHANGED_WORDS`] before its epoch (batch of
+pub const BATCH_END_CHANGED_WORDS: u64 = 1 << 14;
+/// Most changed state words by which one operation may exceed [`BATCH_END_CHANGED_WORDS`] before its epoch (batch of
 /// operations) is ended.
-const EPOCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
+const BATCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
@@ -49,7 +49,7 @@ pub(super) const REGION_ALIGNMENT_BYTES: u64 = 4096;
 
 /// Contents of the superblock, the header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Superblock {
+pub struct ImageHeader {
     /// Geometry of the flash in the image.
     pub geometry: Geometry,
     /// Logical pages that the image exports.
@@ -68,7 +68,7 @@ pub struct Superblock {
 
 /// Reason why bytes are no superblock (image header) of this format version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum SuperblockError {
+pub enum ImageHeaderError {
     /// The magic number of a superblock is missing.
     Magic,
     /// The superblock has this other version of the format.
@@ -123,7 +123,7 @@ pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, a
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
 
-impl Superblock {
+impl ImageHeader {
     /// Encodes the superblock file.
     ///
     /// # Panics
@@ -132,8 +132,8 @@ impl Superblock {
         assert!(
             self.design.len() <= DESIGN_NAME_BYTES_MAX && self.config_toml.len() <= MAX_CONFIG_BYTES as usize
         );
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        bytes[..8].copy_from_slice(&SUPERBLOCK_MAGIC);
+        let mut bytes = vec![0; IMAGE_HEADER_FIXED_BYTES];
+        bytes[..8].copy_from_slice(&IMAGE_HEADER_MAGIC);
         put_u32(&mut bytes, 8, FORMAT_VERSION);
         put_u32(&mut bytes, 16, self.config_toml.len() as u32);
         put_u32(&mut bytes, 20, self.logical_pages);
@@ -157,13 +157,13 @@ impl Superblock {
         bytes[72..72 + self.design.len()].copy_from_slice(self.design.as_bytes());
         bytes[104] = self.durability.code();
         bytes.extend_from_slice(self.config_toml.as_bytes());
-        let crc = Self::superblock_crc(FORMAT_VERSION, &bytes);
+        let crc = Self::image_header_crc(FORMAT_VERSION, &bytes);
         put_u32(&mut bytes, 12, crc);
         bytes
     }
 
     /// Returns the checksum of a superblock. In format version 1 it does not cover the version number.
-    fn superblock_crc(version: u32, bytes: &[u8]) -> u32 {
+    fn image_header_crc(version: u32, bytes: &[u8]) -> u32 {
         let of_version = if version == 1 { &[] } else { &bytes[8..12] };
         crc32c(&[of_version, &bytes[16..]])
     }
@@ -171,43 +171,43 @@ impl Superblock {
     /// Returns whether `file_bytes` bytes that begin with `beginning` are the beginning of a superblock, and not all of
     /// it: an interrupted creation wrote no more.
     pub(super) fn is_incomplete(beginning: &[u8], file_bytes: u64) -> bool {
-        if beginning.len() < SUPERBLOCK_BYTES {
+        if beginning.len() < IMAGE_HEADER_FIXED_BYTES {
             return beginning.is_empty();
         }
         let text_bytes = u32_at(beginning, 16);
-        beginning[..8] == SUPERBLOCK_MAGIC
+        beginning[..8] == IMAGE_HEADER_MAGIC
             && u32_at(beginning, 8) == FORMAT_VERSION
             && text_bytes <= MAX_CONFIG_BYTES
-            && file_bytes < SUPERBLOCK_BYTES as u64 + u64::from(text_bytes)
+            && file_bytes < IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(text_bytes)
     }
 
     /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
     ///
     /// # Errors
-    /// [`SuperblockError`]: the reason why the bytes are no superblock.
-    pub fn decode(bytes: &[u8]) -> Result<Self, SuperblockError> {
+    /// [`ImageHeaderError`]: the reason why the bytes are no superblock.
+    pub fn decode(bytes: &[u8]) -> Result<Self, ImageHeaderError> {
         Self::decode_as(FORMAT_VERSION, bytes)
     }
 
-    /// Decodes the superblock file as [`Superblock::decode`] does, but expects format version `version`.
-    pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, SuperblockError> {
-        if bytes.len() < 12 || bytes[..8] != SUPERBLOCK_MAGIC {
-            return Err(SuperblockError::Magic);
+    /// Decodes the superblock file as [`ImageHeader::decode`] does, but expects format version `version`.
+    pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, ImageHeaderError> {
+        if bytes.len() < 12 || bytes[..8] != IMAGE_HEADER_MAGIC {
+            return Err(ImageHeaderError::Magic);
         }
-        if bytes.len() < SUPERBLOCK_BYTES {
-            return Err(SuperblockError::Damaged);
+        if bytes.len() < IMAGE_HEADER_FIXED_BYTES {
+            return Err(ImageHeaderError::Damaged);
         }
         // In the mirror other bytes follow, so the length of the text determines the end.
-        let len = SUPERBLOCK_BYTES + u32_at(bytes, 16).min(MAX_CONFIG_BYTES) as usize;
+        let len = IMAGE_HEADER_FIXED_BYTES + u32_at(bytes, 16).min(MAX_CONFIG_BYTES) as usize;
         let bytes = &bytes[..len.min(bytes.len())];
         match u32_at(bytes, 8) {
-            found if found != version => return Err(SuperblockError::Version(found)),
-            _ if u32_at(bytes, 12) != Self::superblock_crc(version, bytes) => {
-                return Err(SuperblockError::Damaged);
+            found if found != version => return Err(ImageHeaderError::Version(found)),
+            _ if u32_at(bytes, 12) != Self::image_header_crc(version, bytes) => {
+                return Err(ImageHeaderError::Damaged);
             }
             _ => {}
         }
-        Self::decode_fields(bytes).ok_or(SuperblockError::Damaged)
+        Self::decode_fields(bytes).ok_or(ImageHeaderError::Damaged)
     }
 
     fn decode_fields(bytes: &[u8]) -> Option<Self> {
@@ -223,7 +223,7 @@ impl Superblock {
             superblock_planes: field(7),
         };
         let name = bytes[72..72 + DESIGN_NAME_BYTES_MAX].split(|&byte| byte == 0).next()?;
-        let config = &bytes[SUPERBLOCK_BYTES..];
+        let config = &bytes[IMAGE_HEADER_FIXED_BYTES..];
         let superblock = Self {
             geometry: geometry.checked().ok()?,
             logical_pages: u32_at(bytes, 20),
@@ -328,7 +328,7 @@ pub struct StateSector {
 /// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OobRecord {
-    /// Epoch of the block (its erase count) when the page was programmed.
+    /// OperationBatch of the block (its erase count) when the page was programmed.
     pub block_erase_count: u32,
     /// The OOB that the engine wrote; `None` for a page that is consumed and unreadable (torn).
     pub oob: Option<Oob>,
@@ -374,7 +374,7 @@ pub enum OobSlot {
 
 impl Layout {
     /// Derives the layout of an image from its superblock.
-    pub fn new(superblock: &Superblock) -> Self {
+    pub fn new(superblock: &ImageHeader) -> Self {
         let geometry = superblock.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
         // Format version 1 had its block records before the OOB records; their space stays reserved.
@@ -382,7 +382,7 @@ impl Layout {
         let spare_at = oob_at + (pages * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let data_at =
             spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
-        let text_bytes = (SUPERBLOCK_BYTES + superblock.config_toml.len()) as u64;
+        let text_bytes = (IMAGE_HEADER_FIXED_BYTES + superblock.config_toml.len()) as u64;
         let session_copy_at = text_bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         let mut layout = Self {
             checksum_salt: superblock.checksum_salt,
@@ -437,7 +437,7 @@ impl Layout {
     /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
     /// pass over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
-        let words = self.state_word_count().min(EPOCH_END_CHANGED_WORDS + EPOCH_EXCESS_WORDS_MAX);
+        let words = self.state_word_count().min(BATCH_END_CHANGED_WORDS + BATCH_EXCESS_WORDS_MAX);
         let longest_bytes = FIXED_RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
         (2 * longest_bytes).max(self.nvram_file_bytes() / 2).next_multiple_of(REGION_ALIGNMENT_BYTES)
     }
@@ -455,7 +455,7 @@ impl Layout {
     pub fn mirror_offset(&self, file: ImageFile, offset: u64) -> u64 {
         offset
             + match file {
-                ImageFile::Superblock => 0,
+                ImageFile::ImageHeader => 0,
                 ImageFile::Session => self.session_copy_offset,
                 ImageFile::Nvram => self.nvram_copy_offset,
                 ImageFile::Journal => self.journal_copy_offset,

@@ -29,7 +29,7 @@ use super::layout::{
     BlockHealth, BlockRecord, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, STATE_SECTOR_BYTES,
     STATE_SECTOR_WORDS, StateSector,
 };
-use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_page};
+use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_and_repair_page};
 
 /// Number of sectors of state words that are read in one read.
 const STATE_SECTORS_PER_READ: u64 = 256;
@@ -39,7 +39,7 @@ const STATE_SECTORS_PER_READ: u64 = 256;
 pub(super) struct FlashLoadSettings {
     /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
     /// half programmed.
-    pub(super) last_durable_record_number: u64,
+    pub(super) last_durable_journal_record_number: u64,
     /// Whether the data of every page is read and verified by its checksum.
     pub(super) verifies_all_data: bool,
     /// Logical pages that the image exports.
@@ -61,7 +61,7 @@ pub(super) struct SkippedMetadata {
 
 /// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct PageChecksum {
+pub(super) struct PageCrcAndSpareLength {
     pub(super) data_and_spare_crc: u32,
     pub(super) spare_bytes: u16,
 }
@@ -69,7 +69,7 @@ pub(super) struct PageChecksum {
 /// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
 pub(super) struct LoadedFlash {
     pub(super) model: SimNand,
-    pub(super) page_checksums: Vec<PageChecksum>,
+    pub(super) page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the epoch (erase count) of its block.
     pub(super) torn_pages_with_erase_counts: Vec<(Ppn, u32)>,
@@ -113,14 +113,14 @@ pub(super) fn load_and_repair_flash_state(
     let geometry = layout.geometry.clone();
     let retain =
         RetainedFields { keeps_data_bytes: false, keeps_packed_page_bytes: false, ..RetainedFields::ALL };
-    let mut loader = Loader {
+    let mut loader = FlashLoader {
         settings,
         layout,
         backing,
         last_journal_record_number: journal.last_record_number(),
         loaded: LoadedFlash {
             model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
-            page_checksums: vec![PageChecksum::default(); geometry.pages() as usize],
+            page_crcs_and_spare_lengths: vec![PageCrcAndSpareLength::default(); geometry.pages() as usize],
             journal: Journal::default(),
             torn_pages_with_erase_counts: Vec::new(),
             damaged_pages: Vec::new(),
@@ -131,13 +131,13 @@ pub(super) fn load_and_repair_flash_state(
         },
     };
     loader.load_state_words(journal);
-    if loader.continues_after_damage() {
+    if loader.may_continue_loading() {
         (0..geometry.blocks()).map(BlockId).try_for_each(|id| loader.load_block(id))?;
     }
     Ok(loader.loaded)
 }
 
-struct Loader<'a, B> {
+struct FlashLoader<'a, B> {
     settings: FlashLoadSettings,
     layout: &'a Layout,
     backing: &'a mut B,
@@ -146,20 +146,20 @@ struct Loader<'a, B> {
     loaded: LoadedFlash,
 }
 
-impl<B: Backing> Loader<'_, B> {
+impl<B: Backing> FlashLoader<'_, B> {
     fn add_finding(&mut self, sentence: String) {
         self.loaded.findings.push(sentence);
     }
 
     /// Whether loading an image continues: no damage was found so far, or the image is being rescued.
-    fn continues_after_damage(&self) -> bool {
+    fn may_continue_loading(&self) -> bool {
         self.settings.skips_damaged_metadata || self.loaded.findings.is_empty()
     }
 
     /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
     /// record for which the page was programmed.
     fn may_be_half_programmed(&self, number: u64) -> bool {
-        number > self.settings.last_durable_record_number
+        number > self.settings.last_durable_journal_record_number
     }
 
     /// Loads all state words (NVRAM and blocks) from their sectors, and applies the changes of the journal's records.
@@ -281,7 +281,7 @@ impl<B: Backing> Loader<'_, B> {
         }
         let mut block = self.read_block(id, record);
         self.report_and_remove_bad_oob_records(&mut block);
-        if self.continues_after_damage() {
+        if self.may_continue_loading() {
             self.load_block_into_model(&block)?;
         }
         Ok(())
@@ -470,7 +470,8 @@ impl<B: Backing> Loader<'_, B> {
             return Ok(());
         }
         let OobRecord { data_and_spare_crc, spare_bytes, is_lost, .. } = *record;
-        self.loaded.page_checksums[ppn.index()] = PageChecksum { data_and_spare_crc, spare_bytes };
+        self.loaded.page_crcs_and_spare_lengths[ppn.index()] =
+            PageCrcAndSpareLength { data_and_spare_crc, spare_bytes };
         if is_lost {
             self.loaded.model.program_lost_page(ppn, oob, &[]).expect("the model takes what a block holds");
             return Ok(());
@@ -507,7 +508,7 @@ impl<B: Backing> Loader<'_, B> {
             spare_bytes: record.spare_bytes,
             is_metadata: !oob.kind.is_host_data(),
         };
-        let is_whole = read_page(self.backing, self.layout, page)?.is_some();
+        let is_whole = read_and_repair_page(self.backing, self.layout, page)?.is_some();
         if !is_whole && !may_be_torn {
             self.loaded.damaged_pages.push(ppn);
         }

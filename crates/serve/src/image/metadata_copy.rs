@@ -16,13 +16,13 @@ use super::layout::Layout;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum MetadataCopy {
     /// The copy of the metadata in its own file.
-    Home,
+    OwnFile,
     /// The copy of the metadata in the file `mirror`.
     Mirror,
 }
 
 /// Both copies of metadata, in the order in which they are written.
-pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::Home, MetadataCopy::Mirror];
+pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::OwnFile, MetadataCopy::Mirror];
 
 /// `EIO`, the error of a disk that cannot read or write.
 const EIO: i32 = 5;
@@ -31,7 +31,7 @@ impl MetadataCopy {
     /// Returns the file and offset in which this copy of the metadata at `offset` of `file` is stored.
     pub(super) fn location_of(self, layout: &Layout, file: ImageFile, offset: u64) -> (ImageFile, u64) {
         match self {
-            Self::Home => (file, offset),
+            Self::OwnFile => (file, offset),
             Self::Mirror => (ImageFile::Mirror, layout.mirror_offset(file, offset)),
         }
     }
@@ -82,7 +82,7 @@ pub(super) struct PageToVerify {
 ///
 /// # Errors
 /// Errors of the operating system, except a disk error (`EIO`), which counts as a copy that does not match.
-pub(super) fn read_page(
+pub(super) fn read_and_repair_page(
     backing: &mut impl Backing,
     layout: &Layout,
     page: PageToVerify,
@@ -95,7 +95,7 @@ pub(super) fn read_page(
     for &data_side in data_sides {
         let (file, at) = data_side.location_of(layout, ImageFile::Flash, data_at);
         match backing.read(file, &mut bytes[..page_bytes], at) {
-            Err(error) if data_side == MetadataCopy::Home && !is_page_local_read_error(&error) => {
+            Err(error) if data_side == MetadataCopy::OwnFile && !is_page_local_read_error(&error) => {
                 return Err(error);
             }
             Err(_) => continue,
@@ -113,10 +113,10 @@ pub(super) fn read_page(
             }
             let (data, spare) = bytes.split_at(page_bytes);
             if data_side == MetadataCopy::Mirror {
-                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, data, data_at);
+                MetadataCopy::OwnFile.repair_metadata(backing, layout, ImageFile::Flash, data, data_at);
             }
             if spare_side == MetadataCopy::Mirror {
-                MetadataCopy::Home.repair_metadata(backing, layout, ImageFile::Flash, spare, spare_at);
+                MetadataCopy::OwnFile.repair_metadata(backing, layout, ImageFile::Flash, spare, spare_at);
             }
             return Ok(Some(bytes));
         }

@@ -39,19 +39,19 @@ use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
-pub use audit::{AuditReport, Verdict, audit, audit_backing};
+pub use audit::{AuditReport, AuditVerdict, audit, audit_backing};
 pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles, is_file_size_signal_ignored};
-use backing::{begins_with_superblock_copy, read_prefix};
+use backing::{begins_with_image_header_copy, read_prefix};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
-use create::random_number;
+use create::random_nonzero_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub(crate) use error::advice_for_io_error;
 pub use file::ImageFile;
 pub use layout::Durability;
 use layout::{
-    FIXED_RECORD_BYTES, FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES,
-    STATE_SECTOR_WORDS, SUPERBLOCK_BYTES, Session, Superblock, SuperblockError,
+    FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
+    MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, Session,
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
@@ -119,7 +119,7 @@ pub struct Image {
     /// The recovered device over the files of the image.
     pub device: LiveDevice,
     /// Contents of the image's superblock (its header file): geometry, design, configuration.
-    pub superblock: Superblock,
+    pub superblock: ImageHeader,
     /// Durability of this session.
     pub durability: Durability,
     /// What opening the image found and repaired.
@@ -210,7 +210,7 @@ impl Image {
             unsafe_shutdowns: report.unsafe_shutdowns,
             session_count: report.session_count,
             last_journal_record_number: 0,
-            session_id: random_number(),
+            session_id: random_nonzero_number(),
             previous_session_id,
         };
         let durability = session.durability;
@@ -280,7 +280,7 @@ fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
 ///
 /// # Errors
 /// [`ImageError::Config`].
-fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
+fn config_of(superblock: &ImageHeader) -> Result<Config, ImageError> {
     let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
     // Images whose configuration does not name the minimum were made before there was one.
     config.mapping.least_cache_entries.get_or_insert(1);
@@ -293,7 +293,7 @@ fn config_of(superblock: &Superblock) -> Result<Config, ImageError> {
 /// [`ImageError::Config`], also for a design that needs a battery.
 fn parts_and_endurance_cycles_of(
     config: &Config,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
 ) -> Result<(Parts, u32), ImageError> {
     let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
     if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
@@ -366,7 +366,7 @@ struct RecoveredDevice {
 /// maps and counters from this flash. `config` is the configuration in the superblock.
 fn recover(
     mut nand: FileNand<impl Backing>,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
     config: Config,
 ) -> Result<RecoveredDevice, ImageError> {
     let plan = DevicePlan::new(superblock, config, nand.durability())?;
@@ -383,7 +383,7 @@ struct DevicePlan {
 }
 
 impl DevicePlan {
-    fn new(superblock: &Superblock, mut config: Config, durability: Durability) -> Result<Self, ImageError> {
+    fn new(superblock: &ImageHeader, mut config: Config, durability: Durability) -> Result<Self, ImageError> {
         let (mut parts, endurance_cycles) = parts_and_endurance_cycles_of(&config, superblock)?;
         // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on
         // media that keep the order of erases and programs; no test of images fails without that order, so this is a
@@ -425,9 +425,9 @@ impl DevicePlan {
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
-fn free_blocks_per_pool_for_joint_erases(superblock: &Superblock) -> u32 {
+fn free_blocks_per_pool_for_joint_erases(superblock: &ImageHeader) -> u32 {
     const JOINT_ERASE_FREE_BLOCKS_MAX: u32 = 32;
-    let Superblock { geometry, logical_pages, .. } = superblock;
+    let ImageHeader { geometry, logical_pages, .. } = superblock;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
     spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
@@ -458,7 +458,7 @@ struct LoadMode {
 
 /// Contents of an image's small files (superblock, session) and of its journal.
 struct FoundImage {
-    superblock: Superblock,
+    superblock: ImageHeader,
     /// The configuration in the superblock.
     config: Config,
     layout: Layout,
@@ -470,7 +470,7 @@ struct FoundImage {
 
 impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
-        let (superblock, of_superblock) = read_superblock(backing)?;
+        let (superblock, of_superblock) = read_image_header(backing)?;
         let config = config_of(&superblock)?;
         require_plausible_nvram(&superblock, &config)?;
         let layout = Layout::new(&superblock);
@@ -529,7 +529,7 @@ impl FoundImage {
             if is_host || may_have_lost_last_writes { journal.synced_record_number() } else { u64::MAX };
         let logical_pages = superblock.logical_pages;
         let expectation = FlashLoadSettings {
-            last_durable_record_number: whole_up_to,
+            last_durable_journal_record_number: whole_up_to,
             verifies_all_data: verifies_all,
             logical_pages,
             skips_damaged_metadata: rescues,
@@ -545,7 +545,7 @@ impl FoundImage {
 
 /// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and
 /// memory before a contradiction is found.
-fn require_plausible_nvram(superblock: &Superblock, config: &Config) -> Result<(), ImageError> {
+fn require_plausible_nvram(superblock: &ImageHeader, config: &Config) -> Result<(), ImageError> {
     let (parts, _) = parts_and_endurance_cycles_of(config, superblock)?;
     let needed_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
@@ -563,15 +563,15 @@ fn require_plausible_nvram(superblock: &Superblock, config: &Config) -> Result<(
 /// Reads the superblock from a copy that is whole, and repairs the other. Returns it with the number of copies that
 /// were repaired. An image of format version 1 is refused, whatever the mirror holds: an interrupted upgrade has not
 /// changed its superblock yet.
-fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), ImageError> {
-    let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
-    let home = read_prefix(backing, ImageFile::Superblock, most);
-    let home = home.map_err(io_error(backing, "read", ImageFile::Superblock))?;
+fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), ImageError> {
+    let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
+    let home = read_prefix(backing, ImageFile::ImageHeader, most);
+    let home = home.map_err(io_error(backing, "read", ImageFile::ImageHeader))?;
     let mirror = read_prefix(backing, ImageFile::Mirror, most).unwrap_or_default();
-    if Superblock::decode_as(1, &home).is_ok() {
+    if ImageHeader::decode_as(1, &home).is_ok() {
         return Err(ImageError::Version { image_version: 1, known_version: FORMAT_VERSION });
     }
-    let found = [Superblock::decode(&home), Superblock::decode(&mirror)];
+    let found = [ImageHeader::decode(&home), ImageHeader::decode(&mirror)];
     let superblock = match &found {
         // The superblock of another image is whole, too, but has another salt.
         [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
@@ -584,13 +584,13 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
             });
         }
         [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
-        [Err(SuperblockError::Version(found)), _] => {
+        [Err(ImageHeaderError::Version(found)), _] => {
             return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
         }
         // An interrupted creation or copy.
         [Err(_), Err(_)]
-            if Superblock::is_incomplete(&home, home.len() as u64)
-                && !begins_with_superblock_copy(&mirror) =>
+            if ImageHeader::is_incomplete(&home, home.len() as u64)
+                && !begins_with_image_header_copy(&mirror) =>
         {
             return Err(ImageError::Unfinished);
         }
@@ -605,7 +605,7 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found.as_ref() != Ok(&superblock) {
-            side.repair_metadata(backing, &layout, ImageFile::Superblock, &bytes, 0);
+            side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
             repaired += 1;
         }
     }
@@ -615,21 +615,21 @@ fn read_superblock(backing: &mut impl Backing) -> Result<(Superblock, u64), Imag
 /// Whether a superblock belongs to this image: the checksum of a record in another file than `superblock` and `mirror`
 /// is right under the superblock's salt. These records are the session record, the sectors of the NVRAM, and the OOBs
 /// of the first pages of the blocks.
-fn belongs_to_this_image(backing: &impl Backing, superblock: &Superblock) -> bool {
+fn belongs_to_this_image(backing: &impl Backing, superblock: &ImageHeader) -> bool {
     let (layout, geometry) = (Layout::new(superblock), &superblock.geometry);
     let is_state_sector = |index: u64| {
         let mut sector = [0; STATE_SECTOR_BYTES];
         let offset = index * STATE_SECTOR_BYTES as u64;
-        MetadataCopy::Home.read_metadata(backing, &layout, ImageFile::Nvram, &mut sector, offset)
+        MetadataCopy::OwnFile.read_metadata(backing, &layout, ImageFile::Nvram, &mut sector, offset)
             && layout.decode_state_sector(index, &sector).is_some()
     };
     let is_oob = |block: u32| {
         let (mut record, ppn) = ([0; FIXED_RECORD_BYTES], geometry.first_page(BlockId(block)));
         let offset = layout.oob_record_offset(ppn);
-        MetadataCopy::Home.read_metadata(backing, &layout, ImageFile::Flash, &mut record, offset)
+        MetadataCopy::OwnFile.read_metadata(backing, &layout, ImageFile::Flash, &mut record, offset)
             && matches!(layout.decode_oob_slot(ppn, &record), OobSlot::Record(_))
     };
-    read_session_copy(backing, &layout, MetadataCopy::Home).is_some()
+    read_session_copy(backing, &layout, MetadataCopy::OwnFile).is_some()
         || (0..layout.state_sector_count()).any(is_state_sector)
         || (0..geometry.blocks()).any(is_oob)
 }

@@ -8,7 +8,7 @@
 //! the end of the process leaves an operation either not begun or done. All metadata is written twice
 //! ([`metadata_copy`](super::metadata_copy)).
 //!
-//! Operations are not written one by one. They wait in an [`Epoch`] (a batch) until
+//! Operations are not written one by one. They wait in an [`OperationBatch`] (a batch) until
 //! [`FileNand::write_operations_to_files`], which is called before requests are acknowledged. Programs of adjacent
 //! pages of a block become one write of data and one of OOB records. All data is written before all OOB records, and
 //! all of these before the one [`Journal`] record that makes them valid, together with the NVRAM words and erases of
@@ -39,17 +39,17 @@ use wearwell::data::{Content, ContentDescriptor, Fingerprint};
 use wearwell::nand::{ConsecutiveCopies, FaultInjectable, Geometry, Nand, NandError, Oob, SimNand};
 
 use super::backing::{Backing, OpenImageFiles};
-use super::create::random_number;
-use super::epoch::{Epoch, PageProgram, RunBuffers};
+use super::create::random_nonzero_number;
+use super::epoch::{OperationBatch, PageProgram, RunBuffers};
 use super::error::ImageError;
 use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, EPOCH_END_CHANGED_WORDS, FIXED_RECORD_BYTES, Layout, OobRecord,
+    BATCH_END_CHANGED_WORDS, BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord,
     OobSlot, Session,
 };
-use super::load::{LoadedFlash, PageChecksum, read_spare};
-use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_page};
+use super::load::{LoadedFlash, PageCrcAndSpareLength, read_spare};
+use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_and_repair_page};
 use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
@@ -58,12 +58,12 @@ use crate::medium::Medium;
 const PAGES_PER_READ_MAX: usize = 256;
 /// Bytes of waiting page programs after which all waiting operations are written to the files. While the operating
 /// system refuses writes, more may wait.
-const WAITING_PROGRAM_BYTES_MAX: usize = 2 << 20;
+const WAITING_PROGRAM_THRESHOLD_BYTES: usize = 2 << 20;
 /// Number of waiting epochs (batches of operations) after which all waiting epochs are written to the files.
-const WAITING_EPOCHS_MAX: usize = 8;
+const WAITING_BATCHES_WRITE_THRESHOLD: usize = 8;
 /// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
 /// session.
-const BYTES_BEFORE_BEGIN_SYNC: usize = 1 << 20;
+const BEGIN_SYNC_THRESHOLD_BYTES: usize = 1 << 20;
 
 /// Files of an image that change while the image is open, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
@@ -75,12 +75,12 @@ pub struct FileNand<B = OpenImageFiles> {
     backing: B,
     layout: Layout,
     flash_model: SimNand,
-    page_checksums: Vec<PageChecksum>,
+    page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     /// Session record of the present session, as stored in the file `session`.
     session: Session,
     /// Waiting operations in batches (epochs), oldest first. New operations are added to the last epoch; there is
     /// always one.
-    waiting_epochs: VecDeque<Epoch>,
+    waiting_batches: VecDeque<OperationBatch>,
     run_buffers: RunBuffers,
     /// Bytes of the pages whose programs wait to be written.
     waiting_program_bytes: usize,
@@ -130,15 +130,15 @@ impl WaitingErases {
 
 impl<B: Backing> FileNand<B> {
     pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: Session) -> Self {
-        let LoadedFlash { model, page_checksums: guards, journal, .. } = loaded;
+        let LoadedFlash { model, page_crcs_and_spare_lengths: guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.allocation_pools() as usize];
         let mut nand = Self {
             backing,
             layout,
             flash_model: model,
-            page_checksums: guards,
+            page_crcs_and_spare_lengths: guards,
             session,
-            waiting_epochs: VecDeque::from([Epoch::new(journal.last_record_number() + 1)]),
+            waiting_batches: VecDeque::from([OperationBatch::new(journal.last_record_number() + 1)]),
             run_buffers: RunBuffers::default(),
             waiting_program_bytes: 0,
             waiting_erases: WaitingErases { waiting_blocks_per_pool: of_pool, ..WaitingErases::default() },
@@ -162,7 +162,7 @@ impl<B: Backing> FileNand<B> {
             let index = self.layout.block_word_index(block);
             let counted = BlockRecord::decode(self.journal.state_words()[index as usize]);
             if counted.is_some_and(|counted| counted.programmed_pages < record.programmed_pages) {
-                self.last_epoch().word_changes.set(index, record.encode());
+                self.last_batch_mut().word_changes.set(index, record.encode());
             }
             if record.health == BlockHealth::Bad {
                 continue;
@@ -198,7 +198,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Bytes of RAM that an open image needs per flash page.
-    pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageChecksum>() as u64 + 8;
+    pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageCrcAndSpareLength>() as u64 + 8;
 
     /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
     /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
@@ -364,17 +364,17 @@ impl<B: Backing> FileNand<B> {
         self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
     }
 
-    fn last_epoch(&mut self) -> &mut Epoch {
-        self.waiting_epochs.back_mut().expect("there is always one")
+    fn last_batch_mut(&mut self) -> &mut OperationBatch {
+        self.waiting_batches.back_mut().expect("there is always one")
     }
 
     /// Ends the open epoch (batch of waiting operations) and begins another. Later operations are written after all
     /// earlier ones; in a `host` session, a sync separates them.
-    fn end_epoch(&mut self) {
-        let last = self.last_epoch();
+    fn end_last_batch(&mut self) {
+        let last = self.last_batch_mut();
         if !last.is_empty() {
-            let next = Epoch::new(last.journal_record_number + 1);
-            self.waiting_epochs.push_back(next);
+            let next = OperationBatch::new(last.journal_record_number + 1);
+            self.waiting_batches.push_back(next);
         }
         self.waiting_erases.clear();
     }
@@ -386,13 +386,13 @@ impl<B: Backing> FileNand<B> {
         if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
         }
-        while self.waiting_epochs.len() > 1 {
-            let epoch = self.waiting_epochs.pop_front().expect("there are two");
-            self.write_epoch(epoch, true)?;
+        while self.waiting_batches.len() > 1 {
+            let epoch = self.waiting_batches.pop_front().expect("there are two");
+            self.write_batch(epoch, true)?;
         }
-        let open = self.waiting_epochs.pop_front().expect("there is always one");
+        let open = self.waiting_batches.pop_front().expect("there is always one");
         let is_whole = self.durability() == Durability::Process;
-        self.write_epoch(open, is_whole)?;
+        self.write_batch(open, is_whole)?;
         if is_whole {
             self.waiting_erases.clear();
         }
@@ -401,7 +401,11 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
     /// written, or was not to be written, is put back as the oldest epoch.
-    fn write_epoch(&mut self, mut epoch: Epoch, writes_journal_record: bool) -> Result<(), FileIoError> {
+    fn write_batch(
+        &mut self,
+        mut epoch: OperationBatch,
+        writes_journal_record: bool,
+    ) -> Result<(), FileIoError> {
         let mut written = self.write_programs(&epoch);
         if written.is_ok() {
             self.waiting_program_bytes -= epoch.programmed_data_bytes;
@@ -410,12 +414,12 @@ impl<B: Backing> FileNand<B> {
             if writes_journal_record && !epoch.is_empty() {
                 written = self.write_journal_record(&epoch);
                 if written.is_ok() {
-                    epoch = Epoch::new(epoch.journal_record_number + 1);
+                    epoch = OperationBatch::new(epoch.journal_record_number + 1);
                 }
             }
         }
-        if self.waiting_epochs.is_empty() || !epoch.is_empty() {
-            self.waiting_epochs.push_front(epoch);
+        if self.waiting_batches.is_empty() || !epoch.is_empty() {
+            self.waiting_batches.push_front(epoch);
         }
         written
     }
@@ -424,14 +428,14 @@ impl<B: Backing> FileNand<B> {
     /// them before a sync needs it.
     fn count_written_bytes_and_begin_sync(&mut self, bytes: usize) {
         self.bytes_since_begin_sync += bytes;
-        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BYTES_BEFORE_BEGIN_SYNC {
+        if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_THRESHOLD_BYTES {
             self.bytes_since_begin_sync = 0;
             self.backing.begin_sync(ImageFile::Flash);
         }
     }
 
     /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
-    fn write_programs(&mut self, epoch: &Epoch) -> Result<(), FileIoError> {
+    fn write_programs(&mut self, epoch: &OperationBatch) -> Result<(), FileIoError> {
         for run in epoch.runs() {
             if let Some(spare) = run.spare_areas() {
                 self.write_both_copies(
@@ -458,7 +462,7 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes the journal record of an epoch (batch of operations) whose programs are written already; this makes the
     /// epoch valid. In a `host` session the flash file is synced before the record, and the journal after it.
-    fn write_journal_record(&mut self, epoch: &Epoch) -> Result<(), FileIoError> {
+    fn write_journal_record(&mut self, epoch: &OperationBatch) -> Result<(), FileIoError> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(
             epoch.journal_record_number,
@@ -485,7 +489,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Returns the space of the blocks that the epoch erased to the file system (punches holes).
-    fn punch_erased_blocks(&mut self, epoch: &Epoch) {
+    fn punch_erased_blocks(&mut self, epoch: &OperationBatch) {
         let homes = epoch.blocks_to_punch.iter().map(|&block| (METADATA_COPIES[0], block));
         let copies = epoch.mirror_blocks_to_punch.iter().map(|&block| (METADATA_COPIES[1], block));
         for (side, block) in homes.chain(copies) {
@@ -500,11 +504,11 @@ impl<B: Backing> FileNand<B> {
 
     /// Writes all waiting operations if too many wait. Called after each operation that was added.
     fn write_if_too_many_operations_wait(&mut self) {
-        if self.last_epoch().word_changes.len() as u64 > EPOCH_END_CHANGED_WORDS {
-            self.end_epoch();
+        if self.last_batch_mut().word_changes.len() as u64 > BATCH_END_CHANGED_WORDS {
+            self.end_last_batch();
         }
-        let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_BYTES_MAX
-            || self.waiting_epochs.len() > WAITING_EPOCHS_MAX;
+        let is_too_much = self.waiting_program_bytes > WAITING_PROGRAM_THRESHOLD_BYTES
+            || self.waiting_batches.len() > WAITING_BATCHES_WRITE_THRESHOLD;
         if is_too_much && self.unresolved_refusal.is_none() {
             // The next `write_deferred_step` reports the refusal.
             let written = self.write_waiting_operations();
@@ -517,7 +521,7 @@ impl<B: Backing> FileNand<B> {
     fn order_program_after_erases(&mut self, block: BlockId, is_metadata: bool) {
         let waiting = &self.waiting_erases.waiting_blocks;
         if !waiting.is_empty() && (is_metadata || waiting.contains(&block.0)) {
-            self.end_epoch();
+            self.end_last_batch();
         }
     }
 
@@ -530,7 +534,7 @@ impl<B: Backing> FileNand<B> {
         if is_metadata {
             self.metadata_blocks.insert(block.0);
         }
-        record.journal_record_number = self.last_epoch().journal_record_number;
+        record.journal_record_number = self.last_batch_mut().journal_record_number;
         let page = PageProgram {
             data,
             spare,
@@ -539,7 +543,7 @@ impl<B: Backing> FileNand<B> {
             is_metadata,
         };
         let (epoch, room) =
-            (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
         epoch.add_program(ppn, &page, room);
         self.update_state_after_program(ppn, &record);
     }
@@ -549,10 +553,12 @@ impl<B: Backing> FileNand<B> {
     fn update_state_after_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
-        self.last_epoch().word_changes.set(index, word);
+        self.last_batch_mut().word_changes.set(index, word);
         self.waiting_program_bytes += self.layout.geometry.page_bytes as usize;
-        self.page_checksums[ppn.index()] =
-            PageChecksum { data_and_spare_crc: record.data_and_spare_crc, spare_bytes: record.spare_bytes };
+        self.page_crcs_and_spare_lengths[ppn.index()] = PageCrcAndSpareLength {
+            data_and_spare_crc: record.data_and_spare_crc,
+            spare_bytes: record.spare_bytes,
+        };
     }
 
     /// Checks the program of a page in the flash model and adds it, with data and spare bytes, to the waiting
@@ -586,7 +592,7 @@ impl<B: Backing> FileNand<B> {
         if self.waiting_program_bytes == 0 {
             return None;
         }
-        self.waiting_epochs
+        self.waiting_batches
             .iter()
             .rev()
             .find_map(|epoch| epoch.find_page(ppn, self.layout.spare_stride_bytes()))
@@ -621,7 +627,7 @@ impl<B: Backing> FileNand<B> {
     /// Reads the spare bytes of a programmed page and verifies them by their checksum. A page that was written before
     /// spare bytes had a checksum of their own is verified as a whole.
     fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let spare_bytes = self.page_checksums[ppn.index()].spare_bytes;
+        let spare_bytes = self.page_crcs_and_spare_lengths[ppn.index()].spare_bytes;
         if spare_bytes == 0 {
             return Ok(Vec::new());
         }
@@ -637,7 +643,8 @@ impl<B: Backing> FileNand<B> {
 
     /// Reads data and spare bytes of a programmed page, and verifies them by their checksum.
     fn load_page(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
-        let PageChecksum { data_and_spare_crc, spare_bytes } = self.page_checksums[ppn.index()];
+        let PageCrcAndSpareLength { data_and_spare_crc, spare_bytes } =
+            self.page_crcs_and_spare_lengths[ppn.index()];
         if let Some((data, spare)) = self.find_waiting_page(ppn) {
             return Ok([data, &spare[..usize::from(spare_bytes)]].concat());
         }
@@ -649,7 +656,7 @@ impl<B: Backing> FileNand<B> {
             spare_bytes,
             is_metadata: self.metadata_blocks.contains(&block.0),
         };
-        match read_page(&mut self.backing, &self.layout, page) {
+        match read_and_repair_page(&mut self.backing, &self.layout, page) {
             Ok(Some(bytes)) => Ok(bytes),
             Ok(None) => {
                 self.damaged_ppns.insert(ppn.0);
@@ -662,7 +669,8 @@ impl<B: Backing> FileNand<B> {
     /// Whether data and spare bytes of a page, as read, match their checksum.
     fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
         let epoch = self.flash_model.erase_count(self.block_of(ppn));
-        self.layout.page_crc(ppn, epoch, data, spare) == self.page_checksums[ppn.index()].data_and_spare_crc
+        self.layout.page_crc(ppn, epoch, data, spare)
+            == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc
     }
 
     fn record_damaged_page(&mut self, ppn: Ppn) -> NandError {
@@ -679,7 +687,7 @@ impl<B: Backing> FileNand<B> {
     /// Whether a page may be read from the flash file in one read together with its neighbours: the page does not wait
     /// in RAM, and has neither spare bytes nor a second copy of its data.
     fn is_readable_with_neighbours(&self, ppn: Ppn) -> bool {
-        self.page_checksums[ppn.index()].spare_bytes == 0
+        self.page_crcs_and_spare_lengths[ppn.index()].spare_bytes == 0
             && self.find_waiting_page(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
@@ -722,7 +730,7 @@ impl<B: Backing> FileNand<B> {
         self.order_program_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let (epoch, room) =
-            (self.waiting_epochs.back_mut().expect("there is always one"), &mut self.run_buffers);
+            (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
         let place = epoch.reserve_page_buffers(to, pages.len(), page_bytes, room);
         let at = self.layout.data_offset(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
@@ -732,7 +740,7 @@ impl<B: Backing> FileNand<B> {
     /// data into the write buffer.
     fn program_copy(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
-        let last = self.waiting_epochs.back().expect("there is always one");
+        let last = self.waiting_batches.back().expect("there is always one");
         let data = last.reserved_data(to);
         if !self.matches_checksum(from, data, &[]) {
             return Err(self.record_damaged_page(from));
@@ -747,7 +755,7 @@ impl<B: Backing> FileNand<B> {
             Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint)),
         )?;
         let bytes = self.layout.encode_oob(to, &record);
-        self.last_epoch().add_reserved_page(to, &bytes);
+        self.last_batch_mut().add_reserved_page(to, &bytes);
         self.update_state_after_program(to, &record);
         Ok(())
     }
@@ -785,7 +793,7 @@ impl<B: Backing> FileNand<B> {
     /// Adds the state of a block that was marked bad or condemned to the waiting operations.
     fn add_block_state_change(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
-        self.last_epoch().word_changes.set(index, record.encode());
+        self.last_batch_mut().word_changes.set(index, record.encode());
         self.write_if_too_many_operations_wait();
     }
 }
@@ -822,7 +830,7 @@ impl<B: Backing> Medium for FileNand<B> {
             was_closed: true,
             last_journal_record_number: self.journal.last_record_number(),
             // From here on the copy and this image are different, although no session begins.
-            session_id: random_number(),
+            session_id: random_nonzero_number(),
             previous_session_id: self.session.session_id,
             ..self.session
         };
@@ -959,13 +967,13 @@ impl<B: Backing> Nand for FileNand<B> {
         self.flash_model.erase(block)?;
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
         let (gives_back, had_copies) = (self.punches_erased_blocks, self.metadata_blocks.remove(&block.0));
-        let epoch = self.last_epoch();
+        let epoch = self.last_batch_mut();
         epoch.word_changes.set(index, word);
         epoch.blocks_to_punch.extend(gives_back.then_some(block));
         epoch.mirror_blocks_to_punch.extend(had_copies.then_some(block));
         self.waiting_erases.insert(block);
         if self.waiting_erases.has_too_many_blocks() {
-            self.end_epoch();
+            self.end_last_batch();
         }
         self.write_if_too_many_operations_wait();
         Ok(())
@@ -1014,7 +1022,7 @@ impl<B: Backing> Nand for FileNand<B> {
     }
 
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.last_epoch().word_changes.set(index as u64, word);
+        self.last_batch_mut().word_changes.set(index as u64, word);
         self.write_if_too_many_operations_wait();
         self.flash_model.store_nvram_word(index, word)
     }
@@ -1023,13 +1031,13 @@ impl<B: Backing> Nand for FileNand<B> {
     /// one after the other.
     fn sync(&mut self) -> Result<(), NandError> {
         if self.durability() == Durability::Host {
-            self.end_epoch();
+            self.end_last_batch();
         }
         self.run_file_write(Self::write_waiting_operations)
     }
 
     fn fence(&mut self) -> Result<(), NandError> {
-        self.end_epoch();
+        self.end_last_batch();
         self.write_if_too_many_operations_wait();
         Ok(())
     }
@@ -1056,9 +1064,9 @@ impl<B: Backing> FaultInjectable for FileNand<B> {
         let record = BlockRecord { health: BlockHealth::HalfErased, ..self.block_record(block) };
         let index = self.layout.block_word_index(block);
         let _ = self.run_file_write(|nand| {
-            nand.end_epoch();
-            nand.last_epoch().word_changes.set(index, record.encode());
-            nand.end_epoch();
+            nand.end_last_batch();
+            nand.last_batch_mut().word_changes.set(index, record.encode());
+            nand.end_last_batch();
             nand.write_waiting_operations()
         });
     }

@@ -31,7 +31,7 @@ use wearwell_config::Config;
 use super::backing::Backing;
 use super::error::ImageError;
 use super::file::ImageFile;
-use super::layout::{FIXED_RECORD_BYTES, Layout, OobSlot, STATE_SECTOR_BYTES, Session, Superblock};
+use super::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobSlot, STATE_SECTOR_BYTES, Session};
 use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
@@ -89,7 +89,7 @@ pub(super) fn newest_journal_record_number(
 /// [`ImageError::Lost`] if no logical page is proven.
 pub(super) fn unmap_unproven_pages(
     loaded: &mut LoadedFlash,
-    superblock: &Superblock,
+    superblock: &ImageHeader,
     config: &Config,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {

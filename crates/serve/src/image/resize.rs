@@ -151,7 +151,7 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     if !remains.exists() {
         return Ok(());
     }
-    let superblock = File::open(remains.join(ImageFile::Superblock.name()));
+    let superblock = File::open(remains.join(ImageFile::ImageHeader.name()));
     if let Ok(superblock) = &superblock {
         lock_unless_replaced(superblock, remains, Access::Write)?;
     }

@@ -15,7 +15,7 @@ use super::create::create_on;
 use super::error::ImageError;
 use super::file::ImageFile;
 use super::io_error;
-use super::layout::{Layout, SUPERBLOCK_MAGIC, Superblock};
+use super::layout::{IMAGE_HEADER_MAGIC, ImageHeader, Layout};
 
 /// The files of an image without its superblock, which is in memory.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct UnfinishedImage {
     /// Content of the superblock's own file.
     superblock: Vec<u8>,
     /// Content of the beginning of the mirror: the second copy of the superblock, or its first bytes.
-    superblock_in_mirror: Vec<u8>,
+    image_header_in_mirror: Vec<u8>,
 }
 
 impl UnfinishedImage {
@@ -32,7 +32,7 @@ impl UnfinishedImage {
     ///
     /// # Errors
     /// As [`create`](super::create()).
-    pub(super) fn create(directory: &Path, superblock: &Superblock) -> Result<Self, ImageError> {
+    pub(super) fn create(directory: &Path, superblock: &ImageHeader) -> Result<Self, ImageError> {
         require_permitted_file_size(Layout::new(superblock).largest_mirror_bytes())?;
         let mut unfinished = Self::without_content(OpenImageFiles::create(directory)?);
         match create_on(&mut unfinished, superblock) {
@@ -63,7 +63,7 @@ impl UnfinishedImage {
     }
 
     fn without_content(files: OpenImageFiles) -> Self {
-        Self { files, superblock: Vec::new(), superblock_in_mirror: Vec::new() }
+        Self { files, superblock: Vec::new(), image_header_in_mirror: Vec::new() }
     }
 
     fn copy_contents(&mut self, originals: [&File; ImageFile::ALL.len()]) -> io::Result<()> {
@@ -74,10 +74,10 @@ impl UnfinishedImage {
         // The flash file is still empty while the mirror has its superblock: by this the directory is known as no
         // image.
         copy_file(mirror, self.files.handle_of(ImageFile::Mirror))?;
-        let magic_bytes = SUPERBLOCK_MAGIC.len().min(mirror.metadata()?.len() as usize);
-        self.superblock_in_mirror = vec![0; magic_bytes];
-        mirror.read_exact_at(&mut self.superblock_in_mirror, 0)?;
-        self.files.write(ImageFile::Mirror, &SUPERBLOCK_MAGIC.map(|_| 0)[..magic_bytes], 0)?;
+        let magic_bytes = IMAGE_HEADER_MAGIC.len().min(mirror.metadata()?.len() as usize);
+        self.image_header_in_mirror = vec![0; magic_bytes];
+        mirror.read_exact_at(&mut self.image_header_in_mirror, 0)?;
+        self.files.write(ImageFile::Mirror, &IMAGE_HEADER_MAGIC.map(|_| 0)[..magic_bytes], 0)?;
         for (file, original) in [
             (ImageFile::Session, session),
             (ImageFile::Nvram, nvram),
@@ -100,24 +100,24 @@ impl UnfinishedImage {
     /// # Errors
     /// [`ImageError::Io`].
     pub(super) fn finish(mut self) -> Result<(), ImageError> {
-        let finished = self.write_superblock();
+        let finished = self.write_image_header();
         if finished.is_err() {
             self.remove();
         }
         finished
     }
 
-    fn write_superblock(&mut self) -> Result<(), ImageError> {
+    fn write_image_header(&mut self) -> Result<(), ImageError> {
         let synced = self.files.sync_all(&ImageFile::ALL);
         synced.map_err(|(file, source)| io_error(&self.files, "sync", file)(source))?;
         let copies =
-            [(ImageFile::Superblock, &self.superblock), (ImageFile::Mirror, &self.superblock_in_mirror)];
+            [(ImageFile::ImageHeader, &self.superblock), (ImageFile::Mirror, &self.image_header_in_mirror)];
         for (file, bytes) in copies {
             let written = self.files.write(file, bytes, 0);
             written.map_err(io_error(&self.files, "write", file))?;
             self.files.sync(file).map_err(io_error(&self.files, "sync", file))?;
         }
-        self.files.sync_directory().map_err(io_error(&self.files, "create", ImageFile::Superblock))
+        self.files.sync_directory().map_err(io_error(&self.files, "create", ImageFile::ImageHeader))
     }
 }
 
@@ -169,14 +169,14 @@ fn io_error_of_creation(error: ImageError) -> io::Error {
 impl Backing for UnfinishedImage {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match file {
-            ImageFile::Superblock => {
+            ImageFile::ImageHeader => {
                 let kept = self.superblock.get(offset as usize..).unwrap_or_default();
                 let kept = kept.get(..bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
                 bytes.copy_from_slice(kept);
             }
             ImageFile::Mirror => {
                 self.files.read(file, bytes, offset)?;
-                let kept = self.superblock_in_mirror.get(offset as usize..).unwrap_or_default();
+                let kept = self.image_header_in_mirror.get(offset as usize..).unwrap_or_default();
                 let len = kept.len().min(bytes.len());
                 bytes[..len].copy_from_slice(&kept[..len]);
             }
@@ -188,8 +188,8 @@ impl Backing for UnfinishedImage {
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
         // The superblock is always written whole, and nothing else of the mirror begins at its first byte.
         match file {
-            ImageFile::Superblock => bytes.clone_into(&mut self.superblock),
-            ImageFile::Mirror if offset == 0 => bytes.clone_into(&mut self.superblock_in_mirror),
+            ImageFile::ImageHeader => bytes.clone_into(&mut self.superblock),
+            ImageFile::Mirror if offset == 0 => bytes.clone_into(&mut self.image_header_in_mirror),
             _ => return self.files.write(file, bytes, offset),
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Backing for UnfinishedImage {
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
-        if file == ImageFile::Superblock { Ok(self.superblock.len() as u64) } else { self.files.len(file) }
+        if file == ImageFile::ImageHeader { Ok(self.superblock.len() as u64) } else { self.files.len(file) }
     }
 
     fn sync(&mut self, file: ImageFile) -> io::Result<()> {

@@ -16,8 +16,8 @@ use super::error::ImageError;
 use super::file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
-    FIXED_RECORD_BYTES, FORMAT_VERSION, Layout, MAX_CONFIG_BYTES, OobRecord, SUPERBLOCK_BYTES, Session,
-    Superblock, SuperblockError,
+    FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
+    MAX_CONFIG_BYTES, OobRecord, Session,
 };
 use super::metadata_copy::MetadataCopy;
 use super::{Image, OpenOptions, close, io_error, version1};
@@ -28,7 +28,7 @@ use super::{Image, OpenOptions, close, io_error, version1};
 /// # Errors
 /// [`ImageError`]: there is no image of version 1, it is in use or damaged, or files cannot be written. The image is
 /// then unchanged.
-pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
+pub fn upgrade(directory: &Path) -> Result<ImageHeader, ImageError> {
     upgrade_on(OpenImageFiles::open(directory, Access::Write)?)
 }
 
@@ -36,7 +36,7 @@ pub fn upgrade(directory: &Path) -> Result<Superblock, ImageError> {
 ///
 /// # Errors
 /// As [`upgrade`].
-pub fn upgrade_on<B: Backing>(backing: B) -> Result<Superblock, ImageError> {
+pub fn upgrade_on<B: Backing>(backing: B) -> Result<ImageHeader, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     convert_to_version_2(&mut view)?;
     let image = Image::open_on(view, OpenOptions::default()).map_err(|error| match error {
@@ -50,8 +50,8 @@ pub fn upgrade_on<B: Backing>(backing: B) -> Result<Superblock, ImageError> {
     Ok(superblock)
 }
 
-fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageError> {
-    let superblock = read_superblock(backing)?;
+fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, ImageError> {
+    let superblock = read_image_header(backing)?;
     let layout = Layout::new(&superblock);
     let image = version1::read(backing, &layout).map_err(io_error(backing, "read", ImageFile::Flash))?;
     if !image.findings.is_empty() {
@@ -77,18 +77,18 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<Superblock, ImageE
     Ok(superblock)
 }
 
-fn read_superblock(backing: &impl Backing) -> Result<Superblock, ImageError> {
-    let file = ImageFile::Superblock;
-    let most = SUPERBLOCK_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
+fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> {
+    let file = ImageFile::ImageHeader;
+    let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
-    Superblock::decode_as(1, &bytes).map_err(|wrong| match wrong {
-        SuperblockError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
+    ImageHeader::decode_as(1, &bytes).map_err(|wrong| match wrong {
+        ImageHeaderError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
             "the image has format version {FORMAT_VERSION} already, and needs no upgrade"
         )),
-        SuperblockError::Version(image_version) => {
+        ImageHeaderError::Version(image_version) => {
             ImageError::Version { image_version, known_version: FORMAT_VERSION }
         }
-        SuperblockError::Magic | SuperblockError::Damaged => {
+        ImageHeaderError::Magic | ImageHeaderError::Damaged => {
             ImageError::Damaged { findings: vec!["its superblock is damaged".into()], may_be_rescued: false }
         }
     })

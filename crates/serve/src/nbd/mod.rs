@@ -15,9 +15,9 @@ mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Contexts, HeaderForm, Negotiated, Negotiation, NegotiationState, TlsPolicy};
+pub use negotiation::{Contexts, HeaderForm, Negotiation, NegotiationResult, NegotiationState, TlsPolicy};
 pub use reply::{Reply, RequestExecution, StepOutcome, execute_request};
-pub use request::{Action, DecodedInput, Payload, Refusal, Request, RequestDecoder};
+pub use request::{DecodedInput, Payload, Refusal, Request, RequestAction, RequestDecoder};
 
 use crate::device::BlockDevice;
 

@@ -15,7 +15,7 @@ const OPTION_HEADER_BYTES: usize = 16;
 
 /// What an NBD client and the server agreed on in the negotiation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Negotiated {
+pub struct NegotiationResult {
     /// Form of the headers of requests and replies.
     pub header_form: HeaderForm,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
@@ -67,7 +67,7 @@ pub enum NegotiationState {
     /// The negotiation is not finished: more bytes are needed.
     Continues,
     /// The client chose an export: the next byte belongs to the transmission phase.
-    Agreed(Negotiated),
+    Agreed(NegotiationResult),
     /// The connection is encrypted from the next byte on, and the negotiation begins anew.
     StartsTls,
     /// The connection ends: the client sent `NBD_OPT_ABORT`, or bytes that are not this protocol.
@@ -94,7 +94,7 @@ pub struct Negotiation<'a> {
     is_encrypted: bool,
     has_received_client_flags: bool,
     omits_zero_padding: bool,
-    negotiated: Negotiated,
+    negotiated: NegotiationResult,
     /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
     option_bytes_left_to_skip: u32,
 }
@@ -112,7 +112,7 @@ impl<'a> Negotiation<'a> {
             is_encrypted: false,
             has_received_client_flags: false,
             omits_zero_padding: false,
-            negotiated: Negotiated::default(),
+            negotiated: NegotiationResult::default(),
             option_bytes_left_to_skip: 0,
         }
     }
@@ -258,7 +258,7 @@ impl<'a> Negotiation<'a> {
             return NegotiationState::Continues;
         }
         append_option_reply(reply, option::STARTTLS, answer::ACK, &[]);
-        self.negotiated = Negotiated::default();
+        self.negotiated = NegotiationResult::default();
         self.is_encrypted = true;
         NegotiationState::StartsTls
     }

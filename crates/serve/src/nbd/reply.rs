@@ -7,8 +7,8 @@
 use tracing::debug;
 use wearwell::logical_page_form::LogicalPageForm;
 
-use super::negotiation::{Contexts, HeaderForm, Negotiated};
-use super::request::{Action, EXTENDED_REPLY_HEADER_BYTES, EXTENTS_PER_CONTEXT_MAX, Refusal, Request};
+use super::negotiation::{Contexts, HeaderForm, NegotiationResult};
+use super::request::{EXTENDED_REPLY_HEADER_BYTES, EXTENTS_PER_CONTEXT_MAX, Refusal, Request, RequestAction};
 use super::wire::{
     EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
 };
@@ -78,14 +78,14 @@ pub struct RequestExecution {
     form: ReplyHeaderFields,
     needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
-    remaining_action: Result<Action, Refusal>,
+    remaining_action: Result<RequestAction, Refusal>,
     /// What a block status found in the steps so far.
     status_scan: Option<Box<BlockStatusScan>>,
 }
 
 impl RequestExecution {
     /// Checks an NBD request against its export and prepares its execution.
-    pub fn of(request: Request, export: &Export, negotiated: Negotiated) -> Self {
+    pub fn of(request: Request, export: &Export, negotiated: NegotiationResult) -> Self {
         let header_form = negotiated.header_form;
         Self {
             form: ReplyHeaderFields { header_form, cookie: request.cookie, offset: request.offset },
@@ -101,16 +101,18 @@ impl RequestExecution {
 
     /// Whether the request's payload is a part of the receive buffer, which therefore has to stay in memory.
     pub fn payload_shares_buffer(&self) -> bool {
-        matches!(&self.remaining_action, Ok(Action::Write { payload, .. }) if payload.shares_buffer())
+        matches!(&self.remaining_action, Ok(RequestAction::Write { payload, .. }) if payload.shares_buffer())
     }
 
     /// Returns the most bytes that the next step of the request reads, writes, trims or zeroes.
     pub fn next_step_max_bytes(&self) -> u64 {
         match &self.remaining_action {
-            Ok(Action::Read { len, .. }) => (*len).into(),
-            Ok(Action::Write { payload, .. }) => payload.len() as u64,
+            Ok(RequestAction::Read { len, .. }) => (*len).into(),
+            Ok(RequestAction::Write { payload, .. }) => payload.len() as u64,
             // A step of a trim or zero also delays other connections.
-            Ok(Action::Trim { len, .. } | Action::Zero { len, .. }) => (*len).min(ZERO_STEP_BYTES),
+            Ok(RequestAction::Trim { len, .. } | RequestAction::Zero { len, .. }) => {
+                (*len).min(ZERO_STEP_BYTES)
+            }
             _ => 0,
         }
     }
@@ -119,9 +121,9 @@ impl RequestExecution {
     /// request.
     pub fn rate_limited_bytes(&self) -> u64 {
         match &self.remaining_action {
-            Ok(Action::Read { len, .. }) => (*len).into(),
-            Ok(Action::Write { payload, .. }) => payload.len() as u64,
-            Ok(Action::Zero { len, allocate: true, .. }) => *len,
+            Ok(RequestAction::Read { len, .. }) => (*len).into(),
+            Ok(RequestAction::Write { payload, .. }) => payload.len() as u64,
+            Ok(RequestAction::Zero { len, allocate: true, .. }) => *len,
             _ => 0,
         }
     }
@@ -167,13 +169,13 @@ impl RequestExecution {
             unreachable!("a refused request is not performed")
         };
         let is_durable = match action {
-            Action::Read { len: 0, .. } | Action::Nothing => {
+            RequestAction::Read { len: 0, .. } | RequestAction::Nothing => {
                 return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
             }
-            &mut Action::Read { offset, len } => {
+            &mut RequestAction::Read { offset, len } => {
                 return execute_read(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
             }
-            Action::Status { offset, len, only_first, contexts } => {
+            RequestAction::Status { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
                 let limit = if *only_first { 1 } else { EXTENTS_PER_CONTEXT_MAX };
                 let bytes = scan.scan_page_states(device, *offset, *len, limit);
@@ -183,11 +185,11 @@ impl RequestExecution {
                 }
                 return Ok(StepOutcome::Replied(scan.reply(form).into()));
             }
-            Action::Write { offset, payload, is_durable } => {
+            RequestAction::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
                 *is_durable
             }
-            Action::Trim { offset, len, is_durable } => {
+            RequestAction::Trim { offset, len, is_durable } => {
                 let bytes = next_step_bytes(*offset, *len, TRIM_STEP_BYTES);
                 device.trim(*offset, bytes)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
@@ -196,7 +198,7 @@ impl RequestExecution {
                 }
                 *is_durable
             }
-            Action::Zero { offset, len, allocate, is_durable } => {
+            RequestAction::Zero { offset, len, allocate, is_durable } => {
                 let step = if *allocate { ZERO_STEP_BYTES } else { TRIM_STEP_BYTES };
                 let bytes = next_step_bytes(*offset, *len, step);
                 device.zero(*offset, bytes, *allocate)?;
@@ -206,7 +208,7 @@ impl RequestExecution {
                 }
                 *is_durable
             }
-            Action::Flush => true,
+            RequestAction::Flush => true,
         };
         Ok(if is_durable { StepOutcome::Flushes } else { StepOutcome::NeedsDeferredWrites })
     }
@@ -223,7 +225,7 @@ pub fn execute_request(
     device: &mut impl BlockDevice,
     request: Request,
     export: &Export,
-    negotiated: Negotiated,
+    negotiated: NegotiationResult,
 ) -> Vec<u8> {
     let mut execution = RequestExecution::of(request, export, negotiated);
     let outcome = loop {

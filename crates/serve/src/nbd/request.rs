@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::negotiation::{Contexts, HeaderForm, Negotiated};
+use super::negotiation::{Contexts, HeaderForm, NegotiationResult};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
@@ -97,7 +97,7 @@ pub enum DecodedInput {
     Disconnect,
     /// The bytes are not an NBD request, or an extended one announces a payload that is longer than the limit. Later
     /// bytes cannot be decoded either.
-    Garbage,
+    MalformedRequest,
 }
 
 /// Splits the byte stream of an NBD client into requests. Holds at most one payload, whose buffer grows as bytes
@@ -131,14 +131,14 @@ impl RequestDecoder {
             self.header[self.header_bytes_arrived..][..taken].copy_from_slice(&input[..taken]);
             self.header_bytes_arrived += taken;
             if !self.may_be_magic(&self.header[..self.header_bytes_arrived]) {
-                return (taken, DecodedInput::Garbage);
+                return (taken, DecodedInput::MalformedRequest);
             }
             if self.header_bytes_arrived < self.header_bytes() {
                 return (taken, DecodedInput::Incomplete);
             }
             self.header_bytes_arrived = 0;
             let Some(mut request) = self.decode_header(&self.header) else {
-                return (taken, DecodedInput::Garbage);
+                return (taken, DecodedInput::MalformedRequest);
             };
             self.missing_payload_bytes = if self.has_payload(&request) { request.len as usize } else { 0 };
             if request.keeps_payload() {
@@ -271,7 +271,7 @@ impl RequestDecoder {
 /// What a checked NBD request asks the device to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the request")]
-pub enum Action {
+pub enum RequestAction {
     /// Read `len` bytes and send them.
     Read { offset: u64, len: u32 },
     /// Write the payload at `offset`.
@@ -324,7 +324,7 @@ impl Request {
     }
 
     /// Returns the bytes of memory that this request and its reply occupy together.
-    pub fn memory_with_reply_bytes(&self) -> usize {
+    pub fn request_and_reply_memory_bytes(&self) -> usize {
         const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
@@ -343,12 +343,16 @@ impl Request {
     ///
     /// # Errors
     /// The NBD error for a request that is too long, beyond the end of the export, not aligned, or unknown.
-    pub fn into_checked_action(self, export: &Export, agreed: Negotiated) -> Result<Action, Refusal> {
+    pub fn into_checked_action(
+        self,
+        export: &Export,
+        agreed: NegotiationResult,
+    ) -> Result<RequestAction, Refusal> {
         self.check_flags(agreed)?;
         let (len, contexts) = self.range_bytes_and_contexts(agreed)?;
         let Self { command, flags, offset, payload, .. } = self;
         if command == command::FLUSH {
-            return Ok(Action::Flush);
+            return Ok(RequestAction::Flush);
         }
         let moves_payload = command == command::READ || command == command::WRITE;
         if moves_payload && len > PAYLOAD_MAX_BYTES.into() {
@@ -366,17 +370,17 @@ impl Request {
         }
         let is_durable = flags & flag::FUA != 0;
         match command {
-            command::READ => Ok(Action::Read { offset, len: len as u32 }),
-            command::WRITE => Ok(Action::Write { offset, payload, is_durable }),
-            command::TRIM => Ok(Action::Trim { offset, len, is_durable }),
-            command::CACHE => Ok(Action::Nothing),
+            command::READ => Ok(RequestAction::Read { offset, len: len as u32 }),
+            command::WRITE => Ok(RequestAction::Write { offset, payload, is_durable }),
+            command::TRIM => Ok(RequestAction::Trim { offset, len, is_durable }),
+            command::CACHE => Ok(RequestAction::Nothing),
             command::WRITE_ZEROES => {
                 let allocate = flags & flag::NO_HOLE != 0;
                 if allocate && flags & flag::FAST_ZERO != 0 {
                     let message = "FAST_ZERO cannot be combined with NO_HOLE, because zeros that are stored take as long as a write: send one of them";
                     return Err(Refusal { errno: errno::ENOTSUP, message: message.into() });
                 }
-                Ok(Action::Zero { offset, len, allocate, is_durable })
+                Ok(RequestAction::Zero { offset, len, allocate, is_durable })
             }
             command::BLOCK_STATUS if contexts.is_empty() => Err(Refusal::invalid(
                 "a block-status request needs a metadata context: negotiate one, and select it if the request has a payload",
@@ -385,7 +389,7 @@ impl Request {
                 "a block-status request of 0 bytes is not possible: request at least 1 byte",
             )),
             command::BLOCK_STATUS => {
-                Ok(Action::Status { offset, len, only_first: flags & flag::REQ_ONE != 0, contexts })
+                Ok(RequestAction::Status { offset, len, only_first: flags & flag::REQ_ONE != 0, contexts })
             }
             _ => unreachable!("unknown commands have no valid flags"),
         }
@@ -393,7 +397,7 @@ impl Request {
 
     /// Returns the length of the range, and the contexts that a block status reports. A block status with a payload has
     /// both in its payload.
-    fn range_bytes_and_contexts(&self, agreed: Negotiated) -> Result<(u64, Contexts), Refusal> {
+    fn range_bytes_and_contexts(&self, agreed: NegotiationResult) -> Result<(u64, Contexts), Refusal> {
         if self.command != command::BLOCK_STATUS || !self.has_payload_flag() {
             return Ok((self.len, agreed.contexts));
         }
@@ -429,7 +433,7 @@ impl Request {
         Ok((u64::from_be_bytes(range_bytes), selected))
     }
 
-    fn check_flags(&self, agreed: Negotiated) -> Result<(), Refusal> {
+    fn check_flags(&self, agreed: NegotiationResult) -> Result<(), Refusal> {
         let payload = if agreed.header_form == HeaderForm::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
             command::READ if agreed.header_form.allows_reply_chunks() => flag::DF,
@@ -576,14 +580,14 @@ mod tests {
     fn an_extended_request_with_another_magic_or_an_endless_payload_is_garbage() {
         let decode = |headers, bytes: &[u8]| RequestDecoder::of(headers).decode_next(bytes).1;
         let compact = [encoded_request(command::READ, 0), vec![0; 4]].concat();
-        assert_eq!(decode(HeaderForm::Extended, &compact), DecodedInput::Garbage);
+        assert_eq!(decode(HeaderForm::Extended, &compact), DecodedInput::MalformedRequest);
         let read = extended_request(command::READ, 0, 512);
-        assert_eq!(decode(HeaderForm::Simple, &read), DecodedInput::Garbage);
+        assert_eq!(decode(HeaderForm::Simple, &read), DecodedInput::MalformedRequest);
         let limit = u64::from(PAYLOAD_MAX_BYTES);
         for (len, expected) in [
             (limit, DecodedInput::Incomplete),
-            (limit + 1, DecodedInput::Garbage),
-            (u64::MAX, DecodedInput::Garbage),
+            (limit + 1, DecodedInput::MalformedRequest),
+            (u64::MAX, DecodedInput::MalformedRequest),
         ] {
             for command in [command::WRITE, command::READ, command::BLOCK_STATUS] {
                 let mut bytes = extended_request(command, 0, len);
@@ -600,11 +604,11 @@ mod tests {
         let compact = encoded_request(command::READ, 512);
         for bytes in [&compact[..], &compact[..4], &[0], &b"GET / HTTP/1.1"[..]] {
             let decoded = RequestDecoder::of(HeaderForm::Extended).decode_next(bytes);
-            assert_eq!(decoded, (bytes.len(), DecodedInput::Garbage), "{bytes:?}");
+            assert_eq!(decoded, (bytes.len(), DecodedInput::MalformedRequest), "{bytes:?}");
         }
         let mut decoder = RequestDecoder::of(HeaderForm::Simple);
         assert_eq!(decoder.decode_next(&compact[..3]), (3, DecodedInput::Incomplete));
-        assert_eq!(decoder.decode_next(&[compact[3] ^ 1]), (1, DecodedInput::Garbage));
+        assert_eq!(decoder.decode_next(&[compact[3] ^ 1]), (1, DecodedInput::MalformedRequest));
         assert_eq!(RequestDecoder::default().decode_next(&compact[..27]), (27, DecodedInput::Incomplete));
     }
 

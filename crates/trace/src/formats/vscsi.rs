@@ -16,31 +16,31 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 struct RecordLayout {
     version: u8,
     record_bytes: usize,
-    length_field_offset: usize,
-    command_field_offset: usize,
-    lba_field_offset: usize,
+    length_offset_bytes: usize,
+    command_offset_bytes: usize,
+    lba_offset_bytes: usize,
 }
 
 const RECORD_LAYOUTS: [RecordLayout; 2] = [
     RecordLayout {
         version: 1,
         record_bytes: 32,
-        length_field_offset: 4,
-        command_field_offset: 12,
-        lba_field_offset: 16,
+        length_offset_bytes: 4,
+        command_offset_bytes: 12,
+        lba_offset_bytes: 16,
     },
     RecordLayout {
         version: 2,
         record_bytes: 40,
-        length_field_offset: 8,
-        command_field_offset: 0,
-        lba_field_offset: 16,
+        length_offset_bytes: 8,
+        command_offset_bytes: 0,
+        lba_offset_bytes: 16,
     },
 ];
 
 impl RecordLayout {
     fn fits_record(self, record: &[u8]) -> bool {
-        record.len() >= self.record_bytes && record[self.command_field_offset + 3] == self.version
+        record.len() >= self.record_bytes && record[self.command_offset_bytes + 3] == self.version
     }
 }
 
@@ -67,7 +67,7 @@ impl RecordFormat for Vscsi {
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
         // inside the head.
-        let of_version = |layout: &&RecordLayout| head[layout.command_field_offset + 3] == layout.version;
+        let of_version = |layout: &&RecordLayout| head[layout.command_offset_bytes + 3] == layout.version;
         let layout = self.layout.or_else(|| RECORD_LAYOUTS.iter().find(of_version).copied());
         self.layout = layout;
         layout
@@ -82,18 +82,18 @@ impl RecordFormat for Vscsi {
                 "a vSCSI record of the same version as the first record",
             ));
         }
-        let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_field_offset, 2))
+        let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_offset_bytes, 2))
         else {
             return Ok(ParseOutcome::Other);
         };
         let time_ns = checked_product(
-            read_little_endian(record, layout.lba_field_offset + 8, 8),
+            read_little_endian(record, layout.lba_offset_bytes + 8, 8),
             1000,
             0,
             "a time that fits in 64 bits",
         )?;
         let offset = checked_product(
-            read_little_endian(record, layout.lba_field_offset, 8),
+            read_little_endian(record, layout.lba_offset_bytes, 8),
             SECTOR_BYTES,
             0,
             "a block number below 2^55",
@@ -104,7 +104,7 @@ impl RecordFormat for Vscsi {
                 time_ns,
                 op,
                 offset,
-                read_little_endian(record, layout.length_field_offset, 4),
+                read_little_endian(record, layout.length_offset_bytes, 4),
             ),
         }
         Ok(ParseOutcome::Request)

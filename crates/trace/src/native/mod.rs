@@ -18,7 +18,7 @@ const MAGIC: [u8; 8] = *b"\x89WWT\r\n\x1a\n";
 const FORMAT_VERSION: u16 = 1;
 /// Bytes of a native trace file's header before the provenance text: magic, version, flags, page size, length of the
 /// provenance.
-const HEADER_BYTES: usize = 20;
+const FIXED_HEADER_BYTES: usize = 20;
 /// Longest provenance text (where the trace comes from) in the file header, bytes.
 const PROVENANCE_MAX_BYTES: usize = 64 << 10;
 

@@ -6,8 +6,8 @@ use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
-    DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
-    FRAME_MAX_RECORDS, HEADER_BYTES, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord,
+    DISTINCT_CONTENTS_MAX, FIXED_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END,
+    FRAME_KIND_RECORDS, FRAME_MAX_RECORDS, MAGIC, MAX_REQUEST_PAGES, PROVENANCE_MAX_BYTES, PreviousRecord,
     frame_checksum, operation_code, record_flags, run,
 };
 use crate::error::{ParseRefusal, RejectedRecords};
@@ -41,7 +41,7 @@ pub(crate) struct NativeReader {
     /// Number of records of the current frame that have not been read yet.
     records_left_in_frame: u32,
     has_read_end_record: bool,
-    previous: PreviousRecord,
+    previous_record: PreviousRecord,
     contents: KnownContents,
     pages_with_content: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
@@ -68,7 +68,7 @@ impl NativeReader {
             next_byte_index: 0,
             records_left_in_frame: 0,
             has_read_end_record: false,
-            previous: PreviousRecord::default(),
+            previous_record: PreviousRecord::default(),
             contents: KnownContents::default(),
             pages_with_content: 0,
             decompressor,
@@ -127,7 +127,7 @@ impl NativeReader {
         if self.frame_bytes.len() != raw_len || records == 0 {
             return Err(corrupt_data_error("the length of a frame (group of requests) does not match"));
         }
-        (self.next_byte_index, self.records_left_in_frame, self.previous) =
+        (self.next_byte_index, self.records_left_in_frame, self.previous_record) =
             (0, records, PreviousRecord::default());
         Ok(())
     }
@@ -156,22 +156,22 @@ impl NativeReader {
     fn read_record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
         let mut cursor = Cursor { frame_bytes: &self.frame_bytes, next_byte_index: self.next_byte_index };
         let head = cursor.read_byte()?;
-        let previous = self.previous;
+        let previous_record = self.previous_record;
         let unit = if head & record_flags::ADDRESSES_ARE_IN_BYTES == 0 { PAGE_BYTES } else { 1 };
         into.op = op_of_code(head);
-        into.time_ns = previous.time_ns.wrapping_add(unzigzag(cursor.read_varint()?));
-        let offset = (previous.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
+        into.time_ns = previous_record.time_ns.wrapping_add(unzigzag(cursor.read_varint()?));
+        let offset = (previous_record.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
         into.offset_bytes = offset
             .checked_mul(unit)
             .ok_or(ParseRefusal::of_whole_record("an offset that fits in 64 bits"))?;
-        into.len_bytes = previous.len_bytes;
+        into.len_bytes = previous_record.len_bytes;
         if head & record_flags::HAS_LENGTH != 0 {
             into.len_bytes = cursor
                 .read_varint()?
                 .checked_mul(unit)
                 .ok_or(ParseRefusal::of_whole_record("a length that fits in 64 bits"))?;
         }
-        into.device = previous.device;
+        into.device = previous_record.device;
         if head & record_flags::HAS_DEVICE != 0 {
             into.device = cursor
                 .read_varint()?
@@ -191,7 +191,7 @@ impl NativeReader {
             _ => {}
         }
         check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
-        self.previous = PreviousRecord::of_request(into);
+        self.previous_record = PreviousRecord::of_request(into);
         if head & record_flags::HAS_CONTENT != 0 {
             self.contents.read_page_contents(&mut cursor, into)?;
             self.pages_with_content += into.content.len() as u64;
@@ -258,7 +258,7 @@ fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
 fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) -> Result<String, TraceError> {
     let corrupt = |error| counters.corrupt_error(error);
     let mut header = Vec::new();
-    source.read_exact(HEADER_BYTES, &mut header).map_err(corrupt)?;
+    source.read_exact(FIXED_HEADER_BYTES, &mut header).map_err(corrupt)?;
     if let Some(reason) = unreadable_header_reason(&header) {
         let file = counters.file_name.clone();
         return Err(TraceError::UnreadableHeader { file, reason });
@@ -303,7 +303,7 @@ fn read_provenance(
     if frame_checksum([body, &[]]).to_le_bytes() != sum {
         return Err(corrupt_data_error("the checksum of the header does not match"));
     }
-    String::from_utf8(body[HEADER_BYTES..].to_vec())
+    String::from_utf8(body[FIXED_HEADER_BYTES..].to_vec())
         .map_err(|_| corrupt_data_error("its provenance is not UTF-8"))
 }
 

@@ -7,8 +7,8 @@ use wearwell::address::RemapMode;
 use wearwell::data::{ContentDescriptor, Fingerprint};
 
 use super::{
-    DISTINCT_CONTENTS_MAX, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END, FRAME_KIND_RECORDS,
-    FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, HEADER_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord,
+    DISTINCT_CONTENTS_MAX, FIXED_HEADER_BYTES, FORMAT_VERSION, FRAME_HEADER_BYTES, FRAME_KIND_END,
+    FRAME_KIND_RECORDS, FRAME_MAX_RECORDS, FRAME_TARGET_BYTES, MAGIC, PROVENANCE_MAX_BYTES, PreviousRecord,
     frame_checksum, operation_code, record_flags, run, zigzag,
 };
 use crate::write::{TraceWriter, check_writable};
@@ -22,7 +22,7 @@ pub struct NativeWriter<W> {
     out: W,
     frame_bytes: Vec<u8>,
     frame_record_count: u32,
-    previous: PreviousRecord,
+    previous_record: PreviousRecord,
     contents: ContentNumbers,
     written_requests: u64,
     pages_with_content: u64,
@@ -44,7 +44,7 @@ impl<W: Write> NativeWriter<W> {
             out,
             frame_bytes: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
             frame_record_count: 0,
-            previous: PreviousRecord::default(),
+            previous_record: PreviousRecord::default(),
             contents: ContentNumbers::default(),
             written_requests: 0,
             pages_with_content: 0,
@@ -53,16 +53,16 @@ impl<W: Write> NativeWriter<W> {
     }
 
     fn put_record(&mut self, request: &Request) {
-        let previous = self.previous;
+        let previous_record = self.previous_record;
         let unit = address_unit_bytes(request);
-        self.frame_bytes.push(record_head_byte(request, previous));
-        put_varint(&mut self.frame_bytes, zigzag(request.time_ns.wrapping_sub(previous.time_ns)));
-        let moved = (request.offset_bytes / unit).wrapping_sub(previous.end_offset_bytes / unit);
+        self.frame_bytes.push(record_head_byte(request, previous_record));
+        put_varint(&mut self.frame_bytes, zigzag(request.time_ns.wrapping_sub(previous_record.time_ns)));
+        let moved = (request.offset_bytes / unit).wrapping_sub(previous_record.end_offset_bytes / unit);
         put_varint(&mut self.frame_bytes, zigzag(moved));
-        if request.len_bytes != previous.len_bytes {
+        if request.len_bytes != previous_record.len_bytes {
             put_varint(&mut self.frame_bytes, request.len_bytes / unit);
         }
-        if request.device != previous.device {
+        if request.device != previous_record.device {
             put_varint(&mut self.frame_bytes, u64::from(request.device));
         }
         match request.op {
@@ -74,7 +74,7 @@ impl<W: Write> NativeWriter<W> {
             Op::Phase => put_varint(&mut self.frame_bytes, operation_code::PHASE_MARK_CODE),
             _ => {}
         }
-        self.previous = PreviousRecord::of_request(request);
+        self.previous_record = PreviousRecord::of_request(request);
     }
 
     fn put_page_contents(&mut self, content: &[ContentDescriptor]) {
@@ -94,7 +94,7 @@ impl<W: Write> NativeWriter<W> {
         }
         self.frame_bytes.clear();
         self.frame_record_count = 0;
-        self.previous = PreviousRecord::default();
+        self.previous_record = PreviousRecord::default();
         Ok(())
     }
 
@@ -152,7 +152,7 @@ impl PreviousRecord {
 }
 
 fn encode_header(provenance: &str) -> Vec<u8> {
-    let mut header = Vec::with_capacity(HEADER_BYTES + provenance.len() + 4);
+    let mut header = Vec::with_capacity(FIXED_HEADER_BYTES + provenance.len() + 4);
     header.extend(MAGIC);
     header.extend(FORMAT_VERSION.to_le_bytes());
     header.extend(0_u16.to_le_bytes());
@@ -172,11 +172,11 @@ fn address_unit_bytes(request: &Request) -> u64 {
     if whole { PAGE_BYTES } else { 1 }
 }
 
-fn record_head_byte(request: &Request, previous: PreviousRecord) -> u8 {
+fn record_head_byte(request: &Request, previous_record: PreviousRecord) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
-        | flag(request.device != previous.device, record_flags::HAS_DEVICE)
-        | flag(request.len_bytes != previous.len_bytes, record_flags::HAS_LENGTH)
+        | flag(request.device != previous_record.device, record_flags::HAS_DEVICE)
+        | flag(request.len_bytes != previous_record.len_bytes, record_flags::HAS_LENGTH)
         | flag(!request.content.is_empty(), record_flags::HAS_CONTENT)
         | flag(has_delta_sizes(&request.content), record_flags::HAS_DELTA_SIZES)
         | flag(address_unit_bytes(request) == 1, record_flags::ADDRESSES_ARE_IN_BYTES)
@@ -266,7 +266,7 @@ impl ContentNumbers {
     fn put_contents(&mut self, content: &[ContentDescriptor], into: &mut Vec<u8>) {
         let mut current: Option<ContentRun> = None;
         for descriptor in content {
-            let (kind, id) = self.run_kind_and_content_number(*descriptor);
+            let (kind, id) = self.assign_content_number(*descriptor);
             if !current.as_mut().is_some_and(|run| run.extend_with_content(kind, id)) {
                 self.put_content_run(
                     current.replace(ContentRun {
@@ -282,7 +282,7 @@ impl ContentNumbers {
         self.put_content_run(current, into);
     }
 
-    fn run_kind_and_content_number(&mut self, descriptor: ContentDescriptor) -> (u64, u32) {
+    fn assign_content_number(&mut self, descriptor: ContentDescriptor) -> (u64, u32) {
         let next = self.number_by_content.len() as u32;
         let id = *self
             .number_by_content

@@ -20,7 +20,7 @@ use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 /// Bit mask of those of 64 neighbouring pages that the trace touches, with the number of touched pages at lower
 /// addresses.
 #[derive(Clone, Copy, Debug)]
-struct PageGroupMask {
+struct TouchedPageGroup {
     group_number: u64,
     touched_mask: u64,
     device: u32,
@@ -30,7 +30,7 @@ struct PageGroupMask {
 /// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
-    touched_groups: Vec<PageGroupMask>,
+    touched_groups: Vec<TouchedPageGroup>,
     touched_page_count: u32,
 }
 
@@ -63,13 +63,13 @@ impl FootprintBuilder {
     /// # Errors
     /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
     pub fn into_footprint(self) -> Result<Footprint, TraceError> {
-        let unranked = |(id, bits): (PageGroup, u64)| PageGroupMask {
+        let unranked = |(id, bits): (PageGroup, u64)| TouchedPageGroup {
             group_number: id.group_number,
             touched_mask: bits,
             device: id.device,
             touched_pages_at_lower_addresses: 0,
         };
-        let mut chunks: Vec<PageGroupMask> = self.masks_by_group.into_iter().map(unranked).collect();
+        let mut chunks: Vec<TouchedPageGroup> = self.masks_by_group.into_iter().map(unranked).collect();
         chunks.sort_unstable_by_key(|chunk| (chunk.device, chunk.group_number));
         let mut pages = 0_u32;
         for chunk in &mut chunks {

@@ -41,7 +41,7 @@ pub struct CountsByOp {
 }
 
 impl CountsByOp {
-    fn count_of(&mut self, op: Op) -> &mut u64 {
+    fn count_of_op_mut(&mut self, op: Op) -> &mut u64 {
         match op {
             Op::Read => &mut self.read,
             Op::Write => &mut self.write,
@@ -223,8 +223,8 @@ struct TraceCounter {
 impl TraceCounter {
     fn count_request(&mut self, request: &Request) {
         let pages = request.pages();
-        *self.requests.count_of(request.op) += 1;
-        *self.pages.count_of(request.op) += pages.end - pages.start;
+        *self.requests.count_of_op_mut(request.op) += 1;
+        *self.pages.count_of_op_mut(request.op) += pages.end - pages.start;
         self.duration_ns = self.duration_ns.max(request.time_ns);
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
         self.previous_request_ns = request.time_ns;
@@ -243,13 +243,13 @@ impl TraceCounter {
         match request.op {
             Op::Write => self.count_write(request),
             Op::Trim | Op::Zero => self.discard_pages(request),
-            Op::Remap(mode) => self.move_remapped_contents(request, mode),
+            Op::Remap(mode) => self.apply_remap(request, mode),
             Op::Read | Op::Flush | Op::Phase => {}
         }
     }
 
     /// Gives the target pages of a remap the contents that the source pages held before the request.
-    fn move_remapped_contents(&mut self, request: &Request, mode: RemapMode) {
+    fn apply_remap(&mut self, request: &Request, mode: RemapMode) {
         if request.offset_bytes == request.remap_source_offset_bytes {
             return;
         }

@@ -26,13 +26,13 @@ pub fn copy_first_requests(
     [whole, mut part]: [File; 2],
 ) -> io::Result<Option<Format>> {
     let failure = CopyError::default();
-    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), has_source_errors: true };
+    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), are_errors_from_source: true };
     let copied = decompress_stream(raw).ok().and_then(|stream| {
         let decompressed = CopyingReader {
             stream,
             copy: part.try_clone().ok()?,
             failure: failure.clone(),
-            has_source_errors: false,
+            are_errors_from_source: false,
         };
         let source = DecompressedStream::new(Box::new(decompressed));
         let sidecars = || Ok(CaptureSidecars::default());
@@ -75,13 +75,13 @@ struct CopyingReader<R> {
     copy: File,
     failure: CopyError,
     /// Whether errors of the stream are those of the source, and not damage that its decompressor finds.
-    has_source_errors: bool,
+    are_errors_from_source: bool,
 }
 
 impl<R: Read> Read for CopyingReader<R> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let count = match self.stream.read(into) {
-            Err(error) if self.has_source_errors && error.kind() != io::ErrorKind::Interrupted => {
+            Err(error) if self.are_errors_from_source && error.kind() != io::ErrorKind::Interrupted => {
                 return Err(self.failure.keep(error));
             }
             read => read?,

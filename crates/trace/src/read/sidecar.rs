@@ -184,7 +184,7 @@ fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
-    compressed_content_ends: Vec<usize>,
+    compressed_end_offsets_bytes: Vec<usize>,
     compressed_contents: Vec<u8>,
     page_buffer: Vec<u8>,
 }
@@ -193,7 +193,7 @@ impl ContentBytes {
     fn new(source: DecompressedStream) -> Self {
         Self {
             source,
-            compressed_content_ends: vec![0],
+            compressed_end_offsets_bytes: vec![0],
             compressed_contents: Vec::new(),
             page_buffer: Vec::new(),
         }
@@ -201,13 +201,13 @@ impl ContentBytes {
 
     /// Appends the bytes of page content `id` to `into`; returns false if the file ends before that content.
     fn append_content(&mut self, id: usize, into: &mut Vec<u8>) -> io::Result<bool> {
-        while self.compressed_content_ends.len() <= id + 1 {
+        while self.compressed_end_offsets_bytes.len() <= id + 1 {
             if !self.read_next_content()? {
                 return Ok(false);
             }
         }
-        let packed =
-            &self.compressed_contents[self.compressed_content_ends[id]..self.compressed_content_ends[id + 1]];
+        let packed = &self.compressed_contents
+            [self.compressed_end_offsets_bytes[id]..self.compressed_end_offsets_bytes[id + 1]];
         let page = lz4_flex::block::decompress(packed, PAGE_BYTES as usize).expect("it was compressed here");
         into.extend_from_slice(&page);
         Ok(true)
@@ -220,7 +220,7 @@ impl ContentBytes {
         self.page_buffer.clear();
         self.source.read_exact(PAGE_BYTES as usize, &mut self.page_buffer)?;
         self.compressed_contents.extend_from_slice(&lz4_flex::block::compress(&self.page_buffer));
-        self.compressed_content_ends.push(self.compressed_contents.len());
+        self.compressed_end_offsets_bytes.push(self.compressed_contents.len());
         Ok(true)
     }
 }

@@ -23,19 +23,19 @@ impl<N: Nand> Ftl<N> {
 
     /// Audits an FTL that identifies invalid pages late: compares valid counts, and the answers of the validity store,
     /// with the L2P table `map`. The reads that this takes are not counted.
-    pub(super) fn check_lazy_map(&mut self, map: &[Unit]) -> Result<(), String> {
-        let mapped = self.collect_checked_mapped_ppns(map)?;
+    pub(super) fn check_overcounted_valid_pages(&mut self, map: &[Unit]) -> Result<(), String> {
+        let mapped = self.check_mapped_ppns(map)?;
         let hidden = self.unidentified_invalid_pages()?;
         let (stats, ops) = (self.store.stats.clone(), self.store.flash_ops.clone());
         let outcome = (0..self.store.geometry().blocks())
             .map(BlockId)
-            .try_for_each(|block| self.check_block_of_lazy_map(block, &mapped, &hidden));
+            .try_for_each(|block| self.check_block_with_overcount(block, &mapped, &hidden));
         (self.store.stats, self.store.flash_ops) = (stats, ops);
         outcome?;
         self.check_block_states()
     }
 
-    fn collect_checked_mapped_ppns(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
+    fn check_mapped_ppns(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
         let mut mapped = FxHashSet::default();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {
             let ppn = Ppn(unit.0);
@@ -70,7 +70,7 @@ impl<N: Nand> Ftl<N> {
         Ok(hidden)
     }
 
-    fn check_block_of_lazy_map(
+    fn check_block_with_overcount(
         &mut self,
         block: BlockId,
         mapped: &FxHashSet<Ppn>,

@@ -26,7 +26,7 @@ impl<N: Nand> Ftl<N> {
     pub fn check(&mut self) -> Result<(), String> {
         let map = self.read_whole_map()?;
         if self.may_overcount_valid_pages() {
-            self.check_lazy_map(&map)?;
+            self.check_overcounted_valid_pages(&map)?;
         } else {
             let valid = self.valid_pages()?;
             self.check_map(&map, &valid)?;

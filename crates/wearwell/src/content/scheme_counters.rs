@@ -146,7 +146,7 @@ impl<N: Nand> Ftl<N> {
     /// write are left out: they regain flash pages, as garbage collection does, and store no host write.
     pub fn pages_programmed_for_host_writes(&self) -> u64 {
         let programs = &self.store.stats.programs;
-        let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.split_pages);
+        let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.pages_written_by_splits);
         programs[Cause::Host as usize] + programs[Cause::Content as usize] - of_splits
     }
 

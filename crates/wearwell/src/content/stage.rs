@@ -112,7 +112,7 @@ pub(crate) struct OfferResult {
     /// Whether one of the content mechanisms completed the host write, so that no page has to be programmed.
     pub(crate) is_complete: bool,
     /// Number of content mechanisms to which the host write was offered, including the one that completed it.
-    pub(crate) mechanisms_offered: usize,
+    pub(crate) receiving_mechanism_count: usize,
 }
 
 /// Makes [`MechanismKind`] and the chain of a host write from the list of mechanisms.
@@ -184,10 +184,10 @@ macro_rules! content_mechanisms {
                 $(
                     seen += 1;
                     if <$stage>::offer_write(self, write)? {
-                        return Ok($crate::content::OfferResult { is_complete: true, mechanisms_offered: seen });
+                        return Ok($crate::content::OfferResult { is_complete: true, receiving_mechanism_count: seen });
                     }
                 )*
-                Ok($crate::content::OfferResult { is_complete: false, mechanisms_offered: seen })
+                Ok($crate::content::OfferResult { is_complete: false, receiving_mechanism_count: seen })
             }
 
             /// Runs the follow-up work of the first `seen` content mechanisms, those to which the completed host write

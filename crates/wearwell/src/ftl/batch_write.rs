@@ -36,7 +36,7 @@ impl<N: Nand> Ftl<N> {
         let mut done = 0;
         while done < lpns.len() {
             let rest = &lpns[done..];
-            let (written, outcome) = self.write_batch_part(&rest[..rest.len().min(WRITES_PER_BATCH)]);
+            let (written, outcome) = self.write_batch_prefix(&rest[..rest.len().min(WRITES_PER_BATCH)]);
             done += written;
             if outcome.is_err() {
                 return (done, outcome);
@@ -48,7 +48,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes as many of the pages `lpns` together as fit the current open blocks, or only the first page if none can
     /// be written together. Returns how many were written.
     #[inline]
-    fn write_batch_part(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
+    fn write_batch_prefix(&mut self, lpns: &[Lpn]) -> (usize, Result<()>) {
         if self.supports_write_batches() && lpns.iter().all(|lpn| lpn.0 < self.logical_pages) {
             let mut places = [Ppn(0); WRITES_PER_BATCH];
             let low_blocks = self.collector.options.gc_start_free_blocks;

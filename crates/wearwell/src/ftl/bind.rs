@@ -65,7 +65,7 @@ impl<N: Nand> Ftl<N> {
         sharing.record_entry(mapping, store, entry)?;
         // If the page was dead, this bind is its first reference, and the count of extra referrers stays zero.
         if self.revive_if_dead_page(unit) {
-            self.store_moves_and_change_records()?;
+            self.apply_waiting_record_changes()?;
             self.store.put_content_record(ContentRecord::UnitWithoutWriter { unit })?;
         } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
@@ -126,7 +126,7 @@ impl<N: Nand> Ftl<N> {
             return true;
         }
         if was_bound {
-            store.remove_content_record_later(ContentRecordKey::WithoutWriter(unit));
+            store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(unit));
         }
         if let Some(index) = &mut sharing.content_index {
             index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
@@ -139,7 +139,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn is_unit_unreadable(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
-                stage.flash_pages_of(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
+                stage.chunk_pages_of_member(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
             }
             _ => self.store.is_unreadable(Ppn(unit.0)),
         }

@@ -21,7 +21,7 @@ impl<N: Nand> Ftl<N> {
         if self.persistence == Persistence::NvramMap {
             self.retry_after_program_failure(Self::write_buffered_deltas)?;
         }
-        self.store_moves_and_change_records()?;
+        self.apply_waiting_record_changes()?;
         self.store.nand_mut().sync()?;
         if let Some(stage) = &mut self.chunks {
             stage.release_freed_chunk_numbers();

@@ -100,7 +100,7 @@ impl<N: Nand> Ftl<N> {
     /// Applies the changes of records in NVRAM that wait. Before that, stores in NVRAM the map entries of pages that GC
     /// moved, if a collection that failed has left some.
     #[inline]
-    pub(crate) fn store_moves_and_change_records(&mut self) -> Result<()> {
+    pub(crate) fn apply_waiting_record_changes(&mut self) -> Result<()> {
         if self.store.has_waiting_content_record_changes() {
             self.mapping.store_moves_in_nvram(&mut self.store)
         } else {
@@ -125,7 +125,7 @@ impl<N: Nand> Ftl<N> {
     fn write_deferred_metadata(&mut self) -> Result<()> {
         let (of_map, of_validity) =
             (self.mapping.max_metadata_pages_per_access(), self.validity.max_pages_per_deferred_step());
-        self.store_moves_and_change_records()?;
+        self.apply_waiting_record_changes()?;
         self.store.renew_known_validity_note_if_due()?;
         loop {
             self.ensure_room_for_metadata_pages(of_map, of_validity)?;
@@ -149,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         // A note is no longer needed only if the records of its page are right.
-        self.store_moves_and_change_records()?;
+        self.apply_waiting_record_changes()?;
         self.report_opened_blocks_to_validity();
         let is_settled = !self.validity.write_deferred_validity_step(&mut self.store)?;
         let durable_until = self.validity.durable_until_sequence();

@@ -171,7 +171,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut ftl.delta {
             stage.limit_delta_pages_by_spare_pages(spare_pages);
             if parts.persistence != Persistence::BatteryRam {
-                stage.limit_deltas_per_page_to_spare_list(ftl.store.geometry().spare_bytes);
+                stage.limit_deltas_per_page_by_spare_bytes(ftl.store.geometry().spare_bytes);
             }
             if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
@@ -190,7 +190,7 @@ impl<N: Nand> Ftl<N> {
             reverse_map.account_entries_as_rebuilt();
         }
         if let Some(stage) = &mut ftl.chunks {
-            stage.derive_max_pages_beyond_live_members(spare_pages);
+            stage.limit_excess_pages_by_spare_pages(spare_pages);
             if parts.persistence == Persistence::NvramMap {
                 stage.defer_reuse_of_freed_chunk_numbers();
                 stage.exclude_flash_directories_from_ram_bytes();
@@ -312,7 +312,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             0
         };
-        self.mapping.metadata_pages() + log + self.validity.max_metadata_pages() + held + bitmap
+        self.mapping.max_metadata_pages() + log + self.validity.max_metadata_pages() + held + bitmap
     }
 
     /// Returns the number of logical pages of the device, the capacity that the host sees.

@@ -26,8 +26,9 @@ impl<N: Nand> Ftl<N> {
         }
         let place = self.look_up_unit(lpn)?;
         self.store.stats.host_page_reads += 1;
-        let found =
-            self.read_stored_page(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))?;
+        let found = self
+            .read_stored_page(lpn, place, into)
+            .map_err(|error| error.convert_uncorrectable_to_lost_page(lpn))?;
         self.store.stats.unwritten_page_reads += u64::from(!found);
         if self.delta.is_some() {
             self.count_host_read_and_merge_delta_if_hot(lpn, into)?;
@@ -66,7 +67,7 @@ impl<N: Nand> Ftl<N> {
             if let Some(stage) = &mut self.recycle {
                 places[..read].iter().for_each(|&ppn| stage.recycler.count_read(ppn));
             }
-            outcome.map_err(|error| error.lost_page_if_uncorrectable(Lpn(lpn.0 + read as u32)))?;
+            outcome.map_err(|error| error.convert_uncorrectable_to_lost_page(Lpn(lpn.0 + read as u32)))?;
             done += places.len();
         }
         Ok(())
@@ -91,7 +92,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(true);
         }
         let place = self.look_up_unit(lpn)?;
-        self.read_stored_page(lpn, place, into).map_err(|error| error.lost_page_if_uncorrectable(lpn))
+        self.read_stored_page(lpn, place, into).map_err(|error| error.convert_uncorrectable_to_lost_page(lpn))
     }
 
     /// Returns the unit (physical page or member of a compressed chunk) to which `lpn` is mapped; `None` if `lpn` is

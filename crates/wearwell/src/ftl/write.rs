@@ -63,7 +63,8 @@ impl<N: Nand> Ftl<N> {
             return self.append_and_map_host_page(lpn, pool, content, Fingerprint::default());
         }
         let write = HostWrite { lpn, pool, content, fingerprint: self.fingerprint_and_count_hash(&content) };
-        let OfferResult { is_complete, mechanisms_offered: seen } = self.offer_to_mechanisms(&write)?;
+        let OfferResult { is_complete, receiving_mechanism_count: seen } =
+            self.offer_to_mechanisms(&write)?;
         if !is_complete {
             self.append_and_map_host_page(lpn, pool, content, write.fingerprint)?;
             self.drop_page_from_chunk_buffer(lpn);

@@ -129,7 +129,7 @@ impl<N: Nand> Ftl<N> {
         }
         for pool in 0..self.store.allocation_pools() {
             while erased < most
-                && let Some(block) = self.store.blocks_mut().block_with_fewest_valid(pool)
+                && let Some(block) = self.store.blocks_mut().block_with_fewest_valid_pages(pool)
                 && self.store.blocks().valid_pages(block) == 0
                 && self.prepare_and_check_emptying(block, 0)?
             {
@@ -211,7 +211,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.free_blocks(pool) == 0 {
             return Ok(self.victim_fitting_open_blocks(pool)?.map(by(VictimRule::NoFreeBlock)));
         }
-        let own = self.user_policy_choice(pool)?.map(by(VictimRule::UserPolicy));
+        let own = self.choose_by_user_policy(pool)?.map(by(VictimRule::UserPolicy));
         let Self { store, recycle, delta, collector, .. } = self;
         if let MetadataGcRule::WhenEmpty { max_metadata_block_share: share } = collector.options.metadata_gc {
             let blocks = store.blocks_mut();
@@ -220,7 +220,9 @@ impl<N: Nand> Ftl<N> {
             return Ok(forced
                 .map(by(VictimRule::MetadataShare))
                 .or(own)
-                .or_else(|| blocks.block_with_fewest_valid(pool).map(by(VictimRule::DataOrEmptyMetadata)))
+                .or_else(|| {
+                    blocks.block_with_fewest_valid_pages(pool).map(by(VictimRule::DataOrEmptyMetadata))
+                })
                 .or_else(|| blocks.emptiest_metadata_block(pool).map(by(VictimRule::OnlyMetadata))));
         }
         if own.is_some() {
@@ -228,7 +230,7 @@ impl<N: Nand> Ftl<N> {
         }
         let is_urgent = store.free_blocks(pool) <= collector.options.urgent_free_blocks;
         if is_urgent || collector.user_policy.is_some() {
-            return Ok(store.blocks_mut().block_with_fewest_valid(pool).map(by(VictimRule::Urgent)));
+            return Ok(store.blocks_mut().block_with_fewest_valid_pages(pool).map(by(VictimRule::Urgent)));
         }
         let (geometry, now) = (store.geometry().clone(), store.last_sequence());
         let chooser = &mut collector.victim_chooser;
@@ -244,7 +246,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
     /// of planes) has so few free blocks that only the greedy policy may choose.
     #[inline]
-    fn user_policy_choice(&self, pool: u32) -> Result<Option<BlockId>> {
+    fn choose_by_user_policy(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
         if self.store.free_blocks(pool) <= self.collector.options.urgent_free_blocks {
             return Ok(None);
@@ -260,7 +262,7 @@ impl<N: Nand> Ftl<N> {
     /// blocks are searched only if the first block of the index does not fit, and blocks of another kind, whose copies
     /// use another stream, may fit.
     fn victim_fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
-        let emptiest = self.store.blocks_mut().block_with_fewest_valid(pool);
+        let emptiest = self.store.blocks_mut().block_with_fewest_valid_pages(pool);
         let fits =
             |block: BlockId| self.store.blocks().valid_pages(block) <= self.max_pages_to_append(block, pool);
         if let Some(emptiest) = emptiest.filter(|&block| fits(block)) {
@@ -364,7 +366,7 @@ impl<N: Nand> Ftl<N> {
             batch.superseded_lpns.iter().for_each(|&lpn| self.mapping.drop_unidentified_invalid_page(lpn));
         }
         let finished = if self.validity.is_on_flash() {
-            self.adjust_victim_valid_count(victim, &batch, outcome.is_ok())
+            self.invalidate_victim_pages(victim, &batch, outcome.is_ok())
         } else {
             Ok(())
         };
@@ -375,7 +377,7 @@ impl<N: Nand> Ftl<N> {
     /// Sets the valid count of the GC victim to zero after all its live pages were copied: pages that still count as
     /// valid were superseded or never programmed. If a power loss interrupted the copying, instead marks the pages
     /// copied so far as invalid, which matters only if a battery keeps RAM.
-    fn adjust_victim_valid_count(
+    fn invalidate_victim_pages(
         &mut self,
         victim: BlockId,
         batch: &CopyBatch,
@@ -417,7 +419,7 @@ impl<N: Nand> Ftl<N> {
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
         match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
-            (PageKind::Chunk, _, Some(stage)) => stage.keep_pages_of_stored_chunks(
+            (PageKind::Chunk, _, Some(stage)) => stage.filter_pages_of_stored_chunks(
                 pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect(),
             ),
             (kind, ..) => unreachable!(
@@ -467,7 +469,7 @@ impl<N: Nand> Ftl<N> {
             let (first, pages) = (geometry.first_page(victim), geometry.block_pages());
             stage.recycler.record_pages_moved(first, pages, &batch.source_pages, &batch.destination_pages);
         }
-        if self.sharing.is_some() { self.relocate_shared_pages(victim, batch) } else { Ok(()) }
+        if self.sharing.is_some() { self.update_sharing_of_copied_pages(victim, batch) } else { Ok(()) }
     }
 
     /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.

@@ -65,7 +65,11 @@ impl<N: Nand> Ftl<N> {
     /// # Panics
     /// The entries of `victim` were not loaded before ([`Self::prepare_and_check_emptying`]): the deallocations that
     /// they record would be lost with the block.
-    pub(super) fn relocate_shared_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
+    pub(super) fn update_sharing_of_copied_pages(
+        &mut self,
+        victim: BlockId,
+        batch: &CopyBatch,
+    ) -> Result<()> {
         let pool = self.store.pool_of(victim);
         let Self { sharing, store, .. } = self;
         let Some(sharing) = sharing else { return Ok(()) };
@@ -81,7 +85,7 @@ impl<N: Nand> Ftl<N> {
             let content = |&to: &Ppn| store.nand().fingerprint(to);
             index.prefetch_index_removals(batch.destination_pages.iter().map(content));
             for (&from, to) in batch.source_pages.iter().zip(&batch.destination_pages) {
-                index.relocate(content(to), from.into(), (*to).into());
+                index.replace_unit(content(to), from.into(), (*to).into());
             }
         }
         let entries = std::mem::take(&mut sharing.victim_reverse_map_entries);
@@ -122,7 +126,7 @@ impl<N: Nand> Ftl<N> {
         if owner == entry.lpn {
             // From now on the OOB of the page names this logical page, whose map entry needs no bind mark.
             store.remove_content_record_later(ContentRecordKey::BoundEntryOf(owner));
-            store.remove_content_record_later(ContentRecordKey::WithoutWriter(place.into()));
+            store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(place.into()));
         } else {
             if is_recordable {
                 // With its new sequence number the entry would also deallocate a source page that was written again

@@ -71,12 +71,12 @@ impl VictimChooser {
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Option<BlockId> {
         match self.policy {
-            VictimPolicy::Greedy => blocks.block_with_fewest_valid(pool),
+            VictimPolicy::Greedy => blocks.block_with_fewest_valid_pages(pool),
             VictimPolicy::CostBenefit => cost_benefit_victim(blocks, pool, now_sequence),
             VictimPolicy::DChoices { random_candidates: d } => self.best_of_random_blocks(blocks, pool, d),
-            VictimPolicy::Fifo => {
-                blocks.oldest_closed_block(pool).filter(|_| blocks.block_with_fewest_valid(pool).is_some())
-            }
+            VictimPolicy::Fifo => blocks
+                .oldest_closed_block(pool)
+                .filter(|_| blocks.block_with_fewest_valid_pages(pool).is_some()),
             VictimPolicy::DeadBytes => block_with_most_dead_bytes(blocks, pool, dirtiness),
             VictimPolicy::RecycleAware => dirtiest_block(blocks, pool, may_have_delta_blocks, dirtiness),
         }
@@ -123,8 +123,8 @@ impl VictimChooser {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed_block(blocks, pool))
             .min_by_key(|&b| blocks.valid_pages(b))?;
-        let gains =
-            blocks.valid_pages(best) < blocks.block_pages() || blocks.block_with_fewest_valid(pool).is_some();
+        let gains = blocks.valid_pages(best) < blocks.block_pages()
+            || blocks.block_with_fewest_valid_pages(pool).is_some();
         gains.then_some(best)
     }
 
@@ -201,7 +201,7 @@ fn dirtiest_block(
     may_have_delta_blocks: bool,
     dirtiness: impl Fn(BlockId, u32) -> f64,
 ) -> Option<BlockId> {
-    let greedy = blocks.block_with_fewest_valid(pool)?;
+    let greedy = blocks.block_with_fewest_valid_pages(pool)?;
     let blocks = &*blocks;
     let invalid = |block| blocks.block_pages() - blocks.valid_pages(block);
     let mut best = (dirtiness(greedy, invalid(greedy)), greedy);

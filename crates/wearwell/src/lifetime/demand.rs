@@ -92,19 +92,19 @@ impl WriteActivity {
         } else {
             self.flash_bytes as f64 / self.host_programmed_bytes as f64
         };
-        self.host_bytes as f64 * amplification * self.epochs_per_free_time(elapsed_ns, epoch_ns)
+        self.host_bytes as f64 * amplification * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
     }
 
     /// Returns the flash bytes that an epoch of `epoch_ns` would program with the lifetime schemes (such as
     /// compression) of this period, which lasted `elapsed_ns`, and without throttling, if the host goes on writing at
     /// the same rate.
     pub fn demand_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
-        self.flash_bytes as f64 * self.epochs_per_free_time(elapsed_ns, epoch_ns)
+        self.flash_bytes as f64 * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
     }
 
     /// Returns how many times as long an epoch is as the time of this period in which writes were not throttled; at
     /// least one nanosecond counts as such.
-    fn epochs_per_free_time(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
+    fn epoch_to_unthrottled_time_ratio(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         epoch_ns as f64 / elapsed_ns.saturating_sub(self.throttled_ns).max(1) as f64
     }
 }

@@ -12,7 +12,7 @@
 //! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
 //! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
-//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeSelectionRule::Best`], which is
+//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeSelectionRule::SavesWritesAndEnergy`], which is
 //! the first step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs
 //! together with compression if a delta costs less than a page's share of a chunk, because each write uses only one of
 //! the two ([`needs_less_energy_than`]). All schemes run in the first epoch, which so measures them in full. Epochs are
@@ -91,7 +91,7 @@ pub enum SchemeSelectionRule {
     Algorithm,
     /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy: algorithm 1
     /// without a limit on writes.
-    Best,
+    SavesWritesAndEnergy,
 }
 
 /// Length of an epoch of lifetime management (the time between two decisions), and its unit.
@@ -124,7 +124,7 @@ pub struct LifetimeOptions {
     /// Lifetime schemes that may run, in the order of the write pipeline.
     pub schemes: Vec<LifetimeScheme>,
     /// Rule by which it is decided which lifetime schemes (such as compression) run.
-    pub choice: SchemeSelectionRule,
+    pub scheme_selection_rule: SchemeSelectionRule,
     /// Whether lifetime management may throttle host writes.
     pub may_throttle: bool,
 }
@@ -135,7 +135,7 @@ impl LifetimeOptions {
     pub fn of_il_paper(configuration: LifetimePaperConfiguration, energy: &EnergyModel) -> Self {
         let [dedup, compression] = [MechanismKind::Dedup, MechanismKind::Compression]
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
-        let (schemes, choice, throttles) = match configuration {
+        let (schemes, scheme_selection_rule, throttles) = match configuration {
             LifetimePaperConfiguration::Baseline => (vec![], SchemeSelectionRule::Always, false),
             LifetimePaperConfiguration::Throttling => (vec![], SchemeSelectionRule::Algorithm, true),
             LifetimePaperConfiguration::Compression => {
@@ -146,7 +146,13 @@ impl LifetimeOptions {
                 (vec![dedup, compression], SchemeSelectionRule::Algorithm, true)
             }
         };
-        Self { epoch: EpochLength::Seconds(300), target_years: 5.0, schemes, choice, may_throttle: throttles }
+        Self {
+            epoch: EpochLength::Seconds(300),
+            target_years: 5.0,
+            schemes,
+            scheme_selection_rule,
+            may_throttle: throttles,
+        }
     }
 
     /// Returns these lifetime-management options with the lifetime schemes (such as compression) in `schemes`, all of
@@ -156,7 +162,7 @@ impl LifetimeOptions {
         if schemes.is_empty() {
             return self;
         }
-        Self { schemes, choice: SchemeSelectionRule::Always, ..self }
+        Self { schemes, scheme_selection_rule: SchemeSelectionRule::Always, ..self }
     }
 
     /// Returns lifetime-management options without a target lifetime and without throttling: of `schemes`, those run
@@ -165,7 +171,7 @@ impl LifetimeOptions {
         Self {
             epoch: EpochLength::HostWrites(epoch_writes),
             schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
-            choice: SchemeSelectionRule::Best,
+            scheme_selection_rule: SchemeSelectionRule::SavesWritesAndEnergy,
             may_throttle: false,
             ..Self::of_il_paper(LifetimePaperConfiguration::Baseline, energy)
         }
@@ -318,7 +324,8 @@ impl LifetimeController {
         let Some(decided) = self.decided_epoch else { return };
         let activity = counters.activity.since(&self.counters_at_decision.activity);
         let elapsed_ticks = now - self.decision_time_ticks;
-        let demand_bytes = if self.options.choice == SchemeSelectionRule::Always && self.options.may_throttle
+        let demand_bytes = if self.options.scheme_selection_rule == SchemeSelectionRule::Always
+            && self.options.may_throttle
         {
             activity.demand_bytes_with_schemes(elapsed_ticks, self.epoch_ticks)
         } else {
@@ -328,7 +335,7 @@ impl LifetimeController {
             self.demand_history.push_epoch(demand_bytes);
         }
         let observed = counters.scheme_bytes.iter().zip(&self.counters_at_decision.scheme_bytes);
-        let is_best = self.options.choice == SchemeSelectionRule::Best;
+        let is_best = self.options.scheme_selection_rule == SchemeSelectionRule::SavesWritesAndEnergy;
         for (at, (ratio, (now, before))) in self.written_share_estimates.iter_mut().zip(observed).enumerate()
         {
             ratio.push_epoch(now.since(before));
@@ -341,7 +348,7 @@ impl LifetimeController {
     fn decide_epoch(&self, capacity_bytes: f64) -> EpochDecision {
         let all = SchemeSet::of_first_schemes(self.options.schemes.len());
         let demand_bytes = self.demand_history.average();
-        let mut decision = match self.options.choice {
+        let mut decision = match self.options.scheme_selection_rule {
             SchemeSelectionRule::Always => {
                 let exceeds = demand_bytes.is_some_and(|demand_bytes| demand_bytes > capacity_bytes);
                 let throttle_bytes_per_epoch = exceeds.then_some(capacity_bytes as u64);
@@ -351,10 +358,10 @@ impl LifetimeController {
                 Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),
                 None => EpochDecision::default(),
             },
-            SchemeSelectionRule::Best if self.decided_epoch.is_none() => {
+            SchemeSelectionRule::SavesWritesAndEnergy if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeSelectionRule::Best => self
+            SchemeSelectionRule::SavesWritesAndEnergy => self
                 .without_delta_if_compression_is_cheaper(self.decide_by_paper_algorithm(0.0, f64::INFINITY)),
         };
         if !self.options.may_throttle {

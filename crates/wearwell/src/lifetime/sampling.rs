@@ -108,7 +108,7 @@ impl SchemeBytes {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WrittenShareEstimate {
     offered_bytes: WeightedEpochHistory,
-    unsaved_bytes: WeightedEpochHistory,
+    still_written_bytes: WeightedEpochHistory,
     scheme_programmed_bytes: WeightedEpochHistory,
     untried_bytes: WeightedEpochHistory,
 }
@@ -119,7 +119,7 @@ impl WrittenShareEstimate {
     pub fn push_epoch(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
-            self.unsaved_bytes.push_epoch(epoch.still_written_bytes as f64);
+            self.still_written_bytes.push_epoch(epoch.still_written_bytes as f64);
             self.scheme_programmed_bytes.push_epoch(epoch.scheme_programmed_bytes as f64);
             self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
         }
@@ -129,7 +129,7 @@ impl WrittenShareEstimate {
     pub fn drop_all_but_newest_epoch(&mut self) {
         let Self {
             offered_bytes,
-            unsaved_bytes: kept_bytes,
+            still_written_bytes: kept_bytes,
             scheme_programmed_bytes: own,
             untried_bytes: untried,
         } = self;
@@ -141,7 +141,7 @@ impl WrittenShareEstimate {
     /// Returns the predicted write ratio of a lifetime scheme (bytes that it does not save over bytes offered to it);
     /// `None` before the first observation.
     pub fn written_share(&self) -> Option<f64> {
-        Some(self.unsaved_bytes.average()? / self.offered_bytes.average()?)
+        Some(self.still_written_bytes.average()? / self.offered_bytes.average()?)
     }
 
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1

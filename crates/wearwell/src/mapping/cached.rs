@@ -366,7 +366,7 @@ impl DemandPagedMap {
                 )));
             }
             let slot = self.cache.insert_dirty(lpn, unit, false);
-            *self.cache.nvram_word_mut(slot) = word;
+            *self.cache.nvram_word_number_mut(slot) = word;
             taken.push(word);
         }
         in_nvram.rebuild_free_word_list(taken.into_iter());
@@ -378,8 +378,8 @@ impl DemandPagedMap {
         let Some(in_nvram) = &self.dirty_entries_in_nvram else { return Ok(()) };
         let dirty = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         for slot in dirty {
-            let CachedEntry { lpn, unit, nvram_word, .. } = *self.cache.entry(slot);
-            if in_nvram.entry_in_nvram(io, nvram_word) != Some((lpn, unit)) {
+            let CachedEntry { lpn, unit, nvram_word_number, .. } = *self.cache.entry(slot);
+            if in_nvram.entry_in_nvram(io, nvram_word_number) != Some((lpn, unit)) {
                 return Err(format!(
                     "the map entry of logical page {lpn}, which names location {unit}, is dirty in the cache in RAM, \
                      but is not in NVRAM"
@@ -406,7 +406,7 @@ impl DemandPagedMap {
     ) -> Result<()> {
         let Some(in_nvram) = &mut self.dirty_entries_in_nvram else { return Ok(()) };
         let lpn = self.cache.entry(slot).lpn;
-        in_nvram.store_entry(io, self.cache.nvram_word_mut(slot), lpn, unit)
+        in_nvram.store_entry(io, self.cache.nvram_word_number_mut(slot), lpn, unit)
     }
 
     fn logical_pages(&self) -> u32 {
@@ -578,7 +578,7 @@ impl DemandPagedMap {
         if self.cache.is_eviction_prefetch_due() {
             self.prefetch_evictions(io);
         }
-        let slot = self.cache.least_recently_used().expect("a cache that is full has an oldest entry");
+        let slot = self.cache.least_recently_used_slot().expect("a cache that is full has an oldest entry");
         let CachedEntry { lpn, is_dirty, .. } = *self.cache.entry(slot);
         if is_dirty {
             io.flash_ops.record_metadata_reason(MetadataWriteReason::Eviction);
@@ -812,7 +812,7 @@ impl DemandPagedMap {
         if !self.exceeds_unwritten_change_limit() {
             return Ok(false);
         }
-        let slot = self.cache.least_recently_changed().expect("only dirty entries are counted");
+        let slot = self.cache.least_recently_changed_slot().expect("only dirty entries are counted");
         io.flash_ops.record_metadata_reason(MetadataWriteReason::MapLimit);
         self.counts.synchronisations += 1;
         let id = self.cache.translation_page_of(self.cache.entry(slot).lpn);
@@ -825,9 +825,12 @@ impl DemandPagedMap {
         self.is_in_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
         // checkpoints old.
-        let to_note =
-            if self.has_written_page_since_checkpoint { None } else { self.cache.least_recently_changed() };
-        let Some(slot) = self.cache.oldest_change_before_checkpoint().or(to_note) else {
+        let to_note = if self.has_written_page_since_checkpoint {
+            None
+        } else {
+            self.cache.least_recently_changed_slot()
+        };
+        let Some(slot) = self.cache.oldest_dirty_slot_before_checkpoint().or(to_note) else {
             self.cache.end_checkpoint();
             (self.sequence_before_dirty_entries, self.checkpoint_sequence) =
                 (self.checkpoint_sequence, io.last_sequence());
@@ -958,7 +961,7 @@ impl Mapping for DemandPagedMap {
             // has the entry of another logical page.
             let CachedEntry { lpn, unit, is_dirty, .. } = *cache.entry(slot);
             if is_dirty && lpn == moved_lpn {
-                in_nvram.store_entry(io, cache.nvram_word_mut(slot), lpn, unit)?;
+                in_nvram.store_entry(io, cache.nvram_word_number_mut(slot), lpn, unit)?;
             }
             in_nvram.moved_entries.pop();
         }
@@ -1017,7 +1020,7 @@ impl Mapping for DemandPagedMap {
 
     fn write_back_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         io.flash_ops.record_metadata_reason(MetadataWriteReason::WriteBack);
-        match self.cache.first_dirty_translation_page() {
+        match self.cache.find_first_dirty_translation_page() {
             Some(id) => self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true),
             None => self.table.write_one_changed_directory_node(io, Cause::Translation),
         }
@@ -1028,9 +1031,9 @@ impl Mapping for DemandPagedMap {
         self.max_metadata_pages_per_access
     }
 
-    fn metadata_pages(&self) -> u64 {
+    fn max_metadata_pages(&self) -> u64 {
         // If the cache holds all entries, these pages are written only at a battery flush.
-        self.table.metadata_pages()
+        self.table.max_metadata_pages()
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {

@@ -29,7 +29,7 @@ impl ConstructionMap {
     }
 
     #[inline]
-    fn part_and_index(lpn: Lpn) -> (usize, usize) {
+    fn map_part_and_index_of(lpn: Lpn) -> (usize, usize) {
         (
             (lpn.0 >> MAP_ENTRIES_PER_PART_LOG2) as usize,
             (lpn.0 & ((1 << MAP_ENTRIES_PER_PART_LOG2) - 1)) as usize,
@@ -38,13 +38,13 @@ impl ConstructionMap {
 
     #[inline]
     pub(super) fn get(&self, lpn: Lpn) -> Unit {
-        let (part, at) = Self::part_and_index(lpn);
+        let (part, at) = Self::map_part_and_index_of(lpn);
         Unit(self.map_parts[part].get(at))
     }
 
     #[inline]
     pub(super) fn replace(&mut self, lpn: Lpn, unit: Unit) -> Unit {
-        let (part, at) = Self::part_and_index(lpn);
+        let (part, at) = Self::map_part_and_index_of(lpn);
         Unit(self.map_parts[part].replace(at, unit.0))
     }
 
@@ -57,7 +57,7 @@ impl ConstructionMap {
     /// Frees the memory of the last part of the L2P map in RAM that lies entirely before `lpn`. The logical pages of
     /// this part are not accessed again.
     pub(super) fn free_part_before(&mut self, lpn: Lpn) {
-        let (part, _) = Self::part_and_index(lpn);
+        let (part, _) = Self::map_part_and_index_of(lpn);
         if let Some(before) = part.checked_sub(1) {
             self.map_parts[before] = DenseTable::zeroed(0);
         }

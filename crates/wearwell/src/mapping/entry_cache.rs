@@ -53,7 +53,7 @@ pub(super) struct CachedEntry {
     /// last change ([`LAST_CHANGE_QUEUE_INDEX`]).
     queue_positions: [QueuePosition; 2],
     /// Word of NVRAM that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
-    pub(super) nvram_word: NvramWordNumber,
+    pub(super) nvram_word_number: NvramWordNumber,
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
     /// Whether the table on flash still holds the location of an earlier version of the logical page that was not
@@ -95,7 +95,7 @@ impl CachedEntry {
             unit,
             next_in_chain: NO_SLOT,
             queue_positions: [0; 2],
-            nvram_word: NO_NVRAM_WORD,
+            nvram_word_number: NO_NVRAM_WORD,
             is_dirty: false,
             has_unidentified_invalid_page: false,
             is_old_page_report_uncertain: false,
@@ -220,8 +220,8 @@ impl EntryCache {
 
     /// Returns the NVRAM word of the map entry in cache slot `slot`, for its change.
     #[inline]
-    pub(super) fn nvram_word_mut(&mut self, slot: CacheSlot) -> &mut NvramWordNumber {
-        &mut self.slots[slot as usize].nvram_word
+    pub(super) fn nvram_word_number_mut(&mut self, slot: CacheSlot) -> &mut NvramWordNumber {
+        &mut self.slots[slot as usize].nvram_word_number
     }
 
     /// Records a use of the map entry in cache slot `slot`, which becomes the most recently used one.
@@ -255,7 +255,7 @@ impl EntryCache {
 
     #[inline(always)]
     fn insert_entry(&mut self, entry: CachedEntry) -> CacheSlot {
-        let slot = self.free_slots.pop().unwrap_or_else(|| self.new_slot());
+        let slot = self.free_slots.pop().unwrap_or_else(|| self.append_clean_slot());
         let place = &mut self.slots[slot as usize];
         // The slot's void positions in the orders must not become valid, so the stored position numbers stay.
         *place = CachedEntry { queue_positions: place.queue_positions, ..entry };
@@ -265,14 +265,14 @@ impl EntryCache {
     }
 
     #[cold]
-    fn new_slot(&mut self) -> CacheSlot {
+    fn append_clean_slot(&mut self) -> CacheSlot {
         self.slots.push(CachedEntry::new_clean(Lpn(0), Unit::NONE));
         (self.slots.len() - 1) as CacheSlot
     }
 
     /// Returns the cache slot of the least recently used map entry; `None` if the cache is empty.
     #[inline]
-    pub(super) fn least_recently_used(&self) -> Option<CacheSlot> {
+    pub(super) fn least_recently_used_slot(&self) -> Option<CacheSlot> {
         self.entries_by_use.oldest_slot()
     }
 
@@ -342,7 +342,7 @@ impl EntryCache {
 
     /// Returns the number of the first translation page that has a dirty entry in the cache; `None` if there is none.
     /// O(1), amortised over a write-back of all pages.
-    pub(super) fn first_dirty_translation_page(&mut self) -> Option<u32> {
+    pub(super) fn find_first_dirty_translation_page(&mut self) -> Option<u32> {
         let pages = self.dirty_slots_by_page.len() as u32;
         let found = (self.first_maybe_dirty_translation_page..pages)
             .find(|&page| !self.dirty_slots_by_page[page as usize].is_empty());
@@ -367,7 +367,7 @@ impl EntryCache {
     ) -> Result<()> {
         let mut dirty = std::mem::take(&mut self.dirty_slots_by_page[page as usize]);
         for slot in dirty.drain(..).rev() {
-            free_nvram_word(self.nvram_word_mut(slot))?;
+            free_nvram_word(self.nvram_word_number_mut(slot))?;
             self.dirty_entries_by_change.make_position_obsolete(
                 &mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots),
                 slot,
@@ -384,13 +384,13 @@ impl EntryCache {
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago; `None` if no entry is dirty.
-    pub(super) fn least_recently_changed(&self) -> Option<CacheSlot> {
+    pub(super) fn least_recently_changed_slot(&self) -> Option<CacheSlot> {
         self.dirty_entries_by_change.oldest_slot()
     }
 
     /// Returns the cache slot of the dirty map entry whose last change is longest ago, if that change was before the
     /// last checkpoint of the map (early write of entries that are dirty for long); otherwise `None`.
-    pub(super) fn oldest_change_before_checkpoint(&self) -> Option<CacheSlot> {
+    pub(super) fn oldest_dirty_slot_before_checkpoint(&self) -> Option<CacheSlot> {
         self.dirty_entries_by_change.oldest_slot_before_checkpoint_mark()
     }
 

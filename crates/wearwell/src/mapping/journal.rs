@@ -340,7 +340,7 @@ impl JournalledMap {
     }
 
     fn first_journal_page_id(&self) -> u32 {
-        self.demand_paged_map.metadata_pages() as u32
+        self.demand_paged_map.max_metadata_pages() as u32
     }
 
     /// Writes the next translation page of a merge of the map's journal. If none with dirty entries is left, ends the
@@ -430,8 +430,8 @@ impl Mapping for JournalledMap {
         self.demand_paged_map.max_metadata_pages_per_access().max(1)
     }
 
-    fn metadata_pages(&self) -> u64 {
-        self.demand_paged_map.metadata_pages() + self.journal.page_ppns.len() as u64
+    fn max_metadata_pages(&self) -> u64 {
+        self.demand_paged_map.max_metadata_pages() + self.journal.page_ppns.len() as u64
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {

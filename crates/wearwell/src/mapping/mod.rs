@@ -145,7 +145,7 @@ pub trait Mapping {
     fn max_metadata_pages_per_access(&self) -> u32;
 
     /// Returns the maximum number of flash pages that the metadata of the L2P map occupies.
-    fn metadata_pages(&self) -> u64;
+    fn max_metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the L2P map needs, one pair of name and bytes per data structure.
     fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
@@ -273,8 +273,8 @@ impl Mapping for AnyMapping {
     fn max_metadata_pages_per_access(&self) -> u32 {
         delegate!(self, m => m.max_metadata_pages_per_access())
     }
-    fn metadata_pages(&self) -> u64 {
-        delegate!(self, m => m.metadata_pages())
+    fn max_metadata_pages(&self) -> u64 {
+        delegate!(self, m => m.max_metadata_pages())
     }
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
         delegate!(self, m => m.ram_bytes())

@@ -194,7 +194,7 @@ impl Mapping for RamMap {
         0
     }
 
-    fn metadata_pages(&self) -> u64 {
+    fn max_metadata_pages(&self) -> u64 {
         0
     }
 

@@ -101,7 +101,7 @@ impl TranslationTable {
     }
 
     /// Returns the number of translation pages and directory nodes of the whole L2P table on flash.
-    pub(super) fn metadata_pages(&self) -> u64 {
+    pub(super) fn max_metadata_pages(&self) -> u64 {
         self.translation_page_ppns.len() as u64
             + self.directory_tree.as_ref().map_or(0, |nodes| nodes.node_ppns.len() as u64)
     }

@@ -22,15 +22,15 @@ pub struct FaultProbabilities {
 #[derive(Clone, Debug)]
 pub struct FaultyNand<N> {
     inner: N,
-    plan: FaultProbabilities,
+    fault_probabilities: FaultProbabilities,
     failure_count: u32,
     random: Xoshiro256PlusPlus,
 }
 
 impl<N: FaultInjectable> FaultyNand<N> {
-    /// Wraps the flash medium `inner`; its failures follow `plan` and are drawn with the random seed `seed`.
-    pub fn new(inner: N, plan: FaultProbabilities, seed: u64) -> Self {
-        Self { inner, plan, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+    /// Wraps the flash medium `inner`; its failures follow `fault_probabilities` and are drawn with the random seed `seed`.
+    pub fn new(inner: N, fault_probabilities: FaultProbabilities, seed: u64) -> Self {
+        Self { inner, fault_probabilities, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// Returns the number of program and erase failures so far.
@@ -49,7 +49,8 @@ impl<N: FaultInjectable> FaultyNand<N> {
     }
 
     fn draw_failure(&mut self, probability: f64) -> bool {
-        let fails = self.failure_count < self.plan.max_failures && self.random.random::<f64>() < probability;
+        let fails = self.failure_count < self.fault_probabilities.max_failures
+            && self.random.random::<f64>() < probability;
         self.failure_count += u32::from(fails);
         fails
     }
@@ -59,7 +60,7 @@ impl<N: FaultInjectable> FaultyNand<N> {
         ppn: Ppn,
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
-        if self.draw_failure(self.plan.program_failure_probability) {
+        if self.draw_failure(self.fault_probabilities.program_failure_probability) {
             self.inner.tear_program(ppn);
             return Err(NandError::ProgramFailed(ppn));
         }
@@ -109,7 +110,7 @@ impl<N: FaultInjectable> Nand for FaultyNand<N> {
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        if self.draw_failure(self.plan.erase_failure_probability) {
+        if self.draw_failure(self.fault_probabilities.erase_failure_probability) {
             return Err(NandError::EraseFailed(block));
         }
         self.inner.erase(block)

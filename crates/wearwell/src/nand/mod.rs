@@ -424,7 +424,7 @@ pub trait Nand {
         for word in words {
             word.swap_into_page(&mut page);
         }
-        let bytes = without_blank_spare(&page, self.geometry().page_bytes as usize);
+        let bytes = strip_blank_spare_area(&page, self.geometry().page_bytes as usize);
         self.program(ppn, oob, Content::Bytes(bytes))
     }
 
@@ -453,7 +453,7 @@ pub trait Nand {
         for (k, (&from, &owner)) in run.source_pages.iter().zip(run.owners).enumerate() {
             let copied = self.read(from, page).and_then(|oob| {
                 let content = if self.keeps_bytes_of(oob.kind) {
-                    Content::Bytes(without_blank_spare(page, self.geometry().page_bytes as usize))
+                    Content::Bytes(strip_blank_spare_area(page, self.geometry().page_bytes as usize))
                 } else {
                     Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint))
                 };
@@ -588,7 +588,7 @@ pub trait Nand {
 
 /// Returns `bytes`, a page of `page_bytes` bytes with its spare area, without the spare area if this is all zeros: then
 /// the FTL stored nothing there. Otherwise returns all of `bytes`.
-fn without_blank_spare(bytes: &[u8], page_bytes: usize) -> &[u8] {
+fn strip_blank_spare_area(bytes: &[u8], page_bytes: usize) -> &[u8] {
     let (page, spare) = bytes.split_at(page_bytes);
     if spare.iter().all(|&byte| byte == 0) { page } else { bytes }
 }

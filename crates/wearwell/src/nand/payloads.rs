@@ -142,7 +142,7 @@ impl PagePayloads {
         if newer != NO_SLOT_OR_LIST {
             return self.store_changed_page_in_full(page, old, words);
         }
-        let list = self.unused_difference_lists.pop().unwrap_or_else(|| self.new_difference_list());
+        let list = self.unused_difference_lists.pop().unwrap_or_else(|| self.append_empty_difference_list());
         let (bytes, replaced) = (self.frames.get_mut(frame), &mut self.difference_lists[list as usize]);
         let mut words = words;
         // Words of the spare area are last. Handled first, they cost no branch that is mispredicted.
@@ -320,7 +320,7 @@ impl PagePayloads {
     }
 
     #[cold]
-    fn new_difference_list(&mut self) -> u32 {
+    fn append_empty_difference_list(&mut self) -> u32 {
         self.difference_lists.push(Vec::new());
         (self.difference_lists.len() - 1) as u32
     }

@@ -17,12 +17,13 @@ pub enum CutOutcome {
     /// erased again.
     Torn,
     /// The interrupted operation was completed, but the error [`NandError::PowerLost`] was returned.
-    AfterUnacknowledged,
+    CompletedUnacknowledged,
 }
 
 impl CutOutcome {
     /// All outcomes of an operation that a power cut interrupts.
-    pub const ALL: [CutOutcome; 3] = [CutOutcome::Before, CutOutcome::Torn, CutOutcome::AfterUnacknowledged];
+    pub const ALL: [CutOutcome; 3] =
+        [CutOutcome::Before, CutOutcome::Torn, CutOutcome::CompletedUnacknowledged];
 }
 
 /// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
@@ -103,7 +104,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         match self.cut_outcome {
             CutOutcome::Before => {}
             CutOutcome::Torn => self.inner.tear_program(ppn),
-            CutOutcome::AfterUnacknowledged => program(&mut self.inner)?,
+            CutOutcome::CompletedUnacknowledged => program(&mut self.inner)?,
         }
         Err(NandError::PowerLost)
     }
@@ -154,7 +155,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         if !self.count_and_check_cut()? {
             return self.inner.store_nvram_word(index, word);
         }
-        if self.cut_outcome == CutOutcome::AfterUnacknowledged {
+        if self.cut_outcome == CutOutcome::CompletedUnacknowledged {
             self.inner.store_nvram_word(index, word)?;
         }
         Err(NandError::PowerLost)
@@ -172,7 +173,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
         match self.cut_outcome {
             CutOutcome::Before => {}
             CutOutcome::Torn => self.inner.tear_erase(block),
-            CutOutcome::AfterUnacknowledged => self.inner.erase(block)?,
+            CutOutcome::CompletedUnacknowledged => self.inner.erase(block)?,
         }
         Err(NandError::PowerLost)
     }

@@ -62,7 +62,7 @@ impl RetainedFields {
 pub struct SimNand {
     geometry: Geometry,
     block_pages: u32,
-    pages_per_block_divider: Divider,
+    block_pages_divider: Divider,
     block_states: Vec<SimBlockState>,
     page_owners: DenseTable<u32>,
     sequence_numbers: Option<SequenceNumberTable>,
@@ -170,7 +170,7 @@ impl SimNand {
             SimBlockState { erase_count: 0, programmed_pages: 0, health: BlockHealth::Good, kind: None };
         Self {
             block_pages: geometry.block_pages(),
-            pages_per_block_divider: Divider::new(geometry.block_pages()),
+            block_pages_divider: Divider::new(geometry.block_pages()),
             block_states: vec![fresh; blocks],
             page_owners: DenseTable::zeroed(pages),
             sequence_numbers: retained_fields.keeps_sequence_numbers.then(|| {
@@ -221,7 +221,7 @@ impl SimNand {
 
     /// Marks blocks as bad before first use (factory bad blocks).
     #[must_use]
-    pub fn with_factory_bad(mut self, blocks: impl IntoIterator<Item = BlockId>) -> Self {
+    pub fn with_factory_bad_blocks(mut self, blocks: impl IntoIterator<Item = BlockId>) -> Self {
         for block in blocks {
             self.mark_bad(block);
         }
@@ -260,7 +260,7 @@ impl SimNand {
 
     #[inline]
     fn block_and_offset(&self, ppn: Ppn) -> (usize, u32) {
-        let block = self.pages_per_block_divider.quotient(ppn.0);
+        let block = self.block_pages_divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
     }
 
@@ -346,14 +346,14 @@ impl SimNand {
     }
 
     #[inline]
-    fn claim_pages_to_program(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
+    fn check_and_count_programs(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
         let place = self.page_location(ppn);
-        self.claim_pages_to_program_at(place, count)?;
+        self.check_and_count_programs_at(place, count)?;
         Ok(place.block as usize)
     }
 
     #[inline]
-    fn claim_pages_to_program_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
+    fn check_and_count_programs_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { block, offset, .. } = first;
         let row = &mut self.block_states[block as usize];
         let next = row.programmed_pages as u32;
@@ -505,7 +505,7 @@ impl Nand for SimNand {
 
     #[inline(always)]
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        let block = self.claim_pages_to_program(ppn, 1)?;
+        let block = self.check_and_count_programs(ppn, 1)?;
         self.set_or_check_kind_of_block(block, oob.kind, ppn);
         self.store_page(ppn, &oob, &content);
         Ok(())
@@ -539,7 +539,7 @@ impl Nand for SimNand {
     /// Programs consecutive pages; the programming rules of NAND are checked once per call instead of once per page.
     #[inline]
     fn program_consecutive_pages(&mut self, run: ConsecutivePrograms<'_>) -> (usize, Result<(), NandError>) {
-        let block = match self.claim_pages_to_program(run.first_page, run.owners.len() as u32) {
+        let block = match self.check_and_count_programs(run.first_page, run.owners.len() as u32) {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
@@ -619,7 +619,7 @@ impl Nand for SimNand {
         let (place, base_place) = (self.page_location(ppn), self.location_of_programmed_page(base));
         let (block, offset) = (place.block as usize, place.offset);
         self.require_readable(base, base_place.block as usize)?;
-        self.claim_pages_to_program_at(place, 1)?;
+        self.check_and_count_programs_at(place, 1)?;
         self.set_or_check_kind_of_block(block, oob.kind, ppn);
         self.page_owners.set(ppn.index(), oob.owner);
         self.store_sequence_and_fingerprint(ppn, (block, offset), &oob);
@@ -641,7 +641,8 @@ impl Nand for SimNand {
             let readable = ConsecutiveCopies { source_pages: &run.source_pages[..k], ..run };
             return (self.copy(readable, &mut []).0, Err(error));
         }
-        let block = match self.claim_pages_to_program(run.first_destination, run.source_pages.len() as u32) {
+        let block = match self.check_and_count_programs(run.first_destination, run.source_pages.len() as u32)
+        {
             Ok(block) => block,
             Err(error) => return (0, Err(error)),
         };
@@ -780,7 +781,7 @@ impl Nand for SimNand {
 impl FaultInjectable for SimNand {
     fn tear_program(&mut self, ppn: Ppn) {
         // A worn-out block refuses the program, but consumes the page too.
-        let _ = self.claim_pages_to_program(ppn, 1);
+        let _ = self.check_and_count_programs(ppn, 1);
         self.damaged_pages.insert(ppn.0, PageDamage::Torn);
     }
 

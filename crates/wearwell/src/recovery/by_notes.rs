@@ -211,12 +211,12 @@ impl<N: Nand> Ftl<N> {
         let is_packed = |kind| matches!(kind, PageKind::Chunk | PageKind::Delta);
         for &(block, kind) in survey.metadata_blocks.iter().filter(|&&(_, kind)| is_packed(kind)) {
             let first = self.store.geometry().first_page(block);
-            let (programmed_pages, last_oob) = self.find_last_programmed_page(first)?;
+            let (programmed_pages, last_oob) = self.count_pages_and_read_last_oob(first)?;
             let pages = (first.0..first.0 + programmed_pages).map(Ppn);
             let settled_until =
                 if kind == PageKind::Chunk { notes.validity_known_until_sequence } else { u64::MAX };
             let last_sequence =
-                self.list_unsettled_pages(pages.clone(), last_oob, settled_until, &mut newest)?;
+                self.add_unsettled_chunk_pages(pages.clone(), last_oob, settled_until, &mut newest)?;
             let first_sequence = self.first_readable_sequence(pages)?;
             let found = FoundBlock { kind: Some(kind), programmed_pages, first_sequence, last_sequence };
             self.store.register_found_block_state(block, found);
@@ -226,7 +226,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of programmed pages of the block that begins at `first`, and what is in the OOB of its last
     /// page if the block is full. Reads that page first, because most blocks are full.
-    fn find_last_programmed_page(&mut self, first: Ppn) -> Result<(u32, Option<Oob>)> {
+    fn count_pages_and_read_last_oob(&mut self, first: Ppn) -> Result<(u32, Option<Oob>)> {
         let block_pages = self.store.geometry().block_pages();
         match self.store.read_spare_in_recovery(Ppn(first.0 + block_pages - 1)) {
             Ok(None) => Ok((self.count_programmed_pages(first)?, None)),
@@ -239,7 +239,7 @@ impl<N: Nand> Ftl<N> {
     /// Adds those of the chunk pages `pages`, which follow each other in a block, that were programmed after
     /// `settled_until`. Returns the sequence number of the last readable one, 0 if none is readable. `last_oob` is the
     /// OOB of the last one, if it was read before.
-    fn list_unsettled_pages(
+    fn add_unsettled_chunk_pages(
         &mut self,
         pages: impl DoubleEndedIterator<Item = Ppn>,
         mut last_oob: Option<Oob>,
@@ -289,7 +289,7 @@ impl<N: Nand> Ftl<N> {
             }
         }
         for number in doubtful {
-            self.confirm_live_members(number, &found, map)?;
+            self.correct_live_member_records(number, &found, map)?;
         }
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
         for (&number, &live_members) in &map.content.live_members_by_chunk {
@@ -301,7 +301,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Asks the map which members of the chunk `number` are live, and which of them without their writer, and corrects
     /// what the records say of them.
-    fn confirm_live_members(
+    fn correct_live_member_records(
         &mut self,
         number: u32,
         found: &RecoveredChunks,
@@ -348,7 +348,7 @@ impl<N: Nand> Ftl<N> {
             Ok(match page.map(|unit| Ppn(unit.0)) {
                 None => BaseOfRecordedDelta::Gone,
                 Some(page) if must_be_known || unsettled.contains_key(&page) => {
-                    BaseOfRecordedDelta::Compare(page)
+                    BaseOfRecordedDelta::Candidate(page)
                 }
                 Some(_) => BaseOfRecordedDelta::Unchanged,
             })

@@ -352,7 +352,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn rebuild_from_translation_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
-        let mut newest = NewestPageVersions::new(self.mapping.metadata_pages() as usize);
+        let mut newest = NewestPageVersions::new(self.mapping.max_metadata_pages() as usize);
         let mut delta_pages = Vec::new();
         self.survey_pages(steps, |ppn, page| match page.kind {
             PageKind::Translation => newest.record_page_if_newer(ppn, page),
@@ -375,7 +375,7 @@ impl<N: Nand> Ftl<N> {
         let cached = self.mapping.as_demand_paged_mut().expect("the map is on flash");
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let mut data = Vec::new();
-        let (of_table, of_journal) = newest.ppn_of_owner.split_at(cached.metadata_pages() as usize);
+        let (of_table, of_journal) = newest.ppn_of_owner.split_at(cached.max_metadata_pages() as usize);
         for (id, place) in of_table.iter().enumerate().filter(|(_, place)| place.to_option().is_some()) {
             cached.set_translation_page_ppn(id as u32, *place);
             self.store.read(*place, &mut page, Cause::Recovery)?;
@@ -448,14 +448,14 @@ mod tests {
     use crate::validity::{GeckoOptions, MergeMode};
 
     const LOGICAL_PAGES: u32 = 480;
-    const DELTA_DESIGN: DeltaOptions = DeltaOptions {
+    const DELTA_OPTIONS: DeltaOptions = DeltaOptions {
         access_count_table_entries: Some(64),
         hot_access_threshold: 2,
         temp_buffer_pages: 1,
         max_mean_delta_share_of_page: 1.0,
         cold_scan_interval_writes: 64,
-        cold_scan_entries: 8,
-        delta_share_of_spare_pages: 1.0,
+        deltas_per_cold_scan: 8,
+        max_delta_share_of_spare_pages: 1.0,
     };
 
     /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
@@ -470,16 +470,16 @@ mod tests {
         };
         let recycle = RecyclingPart { options, verify_on_hit: true };
         let unpowered = Parts::without_battery;
-        let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_DESIGN };
+        let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_OPTIONS };
         vec![
             ("chunks", unpowered(integrated(gc, None, true))),
             ("chunks of deduplicated pages", unpowered(integrated(gc, Some(dedup), true))),
-            ("deltas", unpowered(delta(gc, DELTA_DESIGN, None))),
-            ("deltas, map on flash", unpowered(delta(gc, DELTA_DESIGN, Some(cache)))),
-            ("deltas, battery for the map", delta(gc, DELTA_DESIGN, Some(cache))),
+            ("deltas", unpowered(delta(gc, DELTA_OPTIONS, None))),
+            ("deltas, map on flash", unpowered(delta(gc, DELTA_OPTIONS, Some(cache)))),
+            ("deltas, battery for the map", delta(gc, DELTA_OPTIONS, Some(cache))),
             (
                 "deltas, journal",
-                delta_with_journal(gc, DELTA_DESIGN, cache, JournalOptions { merge_start_pages: 2 }),
+                delta_with_journal(gc, DELTA_OPTIONS, cache, JournalOptions { merge_start_pages: 2 }),
             ),
             ("all", wearwell(gc, all)),
         ]

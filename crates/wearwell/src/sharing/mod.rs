@@ -46,7 +46,7 @@ pub struct SharingOptions {
 
 impl SharingOptions {
     fn entry_layout(&self) -> EntryLayout {
-        if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::Single }
+        if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::WithoutCommand }
     }
 }
 

@@ -467,7 +467,7 @@ impl BlockTable {
 
     /// Returns the closed block of `pool` (set of planes) with the fewest valid pages (the greedy GC victim); `None` if
     /// no closed block has an invalid page. Amortised O(1), with an occasional scan of the pool.
-    pub fn block_with_fewest_valid(&mut self, pool: u32) -> Option<BlockId> {
+    pub fn block_with_fewest_valid_pages(&mut self, pool: u32) -> Option<BlockId> {
         let found = self.best_listed_candidate(pool).or_else(|| {
             self.rebuild_candidates(pool);
             self.best_listed_candidate(pool)
@@ -572,7 +572,7 @@ mod tests {
                 table.remove_valid_pages(BlockId(block), 1);
             }
             assert_eq!(
-                table.block_with_fewest_valid(0),
+                table.block_with_fewest_valid_pages(0),
                 Some(BlockId(after_a_scan)),
                 "{ties:?} after a scan"
             );
@@ -580,7 +580,7 @@ mod tests {
             for block in [2, 0, 1] {
                 table.remove_valid_pages(BlockId(block), 1);
             }
-            assert_eq!(table.block_with_fewest_valid(0), Some(BlockId(by_reach)), "{ties:?}");
+            assert_eq!(table.block_with_fewest_valid_pages(0), Some(BlockId(by_reach)), "{ties:?}");
         }
     }
 }

@@ -67,21 +67,21 @@ pub(crate) enum ContentRecord {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ContentRecordKey {
     BoundEntryOf(Lpn),
-    WithoutWriter(Unit),
+    UnitWithoutWriter(Unit),
     /// Page of a chunk, by the number of the chunk and the index of the page.
     ChunkPage(u32, u8),
     DeltaOf(Lpn),
 }
 
 /// Bit of a word which says that it holds neither a bound map entry nor a further page of a chunk.
-const OTHER_KIND_MARK: u64 = 1 << 63;
+const NOT_ENTRY_OR_FURTHER_PAGE_BIT: u64 = 1 << 63;
 /// Bit of a word that is set in bound map entries (as their bind mark) and in deltas.
-const LPN_MARK: u64 = 1 << 31;
+const KEYED_BY_LPN_BIT: u64 = 1 << 31;
 /// Lower half of the word of a unit without its writer; no first page of a chunk makes it as large.
-const LEFT_BY_WRITER_VALUE: u64 = (1 << 31) - 1;
+const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
 /// A chunk number and the index of a member or page in 31 bits.
-const INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
-const INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
+const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
+const CHUNK_INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
 /// PPNs and chunk numbers of a device with bind marks and chunks have two bits less than units, because each flash page
 /// may be a chunk with [`MAX_CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
 const _: () = assert!(MAX_CHUNK_MEMBERS == 4);
@@ -90,7 +90,7 @@ impl ContentRecord {
     pub(crate) fn key(self) -> ContentRecordKey {
         match self {
             Self::BoundEntry { lpn, .. } => ContentRecordKey::BoundEntryOf(lpn),
-            Self::UnitWithoutWriter { unit } => ContentRecordKey::WithoutWriter(unit),
+            Self::UnitWithoutWriter { unit } => ContentRecordKey::UnitWithoutWriter(unit),
             Self::Chunk { number, .. } => ContentRecordKey::ChunkPage(number, 0),
             Self::FurtherChunkPage { number, index, .. } => ContentRecordKey::ChunkPage(number, index),
             Self::Delta { lpn, .. } => ContentRecordKey::DeltaOf(lpn),
@@ -101,17 +101,19 @@ impl ContentRecord {
     /// index of a further page is not 0.
     fn to_word(self) -> u64 {
         let word = |key: u32, value: u32| u64::from(key) << 32 | u64::from(value);
-        let with_index = |number: u32, index: u32| number << INDEX_BITS | index;
+        let with_index = |number: u32, index: u32| number << CHUNK_INDEX_BITS | index;
         match self {
             Self::BoundEntry { lpn, entry } => word(lpn.0, entry.0),
             Self::FurtherChunkPage { number, index, ppn } => word(with_index(number, index.into()), ppn.0),
-            Self::UnitWithoutWriter { unit } => OTHER_KIND_MARK | LEFT_BY_WRITER_VALUE | word(unit.0, 0),
+            Self::UnitWithoutWriter { unit } => {
+                NOT_ENTRY_OR_FURTHER_PAGE_BIT | UNIT_WITHOUT_WRITER_VALUE | word(unit.0, 0)
+            }
             Self::Chunk { number, first_page, live_members } => {
                 let (low, high) =
-                    (u32::from(live_members) & INDEX_MASK, u32::from(live_members) >> INDEX_BITS);
-                OTHER_KIND_MARK | word(with_index(number, high), with_index(first_page.0, low))
+                    (u32::from(live_members) & CHUNK_INDEX_MASK, u32::from(live_members) >> CHUNK_INDEX_BITS);
+                NOT_ENTRY_OR_FURTHER_PAGE_BIT | word(with_index(number, high), with_index(first_page.0, low))
             }
-            Self::Delta { lpn, ppn } => OTHER_KIND_MARK | LPN_MARK | word(lpn.0, ppn.0),
+            Self::Delta { lpn, ppn } => NOT_ENTRY_OR_FURTHER_PAGE_BIT | KEYED_BY_LPN_BIT | word(lpn.0, ppn.0),
         }
     }
 
@@ -119,19 +121,21 @@ impl ContentRecord {
     fn from_word(word: u64) -> Self {
         let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
         let ppn = Ppn(value & u32::MAX >> 1);
-        match (word & OTHER_KIND_MARK != 0, word & LPN_MARK != 0) {
+        match (word & NOT_ENTRY_OR_FURTHER_PAGE_BIT != 0, word & KEYED_BY_LPN_BIT != 0) {
             (false, true) => Self::BoundEntry { lpn: Lpn(key), entry: Unit(value) },
-            (false, false) => {
-                Self::FurtherChunkPage { number: key >> INDEX_BITS, index: (key & INDEX_MASK) as u8, ppn }
-            }
+            (false, false) => Self::FurtherChunkPage {
+                number: key >> CHUNK_INDEX_BITS,
+                index: (key & CHUNK_INDEX_MASK) as u8,
+                ppn,
+            },
             (true, true) => Self::Delta { lpn: Lpn(key), ppn },
-            (true, false) if u64::from(value) == LEFT_BY_WRITER_VALUE => {
+            (true, false) if u64::from(value) == UNIT_WITHOUT_WRITER_VALUE => {
                 Self::UnitWithoutWriter { unit: Unit(key) }
             }
             (true, false) => Self::Chunk {
-                number: key >> INDEX_BITS,
-                first_page: Ppn(value >> INDEX_BITS),
-                live_members: ((key & INDEX_MASK) << INDEX_BITS | value & INDEX_MASK) as u8,
+                number: key >> CHUNK_INDEX_BITS,
+                first_page: Ppn(value >> CHUNK_INDEX_BITS),
+                live_members: ((key & CHUNK_INDEX_MASK) << CHUNK_INDEX_BITS | value & CHUNK_INDEX_MASK) as u8,
             },
         }
     }
@@ -146,7 +150,7 @@ impl ContentRecordKey {
     fn hash(self) -> (u64, usize) {
         let (kind, number) = match self {
             Self::BoundEntryOf(lpn) => (0, lpn.0),
-            Self::WithoutWriter(unit) => (1, unit.0),
+            Self::UnitWithoutWriter(unit) => (1, unit.0),
             Self::ChunkPage(number, index) => (2, number * KEYS_PER_GROUP + u32::from(index)),
             Self::DeltaOf(lpn) => (3, lpn.0),
         };
@@ -197,7 +201,7 @@ fn record_table_words(limit: u64) -> u64 {
 
 impl ContentRecords {
     /// Returns the table position that belongs to `key`.
-    fn home_of(&self, key: ContentRecordKey) -> usize {
+    fn home_position_of(&self, key: ContentRecordKey) -> usize {
         let (group, place) = key.hash();
         let home = ((u128::from(group) * self.table_words as u128) >> 64) as usize + place;
         if home < self.table_words { home } else { home - self.table_words }
@@ -217,7 +221,7 @@ impl ContentRecords {
 
     /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
     fn find<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
-        let mut position = self.home_of(key);
+        let mut position = self.home_position_of(key);
         loop {
             match self.word(io, position) {
                 0 => return (position, None),
@@ -267,8 +271,8 @@ impl ContentRecords {
             if word == 0 {
                 break;
             }
-            let home = self.home_of(ContentRecord::from_word(word).key());
-            if self.distance(home, position) >= self.distance(gap, position) {
+            let home = self.home_position_of(ContentRecord::from_word(word).key());
+            if self.search_distance(home, position) >= self.search_distance(gap, position) {
                 self.store_word(io, gap, word)?;
                 gap = position;
             }
@@ -279,7 +283,7 @@ impl ContentRecords {
     }
 
     /// Returns the number of steps of a search from position `from` to position `to`.
-    fn distance(&self, from: usize, to: usize) -> usize {
+    fn search_distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.table_words - from }
     }
 
@@ -287,7 +291,7 @@ impl ContentRecords {
     /// ([`crate::tables::prefetch`]).
     #[inline]
     fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = ContentRecordKey>) {
-        load_into_cpu_cache(keys.map(|key| self.word(io, self.home_of(key))));
+        load_into_cpu_cache(keys.map(|key| self.word(io, self.home_position_of(key))));
     }
 
     fn round_word_index(&self) -> usize {
@@ -532,7 +536,7 @@ mod tests {
     use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
     use crate::store::FreeBlockOrder;
 
-    const LIMIT: u64 = 40;
+    const MAX_RECORDS: u64 = 40;
 
     /// The records by key, as a naive model: what the table must contain.
     type Model = BTreeMap<ContentRecord, ContentRecord>;
@@ -549,9 +553,9 @@ mod tests {
             superblock_planes: 1,
         };
         let medium = SimNand::new(geometry, RetainedFields::default());
-        let medium = medium.with_nvram(8 * (3 + content_record_words(LIMIT)));
+        let medium = medium.with_nvram(8 * (3 + content_record_words(MAX_RECORDS)));
         let mut store = Store::new(PowerCutNand::new(medium, None, CutOutcome::Before), FreeBlockOrder::Fifo);
-        store.enable_content_records(3, LIMIT).expect("NVRAM has room");
+        store.enable_content_records(3, MAX_RECORDS).expect("NVRAM has room");
         store
     }
 
@@ -569,7 +573,7 @@ mod tests {
     }
 
     /// Returns the record of the model with the key of `record`.
-    fn with_key_of(model: &Model, record: ContentRecord) -> Option<ContentRecord> {
+    fn record_with_key_of(model: &Model, record: ContentRecord) -> Option<ContentRecord> {
         model.values().copied().find(|known| known.key() == record.key())
     }
 
@@ -582,7 +586,7 @@ mod tests {
     }
 
     fn change_model(model: &mut Model, record: ContentRecord, is_added: bool) {
-        if let Some(known) = with_key_of(model, record) {
+        if let Some(known) = record_with_key_of(model, record) {
             model.remove(&known);
         }
         if is_added {
@@ -604,7 +608,7 @@ mod tests {
         let (mut interrupted, mut left_twice) = (0, 0);
         for _ in 0..12_000 {
             let record = draw_record(&mut random);
-            let is_full = model.len() as u64 == LIMIT && with_key_of(&model, record).is_none();
+            let is_full = model.len() as u64 == MAX_RECORDS && record_with_key_of(&model, record).is_none();
             let is_added = random.random_bool(0.6) && !is_full;
             let mut cut = store.clone();
             cut.nand_mut().restore_power(Some(random.random_range(0..3)));

@@ -105,7 +105,7 @@ impl<N: Nand> Store<N> {
         if !self.flash_ops.is_recording_ops() || count == 0 {
             return;
         }
-        if self.flash_ops.is_recording_pages() {
+        if self.flash_ops.is_recording_op_pages() {
             for (&from, to) in from[..count].iter().zip(to.0..) {
                 self.record_operation_page(OpKind::Read, from);
                 self.record_operation_page(OpKind::Program, Ppn(to));
@@ -129,7 +129,7 @@ impl<N: Nand> Store<N> {
         if stripe == 1 && source == target {
             return self.flash_ops.push_op(copies);
         }
-        let [read, program] = copies.copy_read_and_program();
+        let [read, program] = copies.read_and_program_of_copy();
         let pages = self.geometry.block_pages();
         let (source_start, target_start) = (self.block_of(from[0]).0 * pages, self.block_of(to).0 * pages);
         let plane = |first: PlaneId, offset: u32| PlaneId(first.0 + offset % stripe);

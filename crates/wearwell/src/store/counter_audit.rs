@@ -56,7 +56,7 @@ impl<N: Nand> Store<N> {
         let erases = (erases + self.stats.total_erases()) / self.geometry.superblock_planes as u64;
         let retired = retired_blocks + self.stats.retired_blocks;
         let wear = self.total_erase_count() - first_wear;
-        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_failed_block();
+        let is_exact = retired + cut + u64::from(recovered) == 0 && !self.has_block_with_failed_program();
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
@@ -84,7 +84,7 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
 
-    fn has_failed_block(&self) -> bool {
+    fn has_block_with_failed_program(&self) -> bool {
         (0..self.geometry.blocks()).any(|block| self.nand.has_failed_program(BlockId(block)))
     }
 

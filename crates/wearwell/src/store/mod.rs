@@ -140,7 +140,7 @@ impl Frontier {
 pub struct Store<N> {
     nand: N,
     geometry: Geometry,
-    pages_per_block_divider: Divider,
+    block_pages_divider: Divider,
     allocation_pools: u32,
     blocks: BlockTable,
     free_block_queues: Vec<FreeBlockQueue>,
@@ -214,7 +214,7 @@ impl<N: Nand> Store<N> {
         let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
-            pages_per_block_divider: Divider::new(geometry.block_pages()),
+            block_pages_divider: Divider::new(geometry.block_pages()),
             allocation_pools: pools,
             blocks: BlockTable::new(geometry.blocks(), data_pages, pools),
             free_block_queues: (0..pools).map(|_| FreeBlockQueue::new(order)).collect(),
@@ -299,7 +299,7 @@ impl<N: Nand> Store<N> {
     /// Returns the block that holds a page.
     #[inline]
     pub fn block_of(&self, ppn: Ppn) -> BlockId {
-        BlockId(self.pages_per_block_divider.quotient(ppn.0))
+        BlockId(self.block_pages_divider.quotient(ppn.0))
     }
 
     /// Returns the pool (a plane, or the planes over which superblocks extend) of a block.
@@ -962,7 +962,7 @@ impl<N: Nand> Store<N> {
             transfer_bytes: bytes,
             copy_or_nvram_line_count: 1,
         });
-        if self.flash_ops.is_recording_pages() {
+        if self.flash_ops.is_recording_op_pages() {
             self.record_operation_page(kind, ppn);
         }
     }

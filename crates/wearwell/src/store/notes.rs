@@ -53,7 +53,7 @@ pub(super) struct RecoveryNotes {
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
     validity_known_until_sequence: u64,
-    ring_words: u32,
+    note_ring_words: u32,
     /// Number of pages noted in the ring so far; wraps.
     next_note_number: u32,
     /// Number of the first noted page that recovery still needs.
@@ -81,12 +81,12 @@ pub(crate) struct FoundNotes {
 pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
     FIRST_OPEN_BLOCK_WORD_INDEX as u64
         + u64::from(MAX_OPEN_DATA_BLOCKS_PER_POOL * geometry.allocation_pools())
-        + u64::from(ring_words(geometry))
+        + u64::from(note_ring_words(geometry))
 }
 
 /// Returns the number of pages that the ring of notes can hold: four times the reports that the buffer of page validity
 /// holds at most, because it is one page and a report has at least four bytes.
-fn ring_words(geometry: &Geometry) -> u32 {
+fn note_ring_words(geometry: &Geometry) -> u32 {
     geometry.page_bytes
 }
 
@@ -96,7 +96,7 @@ impl RecoveryNotes {
     }
 
     fn ring_word_index(&self, number: u32) -> usize {
-        self.open_block_word_index(self.noted_open_blocks.len()) + (number % self.ring_words) as usize
+        self.open_block_word_index(self.noted_open_blocks.len()) + (number % self.note_ring_words) as usize
     }
 
     fn needed_note_count(&self) -> u32 {
@@ -109,7 +109,7 @@ fn encode_noted_number(number: u32) -> u64 {
     u64::from(number) + 1
 }
 
-fn decode_number(word: u64) -> Option<u32> {
+fn decode_noted_number(word: u64) -> Option<u32> {
     u32::try_from(word.checked_sub(1)?).ok()
 }
 
@@ -130,7 +130,7 @@ impl<N: Nand> Store<N> {
             first_nvram_word,
             noted_open_blocks: vec![None; slots as usize],
             validity_known_until_sequence: 0,
-            ring_words: ring_words(&self.geometry),
+            note_ring_words: note_ring_words(&self.geometry),
             next_note_number: 0,
             first_needed_note_number: 0,
             first_note_kept_at_next_flush: 0,
@@ -313,7 +313,9 @@ impl<N: Nand> Store<N> {
     /// Whether the ring of noted pages is so full that the buffer of page validity should be written.
     #[inline]
     pub(crate) fn are_recovery_notes_nearly_full(&self) -> bool {
-        self.recovery_notes.as_ref().is_some_and(|notes| notes.needed_note_count() > notes.ring_words / 2)
+        self.recovery_notes
+            .as_ref()
+            .is_some_and(|notes| notes.needed_note_count() > notes.note_ring_words / 2)
     }
 
     /// Reads the notes from NVRAM after a loss of RAM, and continues them. Returns `None` if there are none, or if more
@@ -329,25 +331,29 @@ impl<N: Nand> Store<N> {
         let words = self.nvram();
         let first_needed = words[notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX] as u32;
         let (first_open_block_word, ring_start) = (notes.open_block_word_index(0), notes.ring_word_index(0));
-        let noted = words[ring_start..ring_start + notes.ring_words as usize].iter().filter_map(|&word| {
-            let number = (word >> 32) as u32;
-            Some((number.wrapping_sub(first_needed), Ppn(decode_number(word & u64::from(u32::MAX))?)))
-        });
+        let noted =
+            words[ring_start..ring_start + notes.note_ring_words as usize].iter().filter_map(|&word| {
+                let number = (word >> 32) as u32;
+                Some((
+                    number.wrapping_sub(first_needed),
+                    Ppn(decode_noted_number(word & u64::from(u32::MAX))?),
+                ))
+            });
         // Numbers wrap, so a page is needed if its number is less than half of all numbers ahead.
         let mut needed: Vec<(u32, Ppn)> = noted.filter(|&(ahead, _)| ahead < 1 << 31).collect();
         needed.sort_unstable_by_key(|&(ahead, _)| ahead);
         let count = needed.last().map_or(0, |&(ahead, _)| ahead + 1);
         for (slot, block) in notes.noted_open_blocks.iter_mut().enumerate() {
-            *block = decode_number(words[first_open_block_word + slot]).map(BlockId);
+            *block = decode_noted_number(words[first_open_block_word + slot]).map(BlockId);
         }
         notes.validity_known_until_sequence = words[notes.first_nvram_word + KNOWN_VALIDITY_WORD_INDEX];
         notes.first_needed_note_number = first_needed;
         notes.first_note_kept_at_next_flush = first_needed;
         notes.next_note_number = first_needed.wrapping_add(count);
         notes.validity_durable_until_sequence = 0;
-        (count <= notes.ring_words).then(|| FoundNotes {
+        (count <= notes.note_ring_words).then(|| FoundNotes {
             validity_known_until_sequence: notes.validity_known_until_sequence,
-            victim: decode_number(words[notes.first_nvram_word + VICTIM_WORD_INDEX]).map(BlockId),
+            victim: decode_noted_number(words[notes.first_nvram_word + VICTIM_WORD_INDEX]).map(BlockId),
             open_blocks: notes.noted_open_blocks.iter().flatten().copied().collect(),
             maybe_invalid_pages: needed.into_iter().map(|(_, ppn)| ppn).collect(),
         })

@@ -41,7 +41,7 @@ impl LruList {
     }
 
     /// Returns all cache slots on the LRU list, the least recently used first.
-    pub(crate) fn oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(crate) fn slots_oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
         std::iter::successors(self.oldest(), |&slot| slot_option(self.links[slot as usize].newer_slot))
     }
 

@@ -341,7 +341,7 @@ impl DieOrPlaneState {
         shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
         let groups = !PLAIN && shared.options.multi_plane;
-        let count = if groups { multi_plane_group_size(&self.queues[queue_index as usize]) } else { 1 };
+        let count = if groups { multi_plane_group_op_count(&self.queues[queue_index as usize]) } else { 1 };
         self.set_running_group(queue_index, count);
         let kind = self.running_group.kind;
         if queue_index == YIELDING_BACKGROUND_QUEUE_INDEX {
@@ -349,7 +349,7 @@ impl DieOrPlaneState {
             self.background_pacing
                 .count_started_background(ops, if kind == OpKind::Program { ops } else { 0 });
         }
-        shared.observer.ops_started((index, queue_index), count, shared.current_event_position.time_ns());
+        shared.observer.on_ops_started((index, queue_index), count, shared.current_event_position.time_ns());
         self.busy_since_ns = self.busy_since_ns.min(shared.now_ns());
         if kind == OpKind::Read {
             let sensed_at = shared.now_ns() + shared.flash_timing.read_ns;
@@ -430,7 +430,7 @@ impl DieOrPlaneState {
         channel.busy_ns += transfer_ns;
         channel.free_at_ns = end;
         let OpGroup { queue_index, transferring_op_index: cursor, .. } = self.running_group;
-        shared.observer.op_given_channel((index, queue_index), cursor, (end - transfer_ns, end));
+        shared.observer.on_op_given_channel((index, queue_index), cursor, (end - transfer_ns, end));
         if self.running_group.kind == OpKind::Read {
             return shared.events.set_array_event(index, EventClass::Transferred, end);
         }
@@ -720,18 +720,18 @@ impl DieOrPlaneState {
         self.suspension_count += 1;
         self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
         let count = if shared.options.multi_plane {
-            multi_plane_group_size(&self.queues[PRIORITY_READ_QUEUE_INDEX as usize])
+            multi_plane_group_op_count(&self.queues[PRIORITY_READ_QUEUE_INDEX as usize])
         } else {
             1
         };
         self.set_running_group(PRIORITY_READ_QUEUE_INDEX, count);
         let OpGroup { queue_index, op_count: suspended, .. } = self.suspended_group;
-        shared.observer.ops_suspended(
+        shared.observer.on_ops_suspended(
             (index, queue_index),
             suspended,
             shared.current_event_position.time_ns(),
         );
-        shared.observer.ops_started(
+        shared.observer.on_ops_started(
             (index, PRIORITY_READ_QUEUE_INDEX),
             count,
             shared.current_event_position.time_ns(),
@@ -747,7 +747,7 @@ impl DieOrPlaneState {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
         self.last_op_was_priority_read = false;
         let OpGroup { queue_index, op_count: count, .. } = self.running_group;
-        shared.observer.ops_resumed((index, queue_index), count, shared.current_event_position.time_ns());
+        shared.observer.on_ops_resumed((index, queue_index), count, shared.current_event_position.time_ns());
         let overhead = shared.options.suspension.map_or(0, |suspend| suspend.resume_overhead_ns);
         let class = self.phase_end_class();
         self.start_array_phase::<false>(
@@ -762,7 +762,7 @@ impl DieOrPlaneState {
 
 /// Returns the size of the multi-plane group at the front of a queue: the number of adjacent operations of one kind on
 /// different planes.
-fn multi_plane_group_size(queue: &OpQueue) -> u8 {
+fn multi_plane_group_op_count(queue: &OpQueue) -> u8 {
     let kind = queue.front().kind;
     let (mut planes, mut size) = (0_u64, 0);
     while u32::from(size) < queue.len() {

@@ -83,7 +83,7 @@ pub(super) struct BackgroundPacing {
     started_ops_required_by_write: u64,
     /// Whether the array has started an erase since it determined `started_ops_required_by_write`. An erase gains the
     /// pages of a whole block, so the value is determined again then.
-    is_due_count_outdated: bool,
+    is_required_op_count_outdated: bool,
 }
 
 impl BackgroundPacing {
@@ -99,7 +99,7 @@ impl BackgroundPacing {
             started_background_ops: 0,
             started_ops_when_write_servable: 0,
             started_ops_required_by_write: 0,
-            is_due_count_outdated: false,
+            is_required_op_count_outdated: false,
         }
     }
 
@@ -155,7 +155,7 @@ impl BackgroundPacing {
     /// Records that the array starts an erase, so that the work due before the next host write is determined again.
     #[inline(always)]
     pub(super) fn record_erase_start(&mut self) {
-        self.is_due_count_outdated = true;
+        self.is_required_op_count_outdated = true;
     }
 
     /// Whether the array serves background work because it has no erased page for host writes: all free blocks of the
@@ -178,9 +178,9 @@ impl BackgroundPacing {
     pub(super) fn decide_background_before_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {
             self.started_ops_when_write_servable = self.started_background_ops;
-            self.is_due_count_outdated = true;
+            self.is_required_op_count_outdated = true;
         }
-        if std::mem::take(&mut self.is_due_count_outdated) {
+        if std::mem::take(&mut self.is_required_op_count_outdated) {
             self.started_ops_required_by_write = self.started_ops_when_write_servable
                 + self.background_ops_due_before_write(queued_ops, queued_erases);
         }
@@ -207,7 +207,7 @@ impl BackgroundPacing {
     /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
-        !self.is_due_count_outdated
+        !self.is_required_op_count_outdated
             && self.started_background_ops + u64::from(steps) <= self.started_ops_required_by_write
     }
 }

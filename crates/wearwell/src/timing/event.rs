@@ -118,7 +118,7 @@ pub(super) struct EventEngine<T> {
     nvram_scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
-    preceding_nvram_scan: Option<u32>,
+    preceding_nvram_scan_number: Option<u32>,
     /// Whether the device supports neither suspension nor multi-plane operations. The engine can then complete
     /// operations on a faster path: see [`super::array`].
     allows_fast_path: bool,
@@ -166,8 +166,8 @@ impl<T: TimingObserver> EventEngine<T> {
                 .collect(),
             nvram_timing: NvramTiming::new(&options),
             nvram_scans: NvramScans::default(),
-            preceding_nvram_scan: None,
-            request_latencies: LatencyRecords::new(options.keep_completions),
+            preceding_nvram_scan_number: None,
+            request_latencies: LatencyRecords::new(options.keeps_completions),
             delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             engine_state: SharedEngineState {
                 current_event_position: EventPosition::after_events_at(0),
@@ -251,8 +251,8 @@ impl<T: TimingObserver> EventEngine<T> {
         true
     }
 
-    pub(super) fn run_to_completion(&mut self) -> u64 {
-        self.handle_all_events_until(u64::MAX);
+    pub(super) fn run_to_completion_ns(&mut self) -> u64 {
+        self.handle_events_on_chosen_path(u64::MAX);
         debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
         self.engine_state.now_ns()
     }
@@ -310,13 +310,13 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn advance_clock_to(&mut self, to_ns: u64) {
         if self.engine_state.events.may_have_due_event(to_ns) {
-            self.handle_all_events_until(to_ns);
+            self.handle_events_on_chosen_path(to_ns);
         }
         self.engine_state.current_event_position =
             EventPosition::after_events_at(self.engine_state.now_ns().max(to_ns));
     }
 
-    fn handle_all_events_until(&mut self, to_ns: u64) {
+    fn handle_events_on_chosen_path(&mut self, to_ns: u64) {
         if self.takes_fast_path() {
             self.handle_events_until::<true>(to_ns);
         } else {
@@ -365,7 +365,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn admit_submission(&mut self, ops: &[FlashOp], request: Option<u32>) {
         if T::RECORDS_OP_STEPS {
             let number = request.map(|slot| self.requests[slot as usize].request_number);
-            self.engine_state.observer.ops_submitted(
+            self.engine_state.observer.on_ops_submitted(
                 number,
                 self.engine_state.current_event_position.time_ns(),
                 ops,
@@ -404,7 +404,7 @@ impl<T: TimingObserver> EventEngine<T> {
             self.mark_non_blocking_ops(ops);
         }
         for op in ops {
-            self.engine_state.observer.op_admitted(op);
+            self.engine_state.observer.on_op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
                 OpKind::Scan => {
@@ -414,7 +414,7 @@ impl<T: TimingObserver> EventEngine<T> {
             };
             self.admitted_op_destinations.push(listed);
         }
-        self.preceding_nvram_scan = None;
+        self.preceding_nvram_scan_number = None;
     }
 
     /// Queues a batch of page copies, for which no request waits, as one queue entry.
@@ -433,7 +433,7 @@ impl<T: TimingObserver> EventEngine<T> {
     /// until the scan ends.
     #[inline(always)]
     fn enqueue_after_nvram_scan(&mut self, op: QueuedOp, array: u32, queue: u8) -> OpDestination {
-        match self.preceding_nvram_scan {
+        match self.preceding_nvram_scan_number {
             None => self.enqueue_op(op, array, queue),
             Some(scan) => self.hold_op_until_scan_ends(scan, op, array, queue),
         }
@@ -510,7 +510,7 @@ impl<T: TimingObserver> EventEngine<T> {
             return self.enqueue_op(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
-            (predecessor, self.preceding_nvram_scan)
+            (predecessor, self.preceding_nvram_scan_number)
             && (array, queue) == (waiter.array_or_scan_number, waiter.queue_index)
             && !self.engine_state.options.multi_plane
         {
@@ -541,7 +541,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn insert_unqueued_op(&mut self, waiter: UnqueuedOp) -> u32 {
         self.arrays[waiter.array_or_scan_number as usize].count_unqueued_op(&waiter.op, waiter.queue_index);
         let id = self.unqueued_ops.insert(waiter);
-        self.engine_state.observer.op_held(id);
+        self.engine_state.observer.on_op_held(id);
         id
     }
 
@@ -614,16 +614,16 @@ impl<T: TimingObserver> EventEngine<T> {
     fn enqueue_op(&mut self, op: QueuedOp, array_index: u32, queue: u8) -> OpDestination {
         let array = &mut self.arrays[array_index as usize];
         array.count_issued_op(&op, queue);
-        self.engine_state.observer.op_queued((array_index, queue), 1 + op.further_ops_of_series());
+        self.engine_state.observer.on_op_queued((array_index, queue), 1 + op.further_ops_of_series());
         let index = array.push_op(op, queue);
-        self.note_queued_op(array_index, queue, index);
+        self.handle_queued_op(array_index, queue, index);
         OpDestination::Queued { array: array_index, queue, index }
     }
 
     /// Notes an array (die or plane) for [`Self::wake_arrays`] if it may start the operation that has just been queued
     /// at position `index`, or suspend another for it.
     #[inline(always)]
-    fn note_queued_op(&mut self, array_index: u32, queue: u8, index: u32) {
+    fn handle_queued_op(&mut self, array_index: u32, queue: u8, index: u32) {
         let is_plain = self.takes_fast_path();
         let array = &mut self.arrays[array_index as usize];
         // While a host write waits, an array steps ahead only if another write would not change what it does.
@@ -651,7 +651,7 @@ impl<T: TimingObserver> EventEngine<T> {
             if queue_index == NVRAM_SCAN_QUEUE_INDEX {
                 self.finish_predecessor_of_scan(array_or_scan_number);
             } else {
-                self.engine_state.observer.op_released(id);
+                self.engine_state.observer.on_op_released(id);
                 self.release_op(op, array_or_scan_number, queue_index);
             }
             id = next;
@@ -666,9 +666,9 @@ impl<T: TimingObserver> EventEngine<T> {
         if T::RECORDS_OP_STEPS {
             let ops_before = array.queues[queue as usize].op_count_before(index);
             let ops = 1 + op.further_ops_of_series();
-            self.engine_state.observer.op_inserted((array_index, queue), ops, ops_before);
+            self.engine_state.observer.on_op_inserted((array_index, queue), ops, ops_before);
         }
-        self.note_queued_op(array_index, queue, index);
+        self.handle_queued_op(array_index, queue, index);
     }
 
     /// Makes the arrays (dies or planes) that received work start operations, or suspend running ones.
@@ -716,7 +716,7 @@ impl<T: TimingObserver> EventEngine<T> {
         for at in (since_last..before.len()).filter(|&at| before[at].reads_reverse_map_log()) {
             self.make_nvram_scan_wait_for(number, self.admitted_op_destinations[at]);
         }
-        self.preceding_nvram_scan = Some(number);
+        self.preceding_nvram_scan_number = Some(number);
         self.advance_nvram_scan(number);
         OpDestination::Scan
     }
@@ -786,7 +786,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
         self.nvram_scans.get_mut(number).is_scan_time_booked = true;
         let end = self.nvram_timing.book_scan_end_ns(&op, self.engine_state.now_ns());
-        self.engine_state.observer.nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
+        self.engine_state.observer.on_nvram_scanned((end - self.nvram_timing.scan_ns(&op), end));
         self.engine_state.events.schedule_scan_end(number, end);
     }
 
@@ -816,7 +816,7 @@ impl<T: TimingObserver> EventEngine<T> {
             let queue = self.arrays[index as usize].running_group.queue_index;
             self.engine_state
                 .observer
-                .op_ended((index, queue), self.engine_state.current_event_position.time_ns());
+                .on_op_ended((index, queue), self.engine_state.current_event_position.time_ns());
             self.engine_state.completed_ops += 1;
             self.complete_op(op);
         }
@@ -838,7 +838,7 @@ impl<T: TimingObserver> EventEngine<T> {
             return array.request_channel::<false>(index, &mut self.engine_state);
         }
         let op = array.pop_group_member::<false>();
-        self.engine_state.observer.op_ended(
+        self.engine_state.observer.on_op_ended(
             (index, array.running_group.queue_index),
             self.engine_state.current_event_position.time_ns(),
         );
@@ -855,7 +855,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let array = &mut self.arrays[index as usize];
         array.confirm_speculative_steps();
         let op = array.pop_group_member::<PLAIN>();
-        self.engine_state.observer.op_ended(
+        self.engine_state.observer.on_op_ended(
             (index, array.running_group.queue_index),
             self.engine_state.current_event_position.time_ns(),
         );
@@ -1029,7 +1029,7 @@ impl<T: TimingObserver> EventEngine<T> {
         request.is_acknowledged = true;
         let Request { kind, request_number: number, arrival_ns: arrival, pending_ops: pending, .. } =
             *request;
-        self.engine_state.observer.request_completed(
+        self.engine_state.observer.on_request_completed(
             number,
             kind,
             (arrival, self.engine_state.current_event_position.time_ns()),

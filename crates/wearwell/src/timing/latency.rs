@@ -90,12 +90,12 @@ pub(super) struct LatencyRecords {
 }
 
 impl LatencyRecords {
-    pub(super) fn new(keep_completions: bool) -> Self {
+    pub(super) fn new(keeps_completions: bool) -> Self {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
             histograms: std::array::from_fn(|_| empty()),
             exact_sums_and_maxima: Default::default(),
-            completions: keep_completions.then(Vec::new),
+            completions: keeps_completions.then(Vec::new),
             submitted_requests: 0,
             now_ns: 0,
         }

@@ -14,7 +14,7 @@
 //! | [`TimingMode::Event`] | exact discrete events: queues, priorities, suspension | latency, anything under GC |
 //!
 //! The same driver loop serves all engines. Open loop: call `submit` with the trace's arrival times, and set
-//! [`TimingOptions::open_loop`]. Closed loop with queue depth `qd`:
+//! [`TimingOptions::is_open_loop`]. Closed loop with queue depth `qd`:
 //! `while timing.outstanding() >= qd { timing.run_to_next_completion_ns(); }`, then submit at [`TimingEngine::now_ns`].
 //!
 //! # NVRAM scans precede the copies of GC
@@ -114,7 +114,7 @@ pub struct SuspensionOptions {
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
 /// it uses only `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `delta_codec_units`,
-/// `nvram_line_read_ps`, `keep_completions` and `open_loop`.
+/// `nvram_line_read_ps`, `keeps_completions` and `is_open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
@@ -158,11 +158,11 @@ pub struct TimingOptions {
     pub max_buffered_writes: usize,
     /// Whether the completion time of every request is kept for [`TimingEngine::take_completions`] (24 bytes per
     /// request).
-    pub keep_completions: bool,
+    pub keeps_completions: bool,
     /// Whether requests arrive independently of completions, so that [`TimingEngine::outstanding_requests`] and
     /// [`TimingEngine::run_to_next_completion_ns`] are never called. The timeline engine then keeps no list of
     /// unfinished requests (8 bytes each, and a tenth of the time).
-    pub open_loop: bool,
+    pub is_open_loop: bool,
     /// Whether the event engine records when each flash operation ran, for [`TimingEngine::take_trace`]. It computes
     /// the same times, more slowly. The other engines ignore it.
     pub records_trace: bool,
@@ -186,8 +186,8 @@ impl Default for TimingOptions {
             delta_codec_units: 0,
             nvram_line_read_ps: 50_000,
             max_buffered_writes: 0,
-            keep_completions: false,
-            open_loop: false,
+            keeps_completions: false,
+            is_open_loop: false,
             records_trace: false,
         }
     }
@@ -314,7 +314,7 @@ impl TimingEngine {
         let layout = ArrayLayout::new(geometry, options.independent_planes);
         let engine = match mode {
             TimingMode::None => {
-                Engine::None(Box::new(latency::LatencyRecords::new(options.keep_completions)))
+                Engine::None(Box::new(latency::LatencyRecords::new(options.keeps_completions)))
             }
             TimingMode::Timeline => Engine::Timeline(Box::new(TimelineEngine::new(&layout, flash, &options))),
             TimingMode::Event if options.records_trace => {
@@ -369,7 +369,7 @@ impl TimingEngine {
     /// Returns the number of host requests that have not completed.
     ///
     /// # Panics
-    /// In the timeline engine, if [`TimingOptions::open_loop`] is set.
+    /// In the timeline engine, if [`TimingOptions::is_open_loop`] is set.
     #[inline]
     pub fn outstanding_requests(&mut self) -> usize {
         match &mut self.engine {
@@ -420,12 +420,12 @@ impl TimingEngine {
     }
 
     /// Completes all flash operations, background work included. Returns the time of the last event, nanoseconds.
-    pub fn run_to_completion(&mut self) -> u64 {
+    pub fn run_to_completion_ns(&mut self) -> u64 {
         match &mut self.engine {
             Engine::None(ledger) => ledger.now_ns,
-            Engine::Timeline(engine) => engine.run_to_completion(),
-            Engine::Event(engine) => engine.run_to_completion(),
-            Engine::Traced(engine) => engine.run_to_completion(),
+            Engine::Timeline(engine) => engine.run_to_completion_ns(),
+            Engine::Event(engine) => engine.run_to_completion_ns(),
+            Engine::Traced(engine) => engine.run_to_completion_ns(),
         }
     }
 
@@ -442,7 +442,7 @@ impl TimingEngine {
     }
 
     /// Returns the requests that completed since the last call, in order of completion time (timeline engine: of
-    /// submission). Empty unless [`TimingOptions::keep_completions`] is set.
+    /// submission). Empty unless [`TimingOptions::keeps_completions`] is set.
     pub fn take_completions(&mut self) -> Vec<Completion> {
         match &mut self.engine {
             Engine::None(ledger) => ledger.take_completions(),

@@ -122,7 +122,7 @@ pub(super) struct OpQueue {
     /// Number of erases among the queued operations.
     queued_erases: u32,
     /// Index of the queue's second entry in the ring buffer.
-    ring_start: u32,
+    ring_start_index: u32,
     /// Ring buffer of the queue entries after the front; the buffer's length is a power of two.
     ring: Vec<QueuedOp>,
 }
@@ -134,7 +134,7 @@ impl OpQueue {
             entry_count: 0,
             queued_ops: 0,
             queued_erases: 0,
-            ring_start: 0,
+            ring_start_index: 0,
             ring: vec![QueuedOp::EMPTY; 8],
         }
     }
@@ -172,7 +172,7 @@ impl OpQueue {
     /// Returns the index in the ring buffer of the queue entry `index` positions after the front.
     #[inline(always)]
     fn ring_index(&self, index: u32) -> usize {
-        (self.ring_start + index - 1) as usize & (self.ring.len() - 1)
+        (self.ring_start_index + index - 1) as usize & (self.ring.len() - 1)
     }
 
     /// Returns the queue entry `index` positions after the front, which must exist.
@@ -236,7 +236,7 @@ impl OpQueue {
     fn move_last_entry_to(&mut self, position: u32) {
         let last = *self.entry_at(self.last_entry_index());
         let ring_len = self.ring.len() as u32;
-        self.ring_start = (self.ring_start + ring_len - 1) % ring_len;
+        self.ring_start_index = (self.ring_start_index + ring_len - 1) % ring_len;
         if position == 0 {
             *self.entry_at_mut(1) = self.front;
         }
@@ -287,14 +287,14 @@ impl OpQueue {
     fn refill_front_from_ring(&mut self) {
         let place = self.ring_index(1);
         self.front = self.ring[place];
-        self.ring_start = place as u32 + 1;
+        self.ring_start_index = place as u32 + 1;
     }
 
     #[cold]
     fn grow_ring(&mut self) {
         let head = self.ring_index(1);
         self.ring.rotate_left(head);
-        self.ring_start = 0;
+        self.ring_start_index = 0;
         self.ring.resize(self.ring.len() * 2, QueuedOp::EMPTY);
     }
 }

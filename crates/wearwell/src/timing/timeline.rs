@@ -108,7 +108,7 @@ impl DeviceTimelines {
     /// Books a series of page copies within one array (die or plane). Returns the end of the last copy. After the first
     /// copy all channel bookings end before those of the array, so the other copies do not wait and are booked at once.
     fn book_copies_end_ns(&mut self, copies: &FlashOp, ready_ns: u64) -> u64 {
-        let [read, program] = copies.copy_read_and_program();
+        let [read, program] = copies.read_and_program_of_copy();
         let read_end = self.book_op_end_ns(&read, ready_ns);
         self.book_op_end_ns(&program, read_end);
         let FlashTiming { read_ns, program_ns, .. } = self.flash;
@@ -153,9 +153,9 @@ impl TimelineEngine {
             controller_overhead_ns: options.controller_overhead_ns,
             delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             op_ends_ns: Vec::new(),
-            unfinished_requests: (!options.open_loop).then(UnfinishedRequests::default),
+            unfinished_requests: (!options.is_open_loop).then(UnfinishedRequests::default),
             last_completion_ns: 0,
-            request_latencies: LatencyRecords::new(options.keep_completions),
+            request_latencies: LatencyRecords::new(options.keeps_completions),
             completed_ops: 0,
             current_ns: 0,
         }
@@ -261,7 +261,7 @@ impl TimelineEngine {
         self.last_completion_ns <= self.current_ns
     }
 
-    pub(super) fn run_to_completion(&mut self) -> u64 {
+    pub(super) fn run_to_completion_ns(&mut self) -> u64 {
         self.unfinished_requests.iter_mut().for_each(UnfinishedRequests::clear);
         self.last_completion_ns = 0;
         let lanes = self.timelines.arrays.iter().chain(&self.timelines.channels);

@@ -35,35 +35,35 @@ pub(super) trait TimingObserver: Clone + Debug {
     fn for_arrays(arrays: usize) -> Self;
     /// Called when a list of flash operations is submitted at time `now`: by the request with this number, or in the
     /// background if it is `None`.
-    fn ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
+    fn on_ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
-    fn op_admitted(&mut self, _op: &FlashOp) {}
+    fn on_op_admitted(&mut self, _op: &FlashOp) {}
     /// Called when the flash operation that was admitted joins a queue at its end, as an entry of `count` operations.
-    fn op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
+    fn on_op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
     /// Called when the flash operation that was released joins a queue behind its first `ops_before` operations, as an
     /// entry of `count` operations.
-    fn op_inserted(&mut self, _queue: ArrayAndQueueIndex, _count: u32, _ops_before: u32) {}
+    fn on_op_inserted(&mut self, _queue: ArrayAndQueueIndex, _count: u32, _ops_before: u32) {}
     /// Called when the flash operation just admitted is held back because it waits for another. The operation
     /// is in this slot of the slab of waiting operations.
-    fn op_held(&mut self, _unqueued_op_slot: u32) {}
+    fn on_op_held(&mut self, _unqueued_op_slot: u32) {}
     /// Called when what a held flash operation waited for has ended, before the operation joins the queue of its array.
     /// It was in this slot of the slab of waiting operations.
-    fn op_released(&mut self, _unqueued_op_slot: u32) {}
+    fn on_op_released(&mut self, _unqueued_op_slot: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).
-    fn ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
+    fn on_ops_started(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the flash operation `member` positions after the front of a queue is given the channel for a period.
-    fn op_given_channel(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
+    fn on_op_given_channel(&mut self, _queue: ArrayAndQueueIndex, _member: u8, _span: TimeSpanNs) {}
     /// Called when the first `count` operations of an array's queue, a program or erase, are suspended for host reads.
-    fn ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
+    fn on_ops_suspended(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first `count` operations of an array's queue, a suspended program or erase, are resumed.
-    fn ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
+    fn on_ops_resumed(&mut self, _queue: ArrayAndQueueIndex, _count: u8, _now_ns: u64) {}
     /// Called when the first flash operation of an array's queue ends and leaves the queue.
-    fn op_ended(&mut self, _queue: ArrayAndQueueIndex, _now_ns: u64) {}
+    fn on_op_ended(&mut self, _queue: ArrayAndQueueIndex, _now_ns: u64) {}
     /// Called when a scan of NVRAM occupies the NVRAM for a period.
-    fn nvram_scanned(&mut self, _span: TimeSpanNs) {}
+    fn on_nvram_scanned(&mut self, _span: TimeSpanNs) {}
     /// Called when a host request is answered. The period begins with its arrival and ends with the answer.
-    fn request_completed(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpanNs) {}
+    fn on_request_completed(&mut self, _number: u64, _kind: RequestKind, _span: TimeSpanNs) {}
 }
 
 /// Observer of the event engine that records nothing and costs nothing.
@@ -189,7 +189,7 @@ impl TimingObserver for OpTracer {
         }
     }
 
-    fn ops_submitted(&mut self, request_number: Option<u64>, start_ns: u64, ops: &[FlashOp]) {
+    fn on_ops_submitted(&mut self, request_number: Option<u64>, start_ns: u64, ops: &[FlashOp]) {
         (self.current_op_number, self.next_op_number) = (self.submitted_op_count, self.submitted_op_count);
         let mut places = std::mem::take(&mut self.pages_of_next_ops).into_iter();
         for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
@@ -209,64 +209,64 @@ impl TimingObserver for OpTracer {
         }
     }
 
-    fn op_admitted(&mut self, op: &FlashOp) {
+    fn on_op_admitted(&mut self, op: &FlashOp) {
         self.current_op_number = self.next_op_number;
         self.next_op_number += op.flash_operation_count();
     }
 
-    fn op_queued(&mut self, (array, queue): ArrayAndQueueIndex, count: u32) {
+    fn on_op_queued(&mut self, (array, queue): ArrayAndQueueIndex, count: u32) {
         let numbers = self.current_op_number..self.current_op_number + u64::from(count);
         self.queued_op_numbers[array as usize][queue as usize].extend(numbers);
     }
 
-    fn op_inserted(&mut self, (array, queue): ArrayAndQueueIndex, count: u32, ops_before: u32) {
+    fn on_op_inserted(&mut self, (array, queue): ArrayAndQueueIndex, count: u32, ops_before: u32) {
         let numbers = &mut self.queued_op_numbers[array as usize][queue as usize];
         for offset in 0..count {
             numbers.insert((ops_before + offset) as usize, self.current_op_number + u64::from(offset));
         }
     }
 
-    fn op_held(&mut self, unqueued_op_slot: u32) {
+    fn on_op_held(&mut self, unqueued_op_slot: u32) {
         self.held_op_numbers.insert(unqueued_op_slot, self.current_op_number);
     }
 
-    fn op_released(&mut self, unqueued_op_slot: u32) {
+    fn on_op_released(&mut self, unqueued_op_slot: u32) {
         self.current_op_number =
             self.held_op_numbers.remove(&unqueued_op_slot).expect("what is released was held");
     }
 
-    fn ops_started(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
+    fn on_ops_started(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| op.start_ns = now);
     }
 
-    fn op_given_channel(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpanNs) {
+    fn on_op_given_channel(&mut self, (array, queue): ArrayAndQueueIndex, member: u8, span: TimeSpanNs) {
         let number = self.queued_op_numbers[array as usize][queue as usize][usize::from(member)];
         let op = self.unfinished_ops.get_mut(&number).expect("a queued operation has not ended");
         op.transfer_span_ns = Some(span);
     }
 
-    fn ops_suspended(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
+    fn on_ops_suspended(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| op.suspension_spans_ns.push((now, now)));
     }
 
-    fn ops_resumed(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
+    fn on_ops_resumed(&mut self, queue: ArrayAndQueueIndex, count: u8, now: u64) {
         self.for_each_front_op(queue, count, |op| {
             op.suspension_spans_ns.last_mut().expect("only a suspended operation is resumed").1 = now;
         });
     }
 
-    fn op_ended(&mut self, (array, queue): ArrayAndQueueIndex, now: u64) {
+    fn on_op_ended(&mut self, (array, queue): ArrayAndQueueIndex, now: u64) {
         let number = self.queued_op_numbers[array as usize][queue as usize].pop_front();
         let op = number.and_then(|number| self.unfinished_ops.remove(&number));
         let op = op.expect("an operation ends once, at the front of its queue");
         self.finished_trace.ops.push(TracedOp { end_ns: now, ..op });
     }
 
-    fn nvram_scanned(&mut self, span: TimeSpanNs) {
+    fn on_nvram_scanned(&mut self, span: TimeSpanNs) {
         self.finished_trace.nvram_scan_spans_ns.push(span);
     }
 
-    fn request_completed(
+    fn on_request_completed(
         &mut self,
         number: u64,
         kind: RequestKind,

@@ -40,7 +40,7 @@ pub enum AnyValidityStore {
     Gecko(Box<ValidityStoreWithRevivedPages<Gecko>>),
 }
 
-macro_rules! on_flash {
+macro_rules! match_ram_or_flash {
     ($self:ident, $store:ident => $call:expr, in RAM $bitmap:ident => $in_ram:expr) => {
         match $self {
             AnyValidityStore::Ram($bitmap) => $in_ram,
@@ -170,7 +170,7 @@ impl AnyValidityStore {
         pages: &[(Ppn, Oob)],
         opened_at: impl Fn(BlockId) -> u64,
     ) -> Result<()> {
-        on_flash!(self, store => store.drop_revived_pages(), in RAM _bitmap => {});
+        match_ram_or_flash!(self, store => store.drop_revived_pages(), in RAM _bitmap => {});
         match self {
             Self::Ram(bitmap) => *bitmap = RamBitmap::new(io.geometry().pages()),
             Self::Bitmap(bitmap) => bitmap.recover(pages),
@@ -187,7 +187,7 @@ impl AnyValidityStore {
         io: &mut Store<N>,
         each: impl FnMut(BlockId, &[u64]),
     ) -> Result<()> {
-        on_flash!(self, store => store.for_each_block_with_invalid_pages(io, each), in RAM _bitmap => Ok(()))
+        match_ram_or_flash!(self, store => store.for_each_block_with_invalid_pages(io, each), in RAM _bitmap => Ok(()))
     }
 
     /// Whether the record of invalid pages is on flash, so that queries cost flash reads.
@@ -200,11 +200,11 @@ impl AnyValidityStore {
 impl ValidityStore for AnyValidityStore {
     #[inline(always)]
     fn invalidate(&mut self, ppn: Ppn) {
-        on_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.mark_invalid(ppn));
+        match_ram_or_flash!(self, store => store.invalidate(ppn), in RAM bitmap => bitmap.mark_invalid(ppn));
     }
 
     fn record_block_opened(&mut self, block: BlockId) {
-        on_flash!(self, store => store.record_block_opened(block), in RAM _bitmap => {});
+        match_ram_or_flash!(self, store => store.record_block_opened(block), in RAM _bitmap => {});
     }
 
     fn append_valid_pages<N: Nand>(
@@ -213,7 +213,7 @@ impl ValidityStore for AnyValidityStore {
         block: BlockId,
         out: &mut Vec<Ppn>,
     ) -> Result<()> {
-        on_flash!(self, store => store.append_valid_pages(io, block, out), in RAM bitmap => {
+        match_ram_or_flash!(self, store => store.append_valid_pages(io, block, out), in RAM bitmap => {
             let (first, pages) = (io.geometry().first_page(block), io.geometry().block_pages());
             bitmap.append_valid_pages(first, pages, out);
             Ok(())
@@ -222,30 +222,30 @@ impl ValidityStore for AnyValidityStore {
 
     #[inline(always)]
     fn write_deferred_validity_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
-        on_flash!(self, store => store.write_deferred_validity_step(io), in RAM _bitmap => Ok(false))
+        match_ram_or_flash!(self, store => store.write_deferred_validity_step(io), in RAM _bitmap => Ok(false))
     }
 
     fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
-        on_flash!(self, store => store.holds_current_metadata_page(id, ppn), in RAM _bitmap => false)
+        match_ram_or_flash!(self, store => store.holds_current_metadata_page(id, ppn), in RAM _bitmap => false)
     }
 
     fn record_metadata_page_move(&mut self, id: u32, from: Ppn, to: Ppn) {
-        on_flash!(self, store => store.record_metadata_page_move(id, from, to), in RAM _bitmap => {
+        match_ram_or_flash!(self, store => store.record_metadata_page_move(id, from, to), in RAM _bitmap => {
             unreachable!("a bitmap in RAM has no pages")
         });
     }
 
     #[inline]
     fn max_pages_per_deferred_step(&self) -> u32 {
-        on_flash!(self, store => store.max_pages_per_deferred_step(), in RAM _bitmap => 0)
+        match_ram_or_flash!(self, store => store.max_pages_per_deferred_step(), in RAM _bitmap => 0)
     }
 
     fn max_metadata_pages(&self) -> u64 {
-        on_flash!(self, store => store.max_metadata_pages(), in RAM _bitmap => 0)
+        match_ram_or_flash!(self, store => store.max_metadata_pages(), in RAM _bitmap => 0)
     }
 
     fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        on_flash!(self, store => store.ram_bytes(), in RAM bitmap => {
+        match_ram_or_flash!(self, store => store.ram_bytes(), in RAM bitmap => {
             vec![("page validity bitmap", bitmap.ram_bytes())]
         })
     }
@@ -282,7 +282,7 @@ impl AnyValidityStore {
 
     /// Marks an invalid page as valid again, because recycling reuses the page for a write with the same content.
     pub(crate) fn revive(&mut self, ppn: Ppn) {
-        on_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
+        match_ram_or_flash!(self, store => store.revive(ppn), in RAM bitmap => bitmap.mark_valid(ppn));
     }
 
     /// Marks `count` pages from `first` on as valid, in a bitmap in RAM. Validity on flash records nothing.

@@ -56,7 +56,7 @@ struct BitPosition {
     /// Number of the page of the validity bitmap that holds the bit.
     bitmap_page_number: u32,
     /// Index of the bit in its page of the validity bitmap.
-    bit_in_page: u32,
+    bit_index_in_page: u32,
 }
 
 /// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
@@ -182,7 +182,7 @@ impl FlashBitmap {
                     loaded = Some(place.bitmap_page_number);
                 }
                 words[offset as usize / 64] |=
-                    u64::from(is_bit_set(&self.page_buffer, place.bit_in_page)) << (offset % 64);
+                    u64::from(is_bit_set(&self.page_buffer, place.bit_index_in_page)) << (offset % 64);
             }
             if words.iter().any(|&word| word != 0) {
                 invalid(block, &words);
@@ -204,7 +204,7 @@ impl FlashBitmap {
         let bitmap_page_number = slot / self.slots_per_bitmap_page;
         BitPosition {
             bitmap_page_number,
-            bit_in_page: (slot - bitmap_page_number * self.slots_per_bitmap_page)
+            bit_index_in_page: (slot - bitmap_page_number * self.slots_per_bitmap_page)
                 * self.validity_bits_per_slot
                 + bit,
         }
@@ -252,7 +252,7 @@ impl FlashBitmap {
         for &ppn in &self.waiting_invalid_pages {
             let place = self.bit_position(ppn);
             if place.bitmap_page_number == bitmap_page_number {
-                set_bit(&mut self.page_buffer, place.bit_in_page);
+                set_bit(&mut self.page_buffer, place.bit_index_in_page);
             }
         }
     }
@@ -272,7 +272,7 @@ impl FlashBitmap {
         } else {
             let oldest = *self.waiting_invalid_pages.front().expect("a report is applied only if one waits");
             let place = self.bit_position(oldest);
-            set_bit(&mut self.page_buffer, place.bit_in_page);
+            set_bit(&mut self.page_buffer, place.bit_index_in_page);
         }
         let pool = io.preferred_append_pool(Stream::Validity);
         let content = Content::Bytes(&self.page_buffer);
@@ -338,7 +338,7 @@ impl ValidityStore for FlashBitmap {
             out.extend(
                 (first..first + count)
                     .map(Ppn)
-                    .filter(|&ppn| !is_bit_set(&self.page_buffer, self.bit_position(ppn).bit_in_page)),
+                    .filter(|&ppn| !is_bit_set(&self.page_buffer, self.bit_position(ppn).bit_index_in_page)),
             );
         }
         Ok(())

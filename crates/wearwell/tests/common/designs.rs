@@ -216,8 +216,8 @@ fn delta_design(temp_buffer_pages: u32, cache_entries: Option<u32>) -> Parts {
         access_count_table_entries: Some(24),
         temp_buffer_pages,
         cold_scan_interval_writes: 16,
-        cold_scan_entries: 4,
-        delta_share_of_spare_pages: 1.0,
+        deltas_per_cold_scan: 4,
+        max_delta_share_of_spare_pages: 1.0,
         ..DeltaOptions::default()
     };
     let gc = gc_with_policy(if temp_buffer_pages > 1 { VictimPolicy::DeadBytes } else { GREEDY });

@@ -89,7 +89,7 @@ fn options() -> (RecyclingPart, DeltaOptions) {
     let deltas = DeltaOptions {
         access_count_table_entries: Some(24),
         cold_scan_interval_writes: 16,
-        cold_scan_entries: 4,
+        deltas_per_cold_scan: 4,
         ..DeltaOptions::default()
     };
     (RecyclingPart { options, verify_on_hit: true }, deltas)

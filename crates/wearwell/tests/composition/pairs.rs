@@ -402,7 +402,7 @@ fn compression_does_not_enlarge_the_l2p_map() {
     let sizes = |kinds: &[MechanismKind]| {
         let rig = Rig::new(&on_flash(6, mixture(kinds)));
         let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else { panic!("the map is on flash") };
-        (cached.translation_pages(), cached.metadata_pages(), cached.ram_bytes())
+        (cached.translation_pages(), cached.max_metadata_pages(), cached.ram_bytes())
     };
     assert_eq!(sizes(&[]), sizes(&MechanismKind::ALL));
     let ram = |rig: &Rig, name: &str| {

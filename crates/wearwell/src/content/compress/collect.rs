@@ -31,11 +31,11 @@ impl<N: Nand> Ftl<N> {
         while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, MAX_CHUNK_MEMBERS as u32 - 2)?;
-            let Some(number) = self.chunks.as_mut().and_then(next_chunk_to_split) else { return Ok(()) };
+            let Some(number) = self.chunks.as_mut().and_then(find_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
-                self.chunks.as_mut().expect("asked above").statistics.split_pages += 1;
-                self.remap_referrers_of_chunk_member(unit, ppn.into())?;
+                self.chunks.as_mut().expect("asked above").statistics.pages_written_by_splits += 1;
+                self.move_chunk_member_referrers(unit, ppn.into())?;
             }
             self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
@@ -73,7 +73,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
     /// equal content. Then drops `from`.
-    fn remap_referrers_of_chunk_member(&mut self, from: Unit, to: Unit) -> Result<()> {
+    fn move_chunk_member_referrers(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
@@ -101,7 +101,7 @@ impl<N: Nand> Ftl<N> {
             }
             sharing.reference_counts.move_reference_count(from, to);
             if let Some(index) = &mut sharing.content_index {
-                index.relocate(fingerprint, from, to);
+                index.replace_unit(fingerprint, from, to);
             }
         }
         if writer_refers {
@@ -109,7 +109,7 @@ impl<N: Nand> Ftl<N> {
         }
         if !writer_refers {
             store.put_content_record_later(ContentRecord::UnitWithoutWriter { unit: to });
-            store.remove_content_record_later(ContentRecordKey::WithoutWriter(from));
+            store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(from));
         }
         self.release_chunk_member(from);
         Ok(())
@@ -192,12 +192,12 @@ impl<N: Nand> Ftl<N> {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
                 let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);
-                self.remap_referrers_of_chunk_member(unit, to)?;
+                self.move_chunk_member_referrers(unit, to)?;
             }
         } else {
             for (page, &unit) in pending.iter().zip(&units) {
                 let ppn = self.append_uncompressed_page(page, Stream::Gc, pool, cause)?;
-                self.remap_referrers_of_chunk_member(unit, ppn.into())?;
+                self.move_chunk_member_referrers(unit, ppn.into())?;
             }
         }
         self.chunks.as_mut().expect("asked above").statistics.repacked_chunks += 1;
@@ -208,7 +208,7 @@ impl<N: Nand> Ftl<N> {
 /// Returns the number of the compressed chunk to split next: of the wasteful ones (more flash pages than live members),
 /// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
 /// excess is within its limit or the list is empty.
-fn next_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
+fn find_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
     while stage.exceeds_max_pages_beyond_live_members() {
         let number = *stage.wasteful_chunks.last()?;
         if stage.chunks[number as usize].pages_beyond_live_members() > 0 {

@@ -46,9 +46,9 @@ pub(crate) struct CompressionState {
     /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
     /// also contain chunks that were wasteful only earlier.
     pub(super) wasteful_chunks: Vec<u32>,
-    pub(crate) is_enabled: bool,
+    pub(crate) is_compression_on: bool,
     /// Moving average of the share of a flash page that a logical page took which was offered to compression.
-    mean_share_of_page: f64,
+    mean_flash_pages_per_logical_page: f64,
     pub(crate) statistics: CompressionStatistics,
 }
 
@@ -79,8 +79,8 @@ impl CompressionState {
             pages_beyond_live_members: 0,
             max_pages_beyond_live_members: 0,
             wasteful_chunks: Vec::new(),
-            is_enabled: true,
-            mean_share_of_page: INITIAL_SHARE_OF_PAGE,
+            is_compression_on: true,
+            mean_flash_pages_per_logical_page: INITIAL_SHARE_OF_PAGE,
             statistics: CompressionStatistics::default(),
         })
     }
@@ -105,7 +105,7 @@ impl CompressionState {
 
     /// Limits the excess pages of compression (flash pages of all chunks beyond the number of live members) to half of
     /// `spare_pages`, the device's spare flash pages.
-    pub(crate) fn derive_max_pages_beyond_live_members(&mut self, spare_pages: u64) {
+    pub(crate) fn limit_excess_pages_by_spare_pages(&mut self, spare_pages: u64) {
         self.max_pages_beyond_live_members = spare_pages / 2;
     }
 
@@ -151,7 +151,7 @@ impl CompressionState {
     }
 
     /// Returns the flash pages of the compressed chunk that contains the member `unit`.
-    pub(crate) fn flash_pages_of(&self, unit: Unit) -> &[Ppn] {
+    pub(crate) fn chunk_pages_of_member(&self, unit: Unit) -> &[Ppn] {
         self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
     }
 
@@ -186,14 +186,15 @@ impl CompressionState {
     }
 
     /// Returns the share of a flash page that a logical page offered to compression took on average, 0 to 1.
-    pub(crate) fn mean_share_of_page(&self) -> f64 {
-        self.mean_share_of_page
+    pub(crate) fn mean_flash_pages_per_logical_page(&self) -> f64 {
+        self.mean_flash_pages_per_logical_page
     }
 
     /// Records that compression stored `members` logical pages of the host in `pages` flash pages.
     pub(super) fn record_compression(&mut self, pages: usize, members: usize) {
         let share = pages.min(members) as f64 / members as f64;
-        self.mean_share_of_page += (share - self.mean_share_of_page) / CHUNKS_IN_AVERAGE;
+        self.mean_flash_pages_per_logical_page +=
+            (share - self.mean_flash_pages_per_logical_page) / CHUNKS_IN_AVERAGE;
     }
 
     /// Enters `ppn`, which was programmed, as page `k` of the compressed chunk `number`.
@@ -251,7 +252,7 @@ impl CompressionState {
 
     /// Returns those of `pages` that belong to a stored compressed chunk. Each of `pages` is given with the chunk
     /// number in its spare area.
-    pub(crate) fn keep_pages_of_stored_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
+    pub(crate) fn filter_pages_of_stored_chunks(&self, mut pages: Vec<(Ppn, u32)>) -> Vec<Ppn> {
         pages.retain(|&(_, number)| (number as usize) < self.chunks.len());
         load_into_cpu_cache(pages.iter().map(|&(_, number)| self.chunks[number as usize].pages[0].0.into()));
         pages.retain(|(ppn, number)| self.chunks[*number as usize].pages().contains(ppn));
@@ -266,7 +267,7 @@ impl CompressionState {
         mut found: RecoveredChunks,
     ) -> Result<()> {
         self.pending_pages.clear();
-        self.mean_share_of_page = INITIAL_SHARE_OF_PAGE;
+        self.mean_flash_pages_per_logical_page = INITIAL_SHARE_OF_PAGE;
         self.chunks.clear();
         self.chunk_payload_bytes.clear();
         self.chunk_numbers_freed_since_sync.clear();

@@ -53,7 +53,7 @@ impl ChunkDirectory {
     }
 
     /// Encodes the directory for the spare area of a page of the compressed chunk.
-    pub(super) fn encode_spare(&self) -> [u8; CHUNK_DIRECTORY_BYTES] {
+    pub(super) fn encode_spare_area(&self) -> [u8; CHUNK_DIRECTORY_BYTES] {
         let mut bytes = [0; CHUNK_DIRECTORY_BYTES];
         bytes[..8].copy_from_slice(&self.creation_sequence_number.to_le_bytes());
         bytes[8..12].copy_from_slice(&self.compressed_bytes.to_le_bytes());

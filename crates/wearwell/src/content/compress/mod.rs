@@ -66,7 +66,7 @@ pub struct CompressionStatistics {
     /// live members.
     pub split_chunks: u64,
     /// Number of plain pages that splits of compressed chunks wrote.
-    pub split_pages: u64,
+    pub pages_written_by_splits: u64,
 }
 
 #[cfg(test)]

@@ -37,7 +37,7 @@ impl ContentMechanism for Compression {
     }
 
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.chunks.as_ref().is_some_and(|stage| stage.is_enabled)
+        ftl.chunks.as_ref().is_some_and(|stage| stage.is_compression_on)
     }
 
     fn write_buffered_pages<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
@@ -46,14 +46,14 @@ impl ContentMechanism for Compression {
 
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
         if let Some(stage) = &mut ftl.chunks {
-            stage.is_enabled = is_on;
+            stage.is_compression_on = is_on;
         }
     }
 
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stage) = &ftl.chunks else { return Ok(false) };
-        if !stage.is_enabled {
+        if !stage.is_compression_on {
             ftl.sample_for_compression(&write.content);
             return Ok(false);
         }
@@ -305,7 +305,7 @@ impl<N: Nand> Ftl<N> {
         let geometry = self.store.geometry();
         let mut page = directory.encode_page(payload, geometry.page_bytes as usize);
         if geometry.spare_bytes as usize >= CHUNK_DIRECTORY_BYTES {
-            page.extend(directory.encode_spare());
+            page.extend(directory.encode_spare_area());
         }
         page
     }

@@ -196,7 +196,7 @@ impl BoundedIndex {
 
     /// Reads the hash buckets that searches for these content hashes will need, so that their cache misses overlap
     /// ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
+    pub(super) fn prefetch_searches(&self, hashes: impl Iterator<Item = u64>) {
         // A search, or the closing of a gap, usually ends within a cache line's worth of words after the home, on at
         // most two lines.
         let at_home = |hash| {
@@ -308,7 +308,7 @@ impl BoundedIndex {
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
     /// chunks).
     #[inline]
-    pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
+    pub(super) fn replace_unit(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(bucket) = self.bucket_of(hash, |other| other == from) {
             self.set_unit_in_bucket(bucket, to);
         }

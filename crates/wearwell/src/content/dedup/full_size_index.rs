@@ -187,7 +187,7 @@ impl FullSizeIndex {
     }
 
     #[inline]
-    fn set_stored_probe_distance(
+    fn set_stored_probe_distance_lines(
         &mut self,
         EntryPosition { line, slot: place }: EntryPosition,
         distance: usize,
@@ -205,14 +205,14 @@ impl FullSizeIndex {
         self.set_tag(spot, tag);
         self.set_unit(spot, unit);
         if distance > 0 {
-            self.set_stored_probe_distance(spot, distance);
+            self.set_stored_probe_distance_lines(spot, distance);
         }
     }
 
     #[inline]
-    fn free_slot(&mut self, spot: EntryPosition) {
+    fn mark_slot_free(&mut self, spot: EntryPosition) {
         self.set_tag(spot, FREE_SLOT_TAG);
-        self.set_stored_probe_distance(spot, 0);
+        self.set_stored_probe_distance_lines(spot, 0);
     }
 
     /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
@@ -256,7 +256,7 @@ impl FullSizeIndex {
 
     /// Reads the lines of the hash table that searches for these content hashes will need, so that their cache misses
     /// overlap ([`crate::tables::prefetch`]).
-    pub(super) fn prefetch_buckets(&self, hashes: impl Iterator<Item = u64>) {
+    pub(super) fn prefetch_searches(&self, hashes: impl Iterator<Item = u64>) {
         load_into_cpu_cache(hashes.map(|hash| {
             self.table_words.get(self.home_cache_line(hash) * WORDS_PER_CACHE_LINE + LAST_TAG_WORD)
         }));
@@ -312,12 +312,12 @@ impl FullSizeIndex {
     /// into it. Repeats this for the slot that becomes free, until the line of the free slot has no overflow.
     #[inline]
     fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
-        self.free_slot(gap);
+        self.mark_slot_free(gap);
         while self.tag_words(gap.line)[1] >= OVERFLOW_COUNT_INCREMENT {
             let (from, distance) = self.nearest_overflowed_entry(gap.line, &hash_of);
             self.store_entry(gap, self.tag_at(from), self.unit_at(from), distance);
             self.add_to_overflow_counts(gap.line, from.line, OVERFLOW_COUNT_DECREMENT);
-            self.free_slot(from);
+            self.mark_slot_free(from);
             gap = from;
         }
     }
@@ -361,7 +361,7 @@ impl FullSizeIndex {
     /// Changes the content-index entry with this hash from unit `from` to unit `to` (pages or members of compressed
     /// chunks).
     #[inline]
-    pub(super) fn relocate(&mut self, hash: u64, from: Unit, to: Unit) {
+    pub(super) fn replace_unit(&mut self, hash: u64, from: Unit, to: Unit) {
         if let Some(spot) = self.search(hash, |other| other == from) {
             self.set_unit(spot, to);
         }

@@ -116,7 +116,7 @@ impl ContentIndex {
     /// cache misses overlap.
     pub(crate) fn prefetch_index_removals(&self, fingerprints: impl Iterator<Item = Fingerprint>) {
         let hashes = fingerprints.map(hash_of);
-        delegate!(&self.index_form, index => index.prefetch_buckets(hashes));
+        delegate!(&self.index_form, index => index.prefetch_searches(hashes));
     }
 
     /// Adds `unit` (page or member of a compressed chunk), which stores this content, to the content index. An older
@@ -155,8 +155,8 @@ impl ContentIndex {
     /// Changes the content-index entry of this content from unit `from` to unit `to` (pages or members of compressed
     /// chunks), after GC moved the content.
     #[inline]
-    pub(crate) fn relocate(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
-        delegate!(&mut self.index_form, index => index.relocate(hash_of(fingerprint), from, to));
+    pub(crate) fn replace_unit(&mut self, fingerprint: Fingerprint, from: Unit, to: Unit) {
+        delegate!(&mut self.index_form, index => index.replace_unit(hash_of(fingerprint), from, to));
     }
 
     /// Removes all entries of the content index. The index is volatile, and losing it only costs opportunities to
@@ -221,7 +221,7 @@ mod tests {
                 }
                 _ => {
                     held.insert(Unit(step), fingerprint);
-                    index.relocate(fingerprint, known.unwrap_or(Unit(step)), Unit(step));
+                    index.replace_unit(fingerprint, known.unwrap_or(Unit(step)), Unit(step));
                     model.entry(fingerprint).and_modify(|unit| *unit = Unit(step));
                 }
             }

@@ -106,7 +106,7 @@ impl<N: Nand> Ftl<N> {
     /// of its current deltas. Programs one page.
     fn replace_unreadable_delta_page(&mut self, ppn: Ppn, pool: u32, cause: Cause) -> Result<()> {
         let lpns = self.lpns_of_current_deltas_in(ppn);
-        let (spare, count) = (self.delta_owners_for_spare(&lpns), lpns.len() as u32);
+        let (spare, count) = (self.delta_lpn_list_for_spare(&lpns), lpns.len() as u32);
         let fingerprint = Fingerprint::default();
         let to = self.store.append_lost_page(Stream::Delta, pool, count, &spare, fingerprint, cause)?;
         self.record_delta_page_on_flash(to, &lpns);

@@ -118,7 +118,7 @@ impl AccessCountTable {
         let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
         load_into_cpu_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
         if self.slots_by_lpn.len() + lpns.len() > self.size.capacity_entries as usize {
-            let leaving = self.probationary_segment.oldest_first().take(HOST_WRITES_PER_PREFETCH);
+            let leaving = self.probationary_segment.slots_oldest_first().take(HOST_WRITES_PER_PREFETCH);
             let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
                 leaving.map(|slot| self.entries[slot as usize].lpn.0).collect();
             self.slots_by_lpn.prefetch(pages.iter().copied());

@@ -39,7 +39,7 @@ use heat::{
     AccessCounts, AccessKind,
 };
 use packing::{
-    BufferedDelta, DeltaTempBuffer, decode_delta_page_header, encode_delta_owners, max_deltas_in_spare,
+    BufferedDelta, DeltaTempBuffer, decode_delta_page_header, encode_delta_lpns, max_delta_lpns_in_spare,
     placeholder_delta, placeholder_fingerprint,
 };
 pub(crate) use recovery::BaseOfRecordedDelta;
@@ -78,10 +78,10 @@ pub struct DeltaOptions {
     /// scans.
     pub cold_scan_interval_writes: u32,
     /// Approximate number of deltas that one scan for write-cold logical pages examines.
-    pub cold_scan_entries: u32,
+    pub deltas_per_cold_scan: u32,
     /// Largest share of the device's spare flash pages (those beyond the logical pages and the reserves), 0 to 1, that
     /// flash pages of deltas may use.
-    pub delta_share_of_spare_pages: f64,
+    pub max_delta_share_of_spare_pages: f64,
 }
 
 impl Default for DeltaOptions {
@@ -92,8 +92,8 @@ impl Default for DeltaOptions {
             temp_buffer_pages: 1,
             max_mean_delta_share_of_page: 1.0,
             cold_scan_interval_writes: 1024,
-            cold_scan_entries: 64,
-            delta_share_of_spare_pages: 1.0,
+            deltas_per_cold_scan: 64,
+            max_delta_share_of_spare_pages: 1.0,
         }
     }
 }
@@ -291,18 +291,18 @@ impl DeltaState {
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaOptions::delta_share_of_spare_pages`] of `spare_pages`, the
+    /// Limits the number of flash pages of deltas to [`DeltaOptions::max_delta_share_of_spare_pages`] of `spare_pages`, the
     /// device's spare flash pages.
     pub(crate) fn limit_delta_pages_by_spare_pages(&mut self, spare_pages: u64) {
-        self.max_delta_pages = (spare_pages as f64 * self.design.delta_share_of_spare_pages) as u64;
+        self.max_delta_pages = (spare_pages as f64 * self.design.max_delta_share_of_spare_pages) as u64;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
     /// the delta table can be rebuilt from flash even if a page is unreadable. If the spare area has no room for any,
     /// there is no list and no limit.
-    pub(crate) fn limit_deltas_per_page_to_spare_list(&mut self, spare_bytes: u32) {
-        if max_deltas_in_spare(spare_bytes) > 0 {
-            self.limit_deltas_per_buffer_page(max_deltas_in_spare(spare_bytes));
+    pub(crate) fn limit_deltas_per_page_by_spare_bytes(&mut self, spare_bytes: u32) {
+        if max_delta_lpns_in_spare(spare_bytes) > 0 {
+            self.limit_deltas_per_buffer_page(max_delta_lpns_in_spare(spare_bytes));
         }
     }
 
@@ -351,7 +351,7 @@ impl DeltaState {
         self.sample_buffer = self.buffer.clone();
     }
 
-    fn lists_delta_owners(&self) -> bool {
+    fn lists_delta_lpns_in_spare(&self) -> bool {
         self.max_deltas_per_page < usize::MAX
     }
 
@@ -408,7 +408,7 @@ impl DeltaState {
     /// Whether an eligible page that was a member of a compressed chunk should be stored as a page of its own, so that
     /// its next writes can become deltas: if deltas have lately succeeded and take clearly less of a page than a chunk
     /// does (`chunk_share_of_page`). Every [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write is, so that this is found out.
-    fn should_become_base(&mut self, chunk_share_of_page: f64) -> bool {
+    fn count_write_and_decide_on_base(&mut self, chunk_share_of_page: f64) -> bool {
         self.eligible_writes_in_chunks += 1;
         let delta_share_of_page =
             if self.mean_deltas_per_page > 0.0 { self.mean_deltas_per_page.recip() } else { 0.0 };
@@ -469,10 +469,10 @@ impl DeltaState {
     /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
     /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
     /// these are the longest unwritten. The examined flash pages move to the end, too.
-    fn next_cold_scan_lpns(&mut self) -> Vec<Lpn> {
+    fn advance_cold_scan(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.delta_page_log.len() {
-            if oldest.len() >= self.design.cold_scan_entries as usize {
+            if oldest.len() >= self.design.deltas_per_cold_scan as usize {
                 break;
             }
             let Some(ppn) = self.delta_page_log.pop_front() else { break };
@@ -674,7 +674,7 @@ impl<N: Nand> Ftl<N> {
     /// Stores a host write as a delta if the page is write-hot and read-cold, has a base (stored page), and the delta
     /// saves enough. Stores it as a page if that could then be a base, which the page in a chunk cannot. Returns
     /// `false` if it stored nothing. While delta encoding is off, always returns `false`.
-    pub(crate) fn try_store_as_delta(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+    pub(crate) fn try_store_as_delta_or_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.heat.count_access(lpn, AccessKind::Write);
@@ -686,8 +686,9 @@ impl<N: Nand> Ftl<N> {
         let base = if is_eligible { self.base_for_new_delta(lpn)? } else { None };
         let Some(base) = base.filter(|_| self.accept_write_as_delta_or_count_bypass()) else {
             self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::NotTried);
-            let may_be_base = is_eligible && base.is_none() && heat.writes >= self.min_writes_of_base();
-            return if may_be_base { self.store_as_base(write) } else { Ok(false) };
+            let may_be_base =
+                is_eligible && base.is_none() && heat.writes >= self.min_writes_to_become_base();
+            return if may_be_base { self.try_store_as_base(write) } else { Ok(false) };
         };
         let delta = self.encode_delta(lpn, base, &content, fingerprint)?;
         let stage = self.delta.as_mut().expect("asked above");
@@ -719,15 +720,17 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the number of recent host writes from which on a page in a chunk may be stored as a page that can be a
     /// base. A base takes a whole page, so it has to be overwritten more than once to pay.
-    fn min_writes_of_base(&self) -> u8 {
+    fn min_writes_to_become_base(&self) -> u8 {
         self.delta.as_ref().map_or(u8::MAX, |stage| stage.design.hot_access_threshold.saturating_add(1))
     }
 
     /// Stores a host write of a page in a chunk, which cannot be a base, as a page that can be one, if that promises to
-    /// save more than compression ([`DeltaState::should_become_base`]). Returns `false` if not.
-    fn store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
+    /// save more than compression ([`DeltaState::count_write_and_decide_on_base`]). Returns `false` if not.
+    fn try_store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let (Some(stage), Some(chunks)) = (&mut self.delta, &self.chunks) else { return Ok(false) };
-        if !chunks.is_enabled || !stage.should_become_base(chunks.mean_share_of_page()) {
+        if !chunks.is_compression_on
+            || !stage.count_write_and_decide_on_base(chunks.mean_flash_pages_per_logical_page())
+        {
             return Ok(false);
         }
         self.append_and_map_host_page(write.lpn, write.pool, write.content, write.fingerprint)?;
@@ -886,7 +889,7 @@ impl<N: Nand> Ftl<N> {
         // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
         // is another base.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
-        page.extend(self.delta_owners_for_spare(lpns));
+        page.extend(self.delta_lpn_list_for_spare(lpns));
         let (content, count) = (Content::Bytes(&page), lpns.len() as u32);
         let ppn =
             self.store.append_page(Stream::Delta, pool, count, content, Fingerprint::default(), cause)?;
@@ -908,9 +911,9 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the list of logical pages for the spare area of a flash page with deltas of `lpns`; empty if this design
     /// writes no such lists.
-    fn delta_owners_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
-        let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_delta_owners());
-        if lists { encode_delta_owners(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
+    fn delta_lpn_list_for_spare(&self, lpns: &[Lpn]) -> Vec<u8> {
+        let lists = self.delta.as_ref().is_some_and(|stage| stage.lists_delta_lpns_in_spare());
+        if lists { encode_delta_lpns(lpns, self.store.geometry().spare_bytes) } else { Vec::new() }
     }
 
     /// Drops the delta of `lpn`, if it has one, because `lpn` was stored in another form.
@@ -1009,7 +1012,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         stage.writes_until_cold_scan = stage.design.cold_scan_interval_writes;
-        let oldest = stage.next_cold_scan_lpns();
+        let oldest = stage.advance_cold_scan();
         self.run_with_deferred_flash_ops(|ftl| ftl.halve_counts_and_merge_cold_pages(&oldest))
     }
 

@@ -11,7 +11,7 @@
 //! compressed difference does: that begins with literals, because there is nothing before it to refer to.
 //!
 //! If the delta table must be rebuilt from flash, the spare area of the page repeats the list of its logical pages
-//! ([`encode_delta_owners`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no
+//! ([`encode_delta_lpns`]). If the page cannot be read, exactly these logical pages are lost. Such a page holds no
 //! more deltas than the spare area can list.
 //!
 //! Invariant: a logical page has at most one staged delta.
@@ -27,22 +27,22 @@ pub const DELTA_COUNT_BYTES: usize = 2;
 pub const DELTA_DIRECTORY_ENTRY_BYTES: usize = 6;
 
 /// Bytes of the header of the list of logical pages in the spare area of a flash page of deltas.
-const OWNER_LIST_HEADER_BYTES: usize = 4;
+const DELTA_LPN_LIST_HEADER_BYTES: usize = 4;
 /// Bytes of one logical page number in the spare area of a flash page of deltas.
-const OWNER_LPN_BYTES: usize = 4;
+const LISTED_LPN_BYTES: usize = 4;
 
 /// Returns the maximum number of logical pages that the spare area of a flash page of deltas can list.
-pub fn max_deltas_in_spare(spare_bytes: u32) -> usize {
-    (spare_bytes as usize).saturating_sub(OWNER_LIST_HEADER_BYTES) / OWNER_LPN_BYTES
+pub fn max_delta_lpns_in_spare(spare_bytes: u32) -> usize {
+    (spare_bytes as usize).saturating_sub(DELTA_LPN_LIST_HEADER_BYTES) / LISTED_LPN_BYTES
 }
 
 /// Encodes the list of logical pages in the spare area of a flash page of deltas: their number (2 bytes), zeros (2
 /// bytes), the logical pages (4 bytes each). Returns no bytes if the spare area has no room for all of them.
-pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
-    if lpns.len() > max_deltas_in_spare(spare_bytes) {
+pub fn encode_delta_lpns(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
+    if lpns.len() > max_delta_lpns_in_spare(spare_bytes) {
         return Vec::new();
     }
-    let mut spare = vec![0; OWNER_LIST_HEADER_BYTES];
+    let mut spare = vec![0; DELTA_LPN_LIST_HEADER_BYTES];
     spare[..2].copy_from_slice(&(lpns.len() as u16).to_le_bytes());
     spare.extend(lpns.iter().flat_map(|lpn| lpn.0.to_le_bytes()));
     spare
@@ -50,10 +50,11 @@ pub fn encode_delta_owners(lpns: &[Lpn], spare_bytes: u32) -> Vec<u8> {
 
 /// Decodes the list of logical pages in the spare area of a flash page of deltas. `None` if the spare area holds no
 /// such list.
-pub fn decode_delta_owners(spare: &[u8]) -> Option<Vec<Lpn>> {
-    let head = spare.get(..OWNER_LIST_HEADER_BYTES)?;
+pub fn decode_delta_lpns(spare: &[u8]) -> Option<Vec<Lpn>> {
+    let head = spare.get(..DELTA_LPN_LIST_HEADER_BYTES)?;
     let count = usize::from(u16::from_le_bytes([head[0], head[1]]));
-    let lpns = spare.get(OWNER_LIST_HEADER_BYTES..OWNER_LIST_HEADER_BYTES + count * OWNER_LPN_BYTES)?;
+    let lpns =
+        spare.get(DELTA_LPN_LIST_HEADER_BYTES..DELTA_LPN_LIST_HEADER_BYTES + count * LISTED_LPN_BYTES)?;
     let is_list = count > 0 && head[2..] == [0, 0];
     let lpns = lpns.as_chunks().0.iter().map(|&bytes| Lpn(u32::from_le_bytes(bytes)));
     is_list.then(|| lpns.collect())

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::packing::{decode_delta_owners, decode_delta_page_header};
+use super::packing::{decode_delta_lpns, decode_delta_page_header};
 use super::{CurrentDelta, base_tag_of};
 use crate::address::{Lpn, Ppn};
 use crate::data::Fingerprint;
@@ -35,7 +35,7 @@ pub(crate) enum BaseOfRecordedDelta {
     /// The interrupted request did not concern the logical page: the delta belongs to its base.
     Unchanged,
     /// The logical page is mapped to this flash page, which may be the base of the delta or newer than the delta.
-    Compare(Ppn),
+    Candidate(Ppn),
     /// The logical page is mapped to no flash page.
     Gone,
 }
@@ -114,7 +114,7 @@ impl<N: Nand> Ftl<N> {
             bases.push((lpn, base_of(self, lpn, false)?));
         }
         bases.retain(|&(_, base)| base != BaseOfRecordedDelta::Gone);
-        let is_compared = bases.iter().any(|(_, base)| matches!(base, BaseOfRecordedDelta::Compare(_)));
+        let is_compared = bases.iter().any(|(_, base)| matches!(base, BaseOfRecordedDelta::Candidate(_)));
         let page = self.read_delta_page(ppn, is_compared)?;
         let tag_bytes = self.base_tag_bytes();
         for (lpn, mut base) in bases {
@@ -128,7 +128,7 @@ impl<N: Nand> Ftl<N> {
                     let place = CurrentDelta::from_flash(range.len(), delta, Fingerprint::default());
                     self.adopt_delta(lpn, ppn, place);
                 }
-                BaseOfRecordedDelta::Compare(base) => {
+                BaseOfRecordedDelta::Candidate(base) => {
                     self.adopt_delta_if_of_base(lpn, ppn, base, &page, range)?;
                 }
                 BaseOfRecordedDelta::Gone => {}
@@ -187,7 +187,7 @@ impl<N: Nand> Ftl<N> {
         };
         let error = match read {
             Err(error) if error.is_media_error() => error,
-            read => return Ok(FoundDeltaPage::readable(read?.sequence_number, bytes)),
+            read => return Ok(FoundDeltaPage::from_readable_page(read?.sequence_number, bytes)),
         };
         let oob = if is_counted {
             self.store.read_spare_bytes(ppn, &mut spare, Cause::Recovery)?
@@ -199,7 +199,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl FoundDeltaPage {
-    fn readable(sequence_number: u64, bytes: Vec<u8>) -> Self {
+    fn from_readable_page(sequence_number: u64, bytes: Vec<u8>) -> Self {
         let directory = decode_delta_page_header(&bytes).unwrap_or_default();
         Self { sequence_number, directory, bytes, is_lost: false }
     }
@@ -216,7 +216,7 @@ impl FoundDeltaPage {
     }
 
     fn lost(sequence_number: u64, spare: &[u8]) -> Option<Self> {
-        let directory = decode_delta_owners(spare)?.into_iter().map(|lpn| (lpn, 0..0)).collect();
+        let directory = decode_delta_lpns(spare)?.into_iter().map(|lpn| (lpn, 0..0)).collect();
         Some(Self { sequence_number, directory, bytes: Vec::new(), is_lost: true })
     }
 }

@@ -42,7 +42,7 @@ impl ContentMechanism for DeltaEncoding {
 
     #[inline]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
-        if ftl.delta.is_none() || !ftl.try_store_as_delta(write)? {
+        if ftl.delta.is_none() || !ftl.try_store_as_delta_or_base(write)? {
             return Ok(false);
         }
         ftl.drop_page_from_chunk_buffer(write.lpn);

@@ -631,7 +631,7 @@ impl FingerprintStore {
         if found != Some(slot) {
             return Err(format!(
                 "the fingerprint store has flash page {ppn} in slot {slot}, but a search for its content finds {}",
-                slot_name(found)
+                describe_slot(found)
             ));
         }
         let expected = level_of(self.page_in_slot(slot));
@@ -667,7 +667,7 @@ impl FingerprintStore {
                 return Err(format!(
                     "flash page {ppn} is in slot {at} of the fingerprint store, but the lists of dead (invalid) pages \
                      record {} for it",
-                    slot_name(named)
+                    describe_slot(named)
                 ));
             }
             if page.fingerprint != fingerprint {
@@ -689,6 +689,6 @@ impl FingerprintStore {
     }
 }
 
-fn slot_name(slot: Option<u32>) -> String {
+fn describe_slot(slot: Option<u32>) -> String {
     slot.map_or_else(|| "no slot".to_owned(), |slot| format!("slot {slot}"))
 }

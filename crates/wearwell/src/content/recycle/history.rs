@@ -45,7 +45,7 @@ const END_OF_LIST: u32 = u32::MAX;
 
 /// Maximum number of physical pages that the 4-byte links between dead pages can address: one value of 32 bits marks
 /// the end of a list.
-pub(super) const MAX_LINKED_PAGES: u64 = END_OF_LIST as u64;
+pub(super) const MAX_LINKABLE_PAGES: u64 = END_OF_LIST as u64;
 
 /// Where the head (the newest dead page) of each logical page's list of dead pages is stored: in the link of its valid
 /// page, or in a hash map.

@@ -14,7 +14,7 @@
 //!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
 //!    [`Recycler::record_page_programmed`]. Then [`Recycler::record_page_invalidated`] for the previous page, if there
 //!    was one, with the new one as its successor.
-//! 2. After a hit, fast loading: [`Recycler::raise_or_list_neighbour_pages`] of the page's former owner, one spare-area
+//! 2. After a hit, fast loading: [`Recycler::raise_or_append_neighbour_pages`] of the page's former owner, one spare-area
 //!    read and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be
 //!    erased in between.
 //! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
@@ -57,7 +57,7 @@ mod stage;
 
 use arrayvec::ArrayVec;
 use fingerprint_store::{AdmissionOutcome, DeadPageCandidate, FingerprintStore};
-use history::{DeadPageLists, HeadStorage, MAX_LINKED_PAGES};
+use history::{DeadPageLists, HeadStorage, MAX_LINKABLE_PAGES};
 use owners::OwnerTable;
 pub use probability::{MAX_COUNTED_NEWER_VERSIONS, ProbabilityTable};
 pub use read_counts::MAX_READ_COUNT;
@@ -250,7 +250,7 @@ pub struct Recycler {
     history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::Store`]).
-    pages_to_forget: Vec<Ppn>,
+    history_removal_queue: Vec<Ppn>,
     counts_comparisons: bool,
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
@@ -267,8 +267,8 @@ impl Recycler {
     /// `physical_pages` is at most `u32::MAX`: one page number is reserved.
     pub fn new(physical_pages: u64, logical_pages: u32, options: &RecycleOptions) -> Self {
         assert!(
-            physical_pages <= MAX_LINKED_PAGES,
-            "the device has {physical_pages} flash pages, but recycling can number at most {MAX_LINKED_PAGES}"
+            physical_pages <= MAX_LINKABLE_PAGES,
+            "the device has {physical_pages} flash pages, but recycling can number at most {MAX_LINKABLE_PAGES}"
         );
         let pages = physical_pages as usize;
         Self {
@@ -288,7 +288,7 @@ impl Recycler {
             unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
             history_scope: options.history_scope,
-            pages_to_forget: Vec::new(),
+            history_removal_queue: Vec::new(),
             counts_comparisons: options.counts_store_comparisons,
             statistics: RecycleStatistics::default(),
             dead_pages_of_block: Vec::new(),
@@ -449,7 +449,7 @@ impl Recycler {
         if self.history_scope == HistoryScope::Store
             && self.count_if_fingerprint_store_refuses(ppn, fingerprint)
         {
-            return self.detach_overwritten_page(lpn, ppn, successor);
+            return self.detach_invalidated_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.update_probability_levels(older, 1);
@@ -476,7 +476,7 @@ impl Recycler {
 
     /// Removes `ppn`, the former valid page of `lpn`, from the recycling state without adding it to the history.
     /// `successor` is the new valid page of `lpn`, if any.
-    fn detach_overwritten_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
+    fn detach_invalidated_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         self.history.detach_valid_page(lpn, ppn, successor);
         self.owners.remove_owner(ppn);
     }
@@ -485,7 +485,7 @@ impl Recycler {
     /// the fingerprint store, because it is too old to be revived.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::Store {
-            return self.detach_overwritten_page(lpn, ppn, successor);
+            return self.detach_invalidated_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
             self.update_probability_levels(older, 1);
@@ -515,7 +515,7 @@ impl Recycler {
     /// last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
     pub fn remove_queued_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
-        while let Some(ppn) = self.pages_to_forget.pop() {
+        while let Some(ppn) = self.history_removal_queue.pop() {
             self.remove_dead_page(self.owner(ppn, spare_owner(ppn)), ppn);
             self.owners.remove_owner(ppn);
         }
@@ -533,7 +533,7 @@ impl Recycler {
     #[inline]
     fn queue_for_history_removal_if_evicted(&mut self, ppn: Ppn) {
         if self.history_scope == HistoryScope::Store && self.history.fingerprint_slot(ppn).is_none() {
-            self.pages_to_forget.push(ppn);
+            self.history_removal_queue.push(ppn);
         }
     }
 
@@ -541,7 +541,7 @@ impl Recycler {
     /// removed from the history, as [`Recycler::queue_for_history_removal_if_evicted`] does for one.
     fn queue_unstored_pages_for_history_removal(&mut self) {
         if self.history_scope == HistoryScope::Store {
-            self.pages_to_forget = self
+            self.history_removal_queue = self
                 .history
                 .all_dead_pages()
                 .filter(|&ppn| self.history.fingerprint_slot(ppn).is_none())
@@ -605,7 +605,7 @@ impl Recycler {
             !from.iter().chain(to).any(|&ppn| self.is_dead(ppn)),
             "GC copies a page that is in a list of dead pages, or copies to one"
         );
-        if !self.read_counts.are_unread(first, pages) {
+        if !self.read_counts.are_counts_surely_zero(first, pages) {
             from.iter().zip(to).for_each(|(&from, &to)| self.read_counts.move_count(from, to));
         }
         if !self.unhashed_pages.is_disjoint(first, pages) {
@@ -622,7 +622,7 @@ impl Recycler {
         if self.history.is_dead(ppn) {
             self.remove_dead_page(owner, ppn);
         }
-        self.read_counts.reset(ppn);
+        self.read_counts.reset_count(ppn);
         self.owners.remove_owner(ppn);
         self.unhashed_pages.remove(ppn);
     }
@@ -673,7 +673,7 @@ impl Recycler {
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
     /// [`FingerprintStorePolicy::ProbabilityFastLoading`], which sets `window`.
-    pub fn raise_or_list_neighbour_pages(
+    pub fn raise_or_append_neighbour_pages(
         &mut self,
         owner: Lpn,
         map: impl Fn(Lpn) -> Option<Ppn>,
@@ -692,7 +692,7 @@ impl Recycler {
         }
     }
 
-    /// Offers a dead page returned by [`Recycler::raise_or_list_neighbour_pages`] to the fingerprint store, with the
+    /// Offers a dead page returned by [`Recycler::raise_or_append_neighbour_pages`] to the fingerprint store, with the
     /// fingerprint from its spare area, as if it had been read 15 times.
     pub fn offer_fast_loaded_page(&mut self, ppn: Ppn, fingerprint: Fingerprint) {
         assert!(

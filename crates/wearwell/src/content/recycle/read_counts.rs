@@ -74,10 +74,10 @@ impl ReadCounts {
 
     /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
-    pub(super) fn reset(&mut self, ppn: Ppn) {
+    pub(super) fn reset_count(&mut self, ppn: Ppn) {
         match self {
-            Self::AllPages(counters) => counters.reset(ppn),
-            Self::RecentPages(counters) => counters.reset(ppn),
+            Self::AllPages(counters) => counters.reset_count(ppn),
+            Self::RecentPages(counters) => counters.reset_count(ppn),
         }
     }
 
@@ -92,10 +92,10 @@ impl ReadCounts {
 
     /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
     /// them was read.
-    pub(super) fn are_unread(&self, first: Ppn, count: u32) -> bool {
+    pub(super) fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         match self {
-            Self::AllPages(counters) => counters.are_counts_zero(first, count),
-            Self::RecentPages(counters) => counters.are_counts_zero(first, count),
+            Self::AllPages(counters) => counters.are_counts_surely_zero(first, count),
+            Self::RecentPages(counters) => counters.are_counts_surely_zero(first, count),
         }
     }
 
@@ -105,8 +105,8 @@ impl ReadCounts {
             Self::AllPages(counters) => counters.move_count(from, to),
             Self::RecentPages(counters) => {
                 let count = counters.read_count(from);
-                counters.reset(from);
-                counters.reset(to);
+                counters.reset_count(from);
+                counters.reset_count(to);
                 if count > 0 {
                     counters.set_read_count(to, count);
                 }
@@ -157,7 +157,7 @@ impl RecentReadCounters {
         }
     }
 
-    fn are_counts_zero(&self, first: Ppn, count: u32) -> bool {
+    fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         self.indices_of_range(first, count)
             .all(|(place, ppn)| self.counted_pages[place].0 != ppn || self.counted_pages[place].1 == 0)
     }
@@ -175,7 +175,7 @@ impl RecentReadCounters {
     }
 
     #[inline]
-    fn reset(&mut self, ppn: Ppn) {
+    fn reset_count(&mut self, ppn: Ppn) {
         self.vacate_counter_of(self.counter_index_of(ppn), ppn);
     }
 
@@ -226,19 +226,19 @@ impl DenseReadCounters {
 
     /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
-    fn reset(&mut self, ppn: Ppn) {
+    fn reset_count(&mut self, ppn: Ppn) {
         self.counter_pairs[ppn.index() / 2] &= !(0xf << counter_shift_bits(ppn));
     }
 
     /// Resets the read counts of the `count` physical pages from `first` on to 0. O(count / 2) if one of them may have
     /// been read.
     fn reset_range(&mut self, first: Ppn, count: u32) {
-        if self.are_counts_zero(first, count) {
+        if self.are_counts_surely_zero(first, count) {
             return;
         }
         let end = first.0 + count;
         let (even, odd) = (first.0.next_multiple_of(2), end - end % 2);
-        (first.0..even.min(end)).chain(odd.max(even)..end).for_each(|ppn| self.reset(Ppn(ppn)));
+        (first.0..even.min(end)).chain(odd.max(even)..end).for_each(|ppn| self.reset_count(Ppn(ppn)));
         if even < odd {
             self.counter_pairs[even as usize / 2..odd as usize / 2].fill(0);
         }
@@ -248,7 +248,7 @@ impl DenseReadCounters {
 
     /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
     /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
-    fn are_counts_zero(&self, first: Ppn, count: u32) -> bool {
+    fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
         self.counter_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
     }
@@ -256,8 +256,8 @@ impl DenseReadCounters {
     /// Moves the read count of the physical page `from` to its copy `to`, and resets that of `from`.
     fn move_count(&mut self, from: Ppn, to: Ppn) {
         let count = self.read_count(from);
-        self.reset(from);
-        self.reset(to);
+        self.reset_count(from);
+        self.reset_count(to);
         if count > 0 {
             self.counter_pairs[to.index() / 2] |= count << counter_shift_bits(to);
             self.counter_lines_with_reads.insert(counter_line(to));
@@ -288,7 +288,7 @@ mod tests {
         }
         accesses.count_read(Ppn(1));
         assert_eq!((0..3).map(|p| accesses.read_count(Ppn(p))).collect::<Vec<_>>(), [15, 1, 0]);
-        accesses.reset(Ppn(0));
+        accesses.reset_count(Ppn(0));
         assert_eq!((0..3).map(|p| accesses.read_count(Ppn(p))).collect::<Vec<_>>(), [0, 1, 0]);
     }
 
@@ -305,14 +305,14 @@ mod tests {
                 (0..400).all(|page| (accesses.read_count(Ppn(page)) == 0) == inside.contains(&page)),
                 "{count} from {first}"
             );
-            assert!(!accesses.are_counts_zero(Ppn(0), 400) || count == 400);
+            assert!(!accesses.are_counts_surely_zero(Ppn(0), 400) || count == 400);
             inside.for_each(|page| accesses.count_read(Ppn(page)));
             assert!(
                 (0..400).all(|page| accesses.read_count(Ppn(page)) == 1),
                 "{count} from {first}, counted again"
             );
         }
-        assert!(DenseReadCounters::new(400).are_counts_zero(Ppn(1), 300));
+        assert!(DenseReadCounters::new(400).are_counts_surely_zero(Ppn(1), 300));
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl<N: Nand> Ftl<N> {
     fn load_neighbouring_dead_pages(&mut self, owner: Lpn) -> Result<()> {
         let Some(stage) = &mut self.recycle else { return Ok(()) };
         let mut neighbours = std::mem::take(&mut stage.neighbour_page_buffer);
-        stage.recycler.raise_or_list_neighbour_pages(
+        stage.recycler.raise_or_append_neighbour_pages(
             owner,
             |lpn| unit_number_known_in_ram(&self.mapping, lpn),
             &mut neighbours,

@@ -86,7 +86,7 @@ impl FlashLog {
     /// more than the device, or the device has more than [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG)
     /// pages.
     pub fn new<N: Nand>(io: &Store<N>, log_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, log_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, log_bytes, EntryLayout::WithoutCommand)
     }
 
     /// Creates an empty reverse-map log on flash, as [`FlashLog::new`], with entries of layout `entry_layout`.
@@ -184,12 +184,12 @@ impl FlashLog {
         slot: u32,
     ) -> Option<(ReverseMapEntry, Option<RemapCommand>)> {
         let (words, command) =
-            self.entry_layout.split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
+            self.entry_layout.split_entry_words(&io.nvram()[self.first_word_index_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_log_words(words)?, command))
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of a slot of the entry buffer.
-    fn first_word_of_slot(&self, slot: u32) -> usize {
+    fn first_word_index_of_slot(&self, slot: u32) -> usize {
         slot as usize * self.entry_layout.words_per_entry()
     }
 
@@ -204,7 +204,7 @@ impl FlashLog {
         }
         self.entry_layout.store_nvram_entry(
             io,
-            self.first_word_of_slot(self.buffered_entries),
+            self.first_word_index_of_slot(self.buffered_entries),
             entry.encode_log_words(),
             command,
         )?;
@@ -351,7 +351,7 @@ impl FlashLog {
         nvram_buffer_entries: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> Result<()> {
         if self.buffered_entries < self.entries_per_page {
-            self.entry_layout.zero_nvram_entry(io, self.first_word_of_slot(self.buffered_entries))?;
+            self.entry_layout.zero_nvram_entry(io, self.first_word_index_of_slot(self.buffered_entries))?;
         }
         let torn = incomplete_commands(nvram_buffer_entries);
         let is_torn = |&(entry, command): &(ReverseMapEntry, Option<RemapCommand>)| {
@@ -359,7 +359,8 @@ impl FlashLog {
         };
         while self.buffered_entries > 0 && is_torn(&nvram_buffer_entries[self.buffered_entries as usize - 1])
         {
-            self.entry_layout.zero_nvram_entry(io, self.first_word_of_slot(self.buffered_entries - 1))?;
+            self.entry_layout
+                .zero_nvram_entry(io, self.first_word_index_of_slot(self.buffered_entries - 1))?;
             self.buffered_entries -= 1;
         }
         Ok(())
@@ -430,7 +431,7 @@ impl ReverseMap for FlashLog {
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        if self.entry_layout == EntryLayout::Single || count > u64::from(self.entries_per_page) {
+        if self.entry_layout == EntryLayout::WithoutCommand || count > u64::from(self.entries_per_page) {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_entries() > 0 {

@@ -193,7 +193,7 @@ impl RemapCommand {
 pub enum EntryLayout {
     /// Reverse-map entries of two 8-byte words, for designs without atomic remap commands.
     #[default]
-    Single,
+    WithoutCommand,
     /// Reverse-map entries of three 8-byte words; the third names the atomic remap command of the entry.
     WithCommand,
 }
@@ -202,7 +202,7 @@ impl EntryLayout {
     /// Returns the size of one reverse-map entry in this layout, bytes.
     pub fn entry_bytes(self) -> u64 {
         match self {
-            Self::Single => REVERSE_MAP_ENTRY_BYTES,
+            Self::WithoutCommand => REVERSE_MAP_ENTRY_BYTES,
             Self::WithCommand => COMMAND_ENTRY_BYTES,
         }
     }
@@ -215,7 +215,7 @@ impl EntryLayout {
     /// the sequence number up to which all commands count as complete, otherwise 0.
     fn complete_until_field_bytes(self) -> u64 {
         match self {
-            Self::Single => 0,
+            Self::WithoutCommand => 0,
             Self::WithCommand => 8,
         }
     }
@@ -297,7 +297,7 @@ impl RemapCommandState {
         recorded: &[(ReverseMapEntry, Option<RemapCommand>)],
     ) -> HashSet<u64, FxBuildHasher> {
         self.newest_command_sequence = 0;
-        if self.entry_layout == EntryLayout::Single {
+        if self.entry_layout == EntryLayout::WithoutCommand {
             return HashSet::default();
         }
         self.complete_until_sequence = io.nvram()[self.complete_until_word_index];
@@ -726,7 +726,7 @@ impl AnyReverseMap {
     /// # Errors
     /// [`Error::InvalidOptions`] if the size is not usable for this kind, or the medium has too little NVRAM.
     pub fn new<N: Nand>(kind: ReverseMapKind, io: &Store<N>) -> Result<Self> {
-        Self::with_entry_layout(kind, EntryLayout::Single, io)
+        Self::with_entry_layout(kind, EntryLayout::WithoutCommand, io)
     }
 
     /// Creates an empty reverse map, as [`AnyReverseMap::new`], with entries of layout `form`.

@@ -64,7 +64,7 @@ impl NvramLog {
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, the log is too small, or the device has more than
     /// [`MAX_DEVICE_PAGES_FOR_LOG`](super::MAX_DEVICE_PAGES_FOR_LOG) pages.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, nvram_bytes, EntryLayout::WithoutCommand)
     }
 
     /// Creates an empty reverse-map log in NVRAM, as [`NvramLog::new`], with entries of layout `form`.
@@ -128,7 +128,7 @@ impl NvramLog {
     }
 
     /// Returns the index of the first NVRAM word (8 bytes) of an entry slot.
-    fn first_word_of_slot(&self, slot: u32) -> usize {
+    fn first_word_index_of_slot(&self, slot: u32) -> usize {
         slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
@@ -142,7 +142,7 @@ impl NvramLog {
         let (words, command) = self
             .command_state
             .entry_layout
-            .split_entry_words(&io.nvram()[self.first_word_of_slot(slot)..])?;
+            .split_entry_words(&io.nvram()[self.first_word_index_of_slot(slot)..])?;
         Some((ReverseMapEntry::decode_log_words(words)?, command))
     }
 
@@ -163,7 +163,7 @@ impl NvramLog {
         let slot = self.slot_of_kth_entry(self.used_slots);
         self.command_state.entry_layout.store_nvram_entry(
             io,
-            self.first_word_of_slot(slot),
+            self.first_word_index_of_slot(slot),
             entry.encode_log_words(),
             command,
         )?;
@@ -180,8 +180,8 @@ impl NvramLog {
     }
 
     fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
-        let words = self.first_word_of_slot(slot)
-            ..self.first_word_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
+        let words = self.first_word_index_of_slot(slot)
+            ..self.first_word_index_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
         for at in words {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
@@ -321,7 +321,7 @@ impl ReverseMap for NvramLog {
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let count = places.len() as u64;
-        if self.command_state.entry_layout == EntryLayout::Single {
+        if self.command_state.entry_layout == EntryLayout::WithoutCommand {
             return Ok(false);
         }
         if !self.has_room_for_entries(count) && self.reclaimable_slots() > 0 {
@@ -373,7 +373,7 @@ impl ReverseMap for NvramLog {
                 self.zero_slot(io, slot)?;
             }
         }
-        let in_use = |slot: u32| io.nvram()[self.first_word_of_slot(slot)] != 0;
+        let in_use = |slot: u32| io.nvram()[self.first_word_index_of_slot(slot)] != 0;
         let begins = |&slot: &u32| in_use(slot) && !in_use((slot + self.slot_count - 1) % self.slot_count);
         let starts: Vec<u32> = (0..self.slot_count).filter(begins).collect();
         assert!(starts.len() <= 1, "entries of the log lie in one run, not at {starts:?}");

@@ -86,7 +86,7 @@ const CHAIN_RAM_BYTES: u64 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct NvramSegmentHeader {
     /// Block whose entries the segment holds; [`BlockId::NONE`] for the tombstones (records of trims).
-    owner: BlockId,
+    entry_block: BlockId,
     /// Position of the segment in the chain of its block, from 0.
     position_in_chain: u32,
     /// Last sequence number of the device when the segment was allocated.
@@ -101,7 +101,7 @@ impl NvramSegmentHeader {
             TORN_BIT
                 | (self.position_in_chain as u64) << 1
                 | self.allocation_sequence << (1 + CHAIN_POSITION_BITS),
-            TORN_BIT | next << 1 | (self.owner.0 as u64) << (1 + NEXT_SEGMENT_BITS),
+            TORN_BIT | next << 1 | (self.entry_block.0 as u64) << (1 + NEXT_SEGMENT_BITS),
         ]
     }
 
@@ -111,7 +111,7 @@ impl NvramSegmentHeader {
         }
         let next = words[1] >> 1 & NO_NEXT_SEGMENT;
         Some(Self {
-            owner: BlockId((words[1] >> (1 + NEXT_SEGMENT_BITS)) as u32),
+            entry_block: BlockId((words[1] >> (1 + NEXT_SEGMENT_BITS)) as u32),
             position_in_chain: (words[0] >> 1) as u32 & ((1 << CHAIN_POSITION_BITS) - 1),
             allocation_sequence: words[0] >> (1 + CHAIN_POSITION_BITS),
             next_segment: (next != NO_NEXT_SEGMENT).then_some(next as u32),
@@ -129,7 +129,7 @@ struct SegmentChain {
     superseded_entries: u32,
     /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
     /// The next attempt waits until there are more.
-    superseded_at_futile_compaction: u32,
+    superseded_entries_at_futile_compaction: u32,
 }
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in NVRAM segments. Each
@@ -165,7 +165,7 @@ impl NvramSegments {
     /// [`Error::InvalidOptions`] if the medium has less NVRAM, a segment is shorter than two entries or no
     /// multiple of 16 bytes, or there are too few or too many segments.
     pub fn new<N: Nand>(io: &Store<N>, nvram_bytes: u64, segment_bytes: u32) -> Result<Self> {
-        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::Single)
+        Self::with_entry_layout(io, nvram_bytes, segment_bytes, EntryLayout::WithoutCommand)
     }
 
     /// Creates an empty reverse map in NVRAM segments, as [`NvramSegments::new`], for entries of layout `entry_layout`.
@@ -215,7 +215,8 @@ impl NvramSegments {
         (segment_bytes, form): (u32, EntryLayout),
         segments: u64,
     ) -> Option<String> {
-        let (least, unit) = (2 * form.entry_bytes() as u32, if form == EntryLayout::Single { 16 } else { 8 });
+        let (least, unit) =
+            (2 * form.entry_bytes() as u32, if form == EntryLayout::WithoutCommand { 16 } else { 8 });
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
                 "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} bytes, at \
@@ -308,13 +309,13 @@ impl NvramSegments {
             self.superseded_entries + new.superseded_entries as u64 - old.superseded_entries as u64;
     }
 
-    fn first_word_of_slot(&self, segment: u32, slot: u32) -> usize {
+    fn first_word_index_of_slot(&self, segment: u32, slot: u32) -> usize {
         segment as usize * (self.segment_bytes as usize / 8)
             + slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
     fn read_segment_header<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<NvramSegmentHeader> {
-        let at = self.first_word_of_slot(segment, 0);
+        let at = self.first_word_index_of_slot(segment, 0);
         NvramSegmentHeader::decode([io.nvram()[at], io.nvram()[at + 1]])
     }
 
@@ -330,14 +331,14 @@ impl NvramSegments {
         let (words, command) = self
             .command_state
             .entry_layout
-            .split_entry_words(&io.nvram()[self.first_word_of_slot(segment, slot)..])?;
+            .split_entry_words(&io.nvram()[self.first_word_index_of_slot(segment, slot)..])?;
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
-    /// Returns the first page of the block `owner`, to which page offsets in its reverse-map entries are relative; page
+    /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are relative; page
     /// 0 for the tombstones (records of trims).
-    fn first_page_of_entry_block<N: Nand>(io: &Store<N>, owner: BlockId) -> Ppn {
-        if owner == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(owner) }
+    fn first_page_of_entry_block<N: Nand>(io: &Store<N>, entry_block: BlockId) -> Ppn {
+        if entry_block == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(entry_block) }
     }
 
     /// Returns the NVRAM segment that follows `segment` in the chain of its block; `None` for the last.
@@ -348,7 +349,7 @@ impl NvramSegments {
     fn link_next_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.read_segment_header(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
-            self.first_word_of_slot(segment, 0) + 1,
+            self.first_word_index_of_slot(segment, 0) + 1,
             NvramSegmentHeader { next_segment: next, ..head }.encode()[1],
         )
     }
@@ -382,23 +383,23 @@ impl NvramSegments {
         self.free_segments += 1;
     }
 
-    /// Appends an entry to a chain of NVRAM segments of block `owner`: to the block's present chain, or to the one that
+    /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the one that
     /// compaction is building. `chain` is its state.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, chain): (BlockId, &mut SegmentChain),
+        (entry_block, chain): (BlockId, &mut SegmentChain),
         (entry, command): (ReverseMapEntry, Option<RemapCommand>),
         sequence: u64,
     ) -> Result<()> {
         let slot = chain.entry_count % self.entries_per_segment();
         if slot == 0 {
-            self.append_segment(io, (owner, chain), sequence)?;
+            self.append_segment(io, (entry_block, chain), sequence)?;
         }
-        let words = entry.encode(Self::first_page_of_entry_block(io, owner));
+        let words = entry.encode(Self::first_page_of_entry_block(io, entry_block));
         self.command_state.entry_layout.store_nvram_entry(
             io,
-            self.first_word_of_slot(chain.last_segment, 1 + slot),
+            self.first_word_index_of_slot(chain.last_segment, 1 + slot),
             words,
             command,
         )?;
@@ -409,15 +410,19 @@ impl NvramSegments {
     fn append_segment<N: Nand>(
         &mut self,
         io: &mut Store<N>,
-        (owner, chain): (BlockId, &mut SegmentChain),
+        (entry_block, chain): (BlockId, &mut SegmentChain),
         allocation_sequence: u64,
     ) -> Result<()> {
         let segment = self.take_free_segment();
         let number = chain.entry_count / self.entries_per_segment();
-        let head =
-            NvramSegmentHeader { owner, position_in_chain: number, allocation_sequence, next_segment: None }
-                .encode();
-        let at = self.first_word_of_slot(segment, 0);
+        let head = NvramSegmentHeader {
+            entry_block,
+            position_in_chain: number,
+            allocation_sequence,
+            next_segment: None,
+        }
+        .encode();
+        let at = self.first_word_index_of_slot(segment, 0);
         io.store_nvram_word(at + 1, head[1])?;
         io.store_nvram_word(at, head[0])?;
         if number > 0 {
@@ -458,8 +463,8 @@ impl NvramSegments {
 
     fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let chain = self.chains_by_block[index];
-        let owner = self.block_of_chain(index);
-        let first = Self::first_page_of_entry_block(io, owner);
+        let entry_block = self.block_of_chain(index);
+        let first = Self::first_page_of_entry_block(io, entry_block);
         let (mut segment, mut left) = (chain.first_segment, chain.entry_count);
         while left > 0 {
             let count = left.min(self.entries_per_segment());
@@ -490,7 +495,7 @@ impl NvramSegments {
 
     /// Zeroes an NVRAM segment of reverse-map entries, its head first.
     fn zero_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32) -> Result<()> {
-        for at in self.first_word_of_slot(segment, 0)..self.first_word_of_slot(segment + 1, 0) {
+        for at in self.first_word_index_of_slot(segment, 0)..self.first_word_index_of_slot(segment + 1, 0) {
             if io.nvram()[at] != 0 {
                 io.store_nvram_word(at, 0)?;
             }
@@ -503,7 +508,7 @@ impl NvramSegments {
     fn is_worth_compacting(&self, chain: &SegmentChain) -> bool {
         let kept = chain.entry_count - chain.superseded_entries;
         let after = self.segments_needed_for(kept);
-        chain.superseded_entries > chain.superseded_at_futile_compaction
+        chain.superseded_entries > chain.superseded_entries_at_futile_compaction
             && after < self.segments_needed_for(chain.entry_count)
             && (kept == 0 || after < self.free_segments)
     }
@@ -564,11 +569,15 @@ impl NvramSegments {
         let opened = self.segments_needed_for(kept.len() as u32)
             + self.segments_opened_by_entries(tombstones, buried.len() as u32);
         if opened >= before || opened > self.free_segments {
-            let superseded_at_futile_compaction =
-                if opened >= before { superseded } else { old.superseded_at_futile_compaction };
+            let superseded_entries_at_futile_compaction =
+                if opened >= before { superseded } else { old.superseded_entries_at_futile_compaction };
             self.replace_chain(
                 index,
-                SegmentChain { superseded_entries: superseded, superseded_at_futile_compaction, ..old },
+                SegmentChain {
+                    superseded_entries: superseded,
+                    superseded_entries_at_futile_compaction,
+                    ..old
+                },
             );
             return Ok(());
         }
@@ -601,7 +610,7 @@ impl NvramSegments {
             else {
                 continue;
             };
-            let first = &mut firsts[self.chain_index_of(head.owner.to_option())];
+            let first = &mut firsts[self.chain_index_of(head.entry_block.to_option())];
             let found = (head.allocation_sequence, segment);
             *first = Some(first.map_or(found, |known| known.min(found)));
         }
@@ -613,10 +622,10 @@ impl NvramSegments {
     /// could complete the next entry.
     fn zero_torn_entry<N: Nand>(&self, io: &mut Store<N>, segment: u32, count: u32) -> Result<()> {
         let form = self.command_state.entry_layout;
-        if form == EntryLayout::Single || count == self.entries_per_segment() {
+        if form == EntryLayout::WithoutCommand || count == self.entries_per_segment() {
             return Ok(());
         }
-        form.zero_nvram_entry(io, self.first_word_of_slot(segment, 1 + count))
+        form.zero_nvram_entry(io, self.first_word_index_of_slot(segment, 1 + count))
     }
 
     /// Zeroes, after a power loss, the reverse-map entries of atomic commands that were not recorded completely, newest
@@ -647,17 +656,17 @@ impl NvramSegments {
     fn collect_entry_slots<N: Nand>(
         &self,
         io: &Store<N>,
-        owner: BlockId,
+        entry_block: BlockId,
         first: u32,
         slots: &mut Vec<(usize, (ReverseMapEntry, Option<RemapCommand>))>,
     ) {
-        let first_page = Self::first_page_of_entry_block(io, owner);
+        let first_page = Self::first_page_of_entry_block(io, entry_block);
         let mut next = Some(first);
         while let Some(segment) = next {
             let before = slots.len();
             let intact = |slot| {
                 Some((
-                    self.first_word_of_slot(segment, slot),
+                    self.first_word_index_of_slot(segment, slot),
                     self.decode_slot(io, (segment, slot), first_page)?,
                 ))
             };
@@ -686,7 +695,7 @@ impl NvramSegments {
             let Some(next) = self.following_segment(io, at) else { break };
             let head = self.read_segment_header(io, next).expect("links lead to heads");
             assert_eq!(
-                head.owner,
+                head.entry_block,
                 self.block_of_chain(index),
                 "NVRAM segment {next} is linked to the chain of another block"
             );
@@ -750,7 +759,7 @@ impl ReverseMap for NvramSegments {
         if after > self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
-        if self.command_state.entry_layout == EntryLayout::Single
+        if self.command_state.entry_layout == EntryLayout::WithoutCommand
             || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_binds()
         {
             return Ok(false);
@@ -914,13 +923,13 @@ mod tests {
     #[test]
     fn nvram_segment_heads_with_extreme_values_are_decoded_as_encoded() {
         let most = NvramSegmentHeader {
-            owner: BlockId::NONE,
+            entry_block: BlockId::NONE,
             position_in_chain: (1 << 21) - 1,
             allocation_sequence: super::super::MAX_SEQUENCE,
             next_segment: None,
         };
         let least = NvramSegmentHeader {
-            owner: BlockId(0),
+            entry_block: BlockId(0),
             position_in_chain: 0,
             allocation_sequence: 0,
             next_segment: Some(0),

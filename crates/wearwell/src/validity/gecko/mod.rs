@@ -117,7 +117,7 @@ pub struct Gecko {
     options: GeckoOptions,
     layout: GeckoLayout,
     buffer: GeckoBuffer,
-    flush_requested: bool,
+    is_flush_requested: bool,
     /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
     /// flash.
     flush_in_progress: Option<BufferFlush>,
@@ -152,7 +152,7 @@ impl Gecko {
         Ok(Self {
             options,
             buffer: GeckoBuffer::new(&layout),
-            flush_requested: false,
+            is_flush_requested: false,
             flush_in_progress: None,
             runs: Vec::new(),
             next_run_pair_to_merge: None,
@@ -213,7 +213,7 @@ impl Gecko {
     /// [`ValidityStore::write_deferred_validity_step`] executes it. A flush of an empty buffer writes a page too, which
     /// records that no page became invalid.
     pub fn request_flush(&mut self) {
-        self.flush_requested = true;
+        self.is_flush_requested = true;
     }
 
     /// Returns the sequence number at which the newest flushed buffer was frozen: every page invalidated before is
@@ -322,7 +322,7 @@ impl Gecko {
 
     #[inline]
     fn is_flush_due(&self) -> bool {
-        self.flush_requested || self.buffer.report_count >= self.layout.buffer_capacity_entries as u64
+        self.is_flush_requested || self.buffer.report_count >= self.layout.buffer_capacity_entries as u64
     }
 
     /// Writes one page of the merge or flush of the Gecko LSM tree that is in progress; if none is, starts the next one
@@ -330,7 +330,7 @@ impl Gecko {
     /// nothing to write.
     #[cold]
     fn write_merge_or_flush_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        let is_early = self.flush_requested;
+        let is_early = self.is_flush_requested;
         if self.merge_in_progress.is_none() {
             self.start_next_merge_or_flush(io.last_sequence());
         }
@@ -372,7 +372,7 @@ impl Gecko {
         };
         self.flush_in_progress = Some(BufferFlush { frozen_buffer: self.buffer.to_frozen(), coverage });
         self.buffer.clear(&self.layout);
-        self.flush_requested = false;
+        self.is_flush_requested = false;
         self.next_flush_number += 1;
     }
 

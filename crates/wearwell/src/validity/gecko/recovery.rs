@@ -42,7 +42,7 @@ impl Gecko {
 
     fn drop_ram_state(&mut self) {
         self.buffer.clear(&self.layout);
-        self.flush_requested = false;
+        self.is_flush_requested = false;
         self.flush_in_progress = None;
         self.merge_in_progress = None;
     }

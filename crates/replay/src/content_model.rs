@@ -325,25 +325,30 @@ pub struct ContentModel {
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
     /// `Reverts`.
     page_versions: PageValues,
-    /// The first distinct contents, oldest first, from which duplicates are drawn.
-    duplicate_pool: Vec<u64>,
+    /// Number of the contents from which duplicates are drawn, which are the first distinct ones.
+    duplicate_pool_len: u64,
+    /// Fingerprints of the contents from which duplicates are drawn, oldest first; empty if contents are known by their
+    /// numbers.
+    duplicate_pool_fingerprints: Vec<u64>,
     content_rank_distribution: Zipf,
     compressed_sizes: Option<SizeQuantiles>,
     delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
     current_contents: Option<PageValues>,
+    /// Whether the number of a content says everything about it, so that tables hold the number plus one, which takes 4
+    /// bytes, instead of the fingerprint.
+    knows_contents_by_number: bool,
 }
 
 impl ContentModel {
-    /// Creates the model before its first write. A `dup` pool allocates 8 bytes per content at once; silent writes and
-    /// deltas take 8 bytes per written page, in extents of 4096 pages.
+    /// Creates the model before its first write. Silent writes and deltas take memory in extents of 4096 pages, 4 bytes
+    /// per page, or 8 bytes for the sources `same` and `revert`, for pages that are compressed in chunks, and from 2^32
+    /// contents on. A pool of `dup` takes 8 bytes per content if pages are compressed in chunks.
     pub fn new(spec: &ContentModelSpec, seed: u64) -> Self {
-        let (share, pool) = match spec.source {
-            ContentSource::Duplicates { repeat_probability, pool_contents, .. } => {
-                (repeat_probability, pool_contents as usize)
-            }
-            ContentSource::Reverts { repeat_probability, .. } => (repeat_probability, 0),
-            _ => (0.0, 0),
+        let share = match spec.source {
+            ContentSource::Duplicates { repeat_probability, .. }
+            | ContentSource::Reverts { repeat_probability, .. } => repeat_probability,
+            _ => 0.0,
         };
         let content_rank_distribution = match spec.source {
             ContentSource::Zipf { zipf_exponent, distinct_contents } => {
@@ -361,12 +366,18 @@ impl ContentModel {
             silent_write_probability: EventProbability::new(spec.silent_write_share),
             versions_to_revert: 0,
             page_versions: PageValues::default(),
-            duplicate_pool: Vec::with_capacity(pool),
+            duplicate_pool_len: 0,
+            duplicate_pool_fingerprints: Vec::new(),
             content_rank_distribution,
             compressed_sizes: spec.compressed_size_ratio.map(SizeQuantiles::new),
             delta_sizes: spec.delta_size_ratio.map(SizeQuantiles::new),
             current_contents: (spec.silent_write_share > 0.0 || spec.delta_size_ratio.is_some())
                 .then(PageValues::default),
+            knows_contents_by_number: match spec.source {
+                ContentSource::Zipf { .. } => true,
+                ContentSource::Unique | ContentSource::Duplicates { .. } => spec.chunk_pages == 1,
+                ContentSource::Same | ContentSource::Reverts { .. } => false,
+            },
         }
     }
 
@@ -482,22 +493,24 @@ impl ContentModel {
         if let Some(current) = &mut self.current_contents {
             current.set(page, new);
         }
-        self.descriptor(new, old)
+        self.descriptor(self.fingerprint_of_value(new), old.map(|old| self.fingerprint_of_value(old)))
     }
 
+    /// Chooses the content that a write stores in `page`. Returns its fingerprint, or its number plus one if contents are
+    /// known by their numbers.
     fn choose_content(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
             ContentSource::Unique => self.create_content(page),
             ContentSource::Same => self.fingerprint_of_content(0, self.seed),
-            ContentSource::Zipf { .. } => {
-                let rank = self.content_rank_distribution.draw(rng);
-                self.fingerprint_of_content(rank, rank)
-            }
+            ContentSource::Zipf { .. } => self.content_rank_distribution.draw(rng) + 1,
             ContentSource::Duplicates { .. } => {
-                if !self.duplicate_pool.is_empty()
-                    && self.duplicate_or_revert_probability.draw_occurrence(rng)
-                {
-                    return self.duplicate_pool[self.content_rank_distribution.draw(rng) as usize - 1];
+                if self.duplicate_pool_len > 0 && self.duplicate_or_revert_probability.draw_occurrence(rng) {
+                    let rank = self.content_rank_distribution.draw(rng);
+                    // The contents of the pool are the first ones, so the oldest has the number 0.
+                    return match self.knows_contents_by_number {
+                        true => rank,
+                        false => self.duplicate_pool_fingerprints[rank as usize - 1],
+                    };
                 }
                 let new = self.create_content(page);
                 self.add_to_pool(new);
@@ -505,6 +518,12 @@ impl ContentModel {
             }
             ContentSource::Reverts { .. } => self.revert_or_create_content(page),
         }
+    }
+
+    /// Returns the fingerprint of a content for which tables hold `value`.
+    #[inline]
+    fn fingerprint_of_value(&self, value: u64) -> u64 {
+        if self.knows_contents_by_number { self.fingerprint_of_content(value - 1, value - 1) } else { value }
     }
 
     /// Returns the content of the version that the current request writes to `page`: an earlier one, or a new one if
@@ -520,12 +539,16 @@ impl ContentModel {
         self.fingerprint_of_content(number & CONTENT_NUMBER_MASK, number)
     }
 
-    /// Returns the fingerprint of a content that was never written before.
+    /// Creates a content that was never written before. Returns its fingerprint, or its number plus one if contents are
+    /// known by their numbers.
     fn create_content(&mut self, page: u64) -> u64 {
         let number = self.created_contents;
         self.created_contents += 1;
-        let chunk = u64::from(self.spec.chunk_pages);
-        self.fingerprint_of_content(number, if chunk > 1 { page / chunk } else { number })
+        if self.knows_contents_by_number {
+            number + 1
+        } else {
+            self.fingerprint_of_content(number, page / u64::from(self.spec.chunk_pages))
+        }
     }
 
     /// Adds a content to the pool from which duplicates are drawn, while the pool has room. The popularity distribution
@@ -533,11 +556,14 @@ impl ContentModel {
     /// 27 times. It covers the pool as it was then.
     fn add_to_pool(&mut self, content: u64) {
         let ContentSource::Duplicates { theta, pool_contents, .. } = self.spec.source else { return };
-        let len = self.duplicate_pool.len() as u64 + 1;
+        let len = self.duplicate_pool_len + 1;
         if len > pool_contents {
             return;
         }
-        self.duplicate_pool.push(content);
+        self.duplicate_pool_len = len;
+        if !self.knows_contents_by_number {
+            self.duplicate_pool_fingerprints.push(content);
+        }
         if len.is_power_of_two() || len == pool_contents {
             self.content_rank_distribution = Zipf::new(len, theta);
         }
@@ -626,28 +652,96 @@ const PAGES_PER_EXTENT: usize = 4096;
 /// allocated at their first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
 struct PageValues {
-    extents: Vec<Option<Box<[u64]>>>,
+    extents: Vec<Extent>,
+}
+
+/// Numbers of [`PAGES_PER_EXTENT`] pages: of 4 bytes as long as they fit, which halves the memory of a model that numbers
+/// its contents.
+#[derive(Clone, Debug, Default)]
+enum Extent {
+    #[default]
+    Unwritten,
+    Narrow(Box<[u32]>),
+    Wide(Box<[u64]>),
 }
 
 impl PageValues {
     #[inline]
     fn get(&self, page: u64) -> Option<u64> {
-        let extent = self.extents.get(page as usize / PAGES_PER_EXTENT)?.as_ref()?;
-        Some(extent[page as usize % PAGES_PER_EXTENT]).filter(|content| *content != 0)
+        let at = page as usize % PAGES_PER_EXTENT;
+        let value = match self.extents.get(page as usize / PAGES_PER_EXTENT)? {
+            Extent::Unwritten => return None,
+            Extent::Narrow(values) => values[at].into(),
+            Extent::Wide(values) => values[at],
+        };
+        Some(value).filter(|value| *value != 0)
     }
 
-    fn set(&mut self, page: u64, content: u64) {
+    fn set(&mut self, page: u64, value: u64) {
         let extent = page as usize / PAGES_PER_EXTENT;
         if extent >= self.extents.len() {
-            self.extents.resize(extent + 1, None);
+            self.extents.resize(extent + 1, Extent::Unwritten);
         }
-        let pages = self.extents[extent].get_or_insert_with(|| vec![0; PAGES_PER_EXTENT].into());
-        pages[page as usize % PAGES_PER_EXTENT] = content;
+        self.extents[extent].set(page as usize % PAGES_PER_EXTENT, value);
     }
 
     fn clear(&mut self, page: u64) {
-        if let Some(Some(extent)) = self.extents.get_mut(page as usize / PAGES_PER_EXTENT) {
-            extent[page as usize % PAGES_PER_EXTENT] = 0;
+        if self.get(page).is_some() {
+            self.set(page, 0);
+        }
+    }
+}
+
+impl Extent {
+    #[inline]
+    fn set(&mut self, at: usize, value: u64) {
+        match (self, u32::try_from(value)) {
+            (Self::Narrow(values), Ok(value)) => values[at] = value,
+            (Self::Wide(values), _) => values[at] = value,
+            (extent, _) => extent.set_with_room_for(at, value),
+        }
+    }
+
+    /// Sets a number in an extent that has no room for it yet: none at all, or numbers of 4 bytes only.
+    #[cold]
+    fn set_with_room_for(&mut self, at: usize, value: u64) {
+        *self = match (std::mem::take(self), u32::try_from(value)) {
+            (Self::Unwritten, Ok(_)) => Self::Narrow(vec![0; PAGES_PER_EXTENT].into()),
+            (Self::Unwritten, Err(_)) => Self::Wide(vec![0; PAGES_PER_EXTENT].into()),
+            (Self::Narrow(values), _) => Self::Wide(values.iter().map(|&value| value.into()).collect()),
+            (wide @ Self::Wide(_), _) => wide,
+        };
+        self.set(at, value);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use rand::{RngExt as _, SeedableRng as _};
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn values_of_pages_are_kept_whether_narrow_or_wide() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let (mut values, mut model) = (PageValues::default(), HashMap::new());
+        for k in 0..200_000_u64 {
+            let page = random.random_range(0..5 * PAGES_PER_EXTENT as u64);
+            let value = random.random_range(1..1000) << if k > 50_000 && page % 3 == 0 { 40 } else { 0 };
+            if random.random_bool(0.1) {
+                values.clear(page);
+                model.remove(&page);
+            } else {
+                values.set(page, value);
+                model.insert(page, value);
+            }
+        }
+        assert!(model.len() > 15_000);
+        for page in 0..7 * PAGES_PER_EXTENT as u64 {
+            assert_eq!(values.get(page), model.get(&page).copied(), "page {page}");
         }
     }
 }

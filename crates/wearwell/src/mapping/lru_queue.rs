@@ -180,7 +180,7 @@ impl LruQueue {
     /// doubles the queue if that would free too few.
     #[cold]
     fn compact_or_grow(&mut self, slots: &mut impl QueuePositions) {
-        if self.slot_count as usize > self.slot_ring.len() / 2 {
+        if self.slot_count as usize > self.slot_ring.len() / 8 * 5 {
             self.double_queue();
         } else {
             self.drop_obsolete_positions(slots);

@@ -2,12 +2,13 @@
 //!
 //! Words of translation pages are read at random over all frames. In a few large tables instead of an allocation per
 //! frame, these reads miss the TLB less often. Table sizes double up to a limit, so that a tiny device takes little
-//! memory. Tables are never moved or freed; free frames are used again.
+//! memory; the limit is the size of a large memory page, because the system provides these only whole. Tables are never
+//! moved or freed; free frames are used again.
 
 use crate::tables::DenseTable;
 
-/// Log2 of the number of frames (each is memory for one page) in the largest table of frames.
-const MAX_FRAMES_PER_TABLE_LOG2: u32 = 12;
+/// Log2 of the number of frames (each is memory for one page) in the largest table of frames: 2 MiB, if pages have 4 KiB.
+const MAX_FRAMES_PER_TABLE_LOG2: u32 = 9;
 
 /// Number of a frame (memory for the bytes of one page).
 pub(super) type FrameNumber = u32;

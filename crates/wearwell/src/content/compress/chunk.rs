@@ -35,20 +35,25 @@ pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 
 /// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
 /// structure is kept small, because every fourth host write creates one and frees another, which may be anywhere in
-/// memory.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// memory; so fingerprints are not aligned to their size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C, packed(4))]
 pub(super) struct Chunk {
-    pub(super) fingerprints: [Fingerprint; MAX_CHUNK_MEMBERS],
-    /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
-    pub(super) writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
+    fingerprints: [Fingerprint; MAX_CHUNK_MEMBERS],
+    /// Logical page whose write became each member of the compressed chunk, with [`DEAD_MEMBER_MARK`] if no logical page
+    /// is mapped to the member; [`Lpn::NONE`] after the last member.
+    writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; MAX_CHUNK_MEMBERS - 1],
-    pub(super) compressed_bytes: [u16; MAX_CHUNK_MEMBERS],
-    /// Bit mask of the live members of the compressed chunk: bit `k` is set if a logical page is mapped to member `k`.
-    pub(super) live_mask: u8,
+    compressed_bytes: [u16; MAX_CHUNK_MEMBERS],
 }
 
-const _: () = assert!(size_of::<Chunk>() == 72);
+const _: () = assert!(size_of::<Chunk>() == 68);
+
+/// Bit in the LPN of a chunk member's writer which says that no logical page is mapped to the member. No LPN has it: a
+/// device with chunks has less than 2^30 flash pages, because each of them has a unit and four units of chunk members.
+const DEAD_MEMBER_MARK: u32 = 1 << 31;
+const _: () = assert!(u32::MAX / (1 + MAX_CHUNK_MEMBERS as u32) < DEAD_MEMBER_MARK);
 
 impl Chunk {
     pub(super) const EMPTY: Self = Self {
@@ -56,7 +61,6 @@ impl Chunk {
         writer_lpns: [Lpn::NONE; MAX_CHUNK_MEMBERS],
         pages: [Ppn::NONE; MAX_CHUNK_MEMBERS - 1],
         compressed_bytes: [0; MAX_CHUNK_MEMBERS],
-        live_mask: 0,
     };
 
     /// Creates a chunk with these members (compressed logical pages). None of them is live yet, and no flash page is
@@ -65,7 +69,7 @@ impl Chunk {
         let mut chunk = Self::EMPTY;
         for (k, ChunkMember { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
             chunk.fingerprints[k] = fingerprint;
-            chunk.writer_lpns[k] = lpn;
+            chunk.writer_lpns[k] = Lpn(lpn.0 | DEAD_MEMBER_MARK);
             chunk.compressed_bytes[k] = compressed_bytes;
         }
         chunk
@@ -73,17 +77,27 @@ impl Chunk {
 
     /// Returns the number of members (logical pages) compressed into the chunk, live or dead.
     pub(super) fn member_count(&self) -> usize {
-        self.writer_lpns.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
+        let writers = self.writer_lpns;
+        writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.writer_lpns[0] == Lpn::NONE
     }
 
+    pub(super) fn fingerprint(&self, member: usize) -> Fingerprint {
+        self.fingerprints[member]
+    }
+
+    /// Returns the logical page whose write became the member of the compressed chunk.
+    pub(super) fn writer_lpn(&self, member: usize) -> Lpn {
+        Lpn(self.writer_lpns[member].0 & !DEAD_MEMBER_MARK)
+    }
+
     pub(super) fn member(&self, k: usize) -> ChunkMember {
         ChunkMember {
             fingerprint: self.fingerprints[k],
-            lpn: self.writer_lpns[k],
+            lpn: self.writer_lpn(k),
             compressed_bytes: self.compressed_bytes[k],
         }
     }
@@ -94,12 +108,30 @@ impl Chunk {
         &self.pages[..count]
     }
 
+    /// Returns the live members of the compressed chunk as a bit mask: bit `k` is set if a logical page is mapped to
+    /// member `k`.
+    pub(super) fn live_mask(&self) -> u8 {
+        (0..MAX_CHUNK_MEMBERS).fold(0, |mask, k| mask | u8::from(self.is_member_live(k)) << k)
+    }
+
     pub(super) fn live_member_count(&self) -> usize {
-        self.live_mask.count_ones() as usize
+        self.live_mask().count_ones() as usize
     }
 
     pub(super) fn is_member_live(&self, member: usize) -> bool {
-        self.live_mask >> member & 1 == 1
+        self.writer_lpns[member].0 & DEAD_MEMBER_MARK == 0
+    }
+
+    /// Sets whether a logical page is mapped to the member, which the chunk must have.
+    pub(super) fn set_member_live(&mut self, member: usize, is_live: bool) {
+        let mark = if is_live { 0 } else { DEAD_MEMBER_MARK };
+        self.writer_lpns[member] = Lpn(self.writer_lpn(member).0 | mark);
+    }
+
+    /// Makes all members of the chunk live.
+    pub(super) fn with_all_members_live(mut self) -> Self {
+        (0..self.member_count()).for_each(|k| self.set_member_live(k, true));
+        self
     }
 
     /// Returns the live members of the compressed chunk (those to which logical pages are mapped), each with its index

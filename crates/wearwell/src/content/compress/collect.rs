@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
         numbers.sort_unstable();
-        load_into_cpu_cache(numbers.iter().map(|&number| stage.chunks[number as usize].live_mask.into()));
+        load_into_cpu_cache(numbers.iter().map(|&number| stage.chunks[number as usize].pages[0].0.into()));
         let mut room_pages = self.store.open_block_pages_left(Stream::Gc, pool) as usize;
         let mut chosen = Vec::new();
         for same in numbers.chunk_by(|a, b| a == b) {

@@ -147,7 +147,7 @@ impl CompressionState {
 
     pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
         let (chunk, member) = self.chunk_and_member_of(unit);
-        self.chunks[chunk as usize].fingerprints[member]
+        self.chunks[chunk as usize].fingerprint(member)
     }
 
     /// Returns the flash pages of the compressed chunk that contains the member `unit`.
@@ -165,14 +165,14 @@ impl CompressionState {
     pub(crate) fn prefetch_member_drops(&self, units: impl Iterator<Item = Unit>) {
         let chunks = units.map(|unit| &self.chunks[self.chunk_and_member_of(unit).0 as usize]);
         load_into_cpu_cache(
-            chunks.map(|chunk| u64::from(chunk.live_mask) + u64::from(chunk.writer_lpns[0].0)),
+            chunks.map(|chunk| u64::from(chunk.writer_lpn(0).0) + u64::from(chunk.pages[0].0)),
         );
     }
 
     /// Returns the logical page whose write was stored as the member `unit` of a compressed chunk.
     pub(crate) fn writer_lpn_of(&self, unit: Unit) -> Lpn {
         let (chunk, member) = self.chunk_and_member_of(unit);
-        self.chunks[chunk as usize].writer_lpns[member]
+        self.chunks[chunk as usize].writer_lpn(member)
     }
 
     pub(super) fn insert_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
@@ -238,7 +238,7 @@ impl CompressionState {
     pub(super) fn chunk_page_record(&self, number: u32, k: usize) -> ContentRecord {
         let chunk = &self.chunks[number as usize];
         match k {
-            0 => ContentRecord::Chunk { number, first_page: chunk.pages[0], live_members: chunk.live_mask },
+            0 => ContentRecord::Chunk { number, first_page: chunk.pages[0], live_members: chunk.live_mask() },
             _ => ContentRecord::FurtherChunkPage { number, index: k as u8, ppn: chunk.pages[k] },
         }
     }
@@ -289,7 +289,7 @@ impl CompressionState {
                      member on flash"
                 )));
             }
-            chunk.live_mask |= 1 << member;
+            chunk.set_member_live(member, true);
         }
         self.chunk_page_count = self.pages_of_all_chunks().count() as u64;
         let numbers = 0..self.chunks.len() as u32;

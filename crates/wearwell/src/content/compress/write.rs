@@ -264,8 +264,7 @@ impl<N: Nand> Ftl<N> {
             lpn: page.lpn,
             compressed_bytes: u16::try_from(page.compressed_bytes).unwrap_or(WHOLE_PAGE_SIZE_MARK),
         };
-        let live = (1 << members.len()) - 1;
-        let chunk = Chunk { live_mask: live, ..Chunk::of_members(members.iter().map(member)) };
+        let chunk = Chunk::of_members(members.iter().map(member)).with_all_members_live();
         // The number of a freed chunk may be used again, so no map entry in NVRAM may name the old chunk.
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         let is_kept = !payload.is_empty() || self.store.nand().keeps_bytes_of(PageKind::Chunk);
@@ -335,7 +334,7 @@ impl<N: Nand> Ftl<N> {
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.pages_beyond_live_members();
         assert!(chunk.is_member_live(member), "member {unit} of compressed chunk is released twice");
-        chunk.live_mask &= !(1 << member);
+        chunk.set_member_live(member, false);
         if chunk.live_member_count() == 0 {
             stage.pages_beyond_live_members -= excess;
             return self.free_chunk(number);

@@ -184,7 +184,7 @@ impl RemapConfig {
         let by_share = self.index_share.map(|share| (f64::from(logical_pages) * share) as u32);
         let limited = by_share.map(|entries| entries.max(MIN_CONTENT_INDEX_ENTRIES));
         let capacity_entries = self.index_entries.or(limited.filter(|&entries| entries < logical_pages));
-        DedupOptions { capacity_entries, verify_on_hit: self.verify_on_hit }
+        DedupOptions { capacity_entries, must_verify_hits: self.verify_on_hit }
     }
 }
 
@@ -344,7 +344,7 @@ impl HistoryName {
     pub(crate) fn history_scope(self) -> HistoryScope {
         match self {
             Self::All => HistoryScope::AllPages,
-            Self::Store => HistoryScope::Store,
+            Self::Store => HistoryScope::FingerprintStore,
         }
     }
 }

@@ -102,9 +102,9 @@ impl LifetimeConfig {
             let options = LifetimeOptions::without_target(schemes, self.epoch_writes, &energy);
             return (schemes != MechanismSet::NONE).then_some(options);
         }
-        let (epoch, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
+        let (epoch_length, target_years) = (EpochLength::Seconds(self.epoch_s), self.target_years);
         let options = LifetimeOptions::of_il_paper(self.paper_configuration()?, &energy);
-        let options = LifetimeOptions { epoch, target_years, ..options };
+        let options = LifetimeOptions { epoch_length, target_years, ..options };
         let schemes = schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, &energy)).collect();
         match self.schemes {
             LifetimeSchemes::Throttling => Some(options.with_schemes_always_on(schemes)),
@@ -121,7 +121,7 @@ impl LifetimeConfig {
             options.schemes.iter().map(|scheme| scheme.kind).collect::<Vec<_>>()
         });
         let has = |kind| kinds.as_ref().is_none_or(|kinds| kinds.contains(&kind));
-        let dedup = DedupOptions { verify_on_hit: self.verify_on_hit, ..DedupOptions::default() };
+        let dedup = DedupOptions { must_verify_hits: self.verify_on_hit, ..DedupOptions::default() };
         (has(MechanismKind::Dedup).then_some(dedup), has(MechanismKind::Compression))
     }
 }

@@ -363,7 +363,7 @@ impl Config {
     ) -> Parts {
         let mut recycle = self.recycling_part(resolved);
         if self.recycle.history.is_none() {
-            recycle.options.history_scope = HistoryScope::Store;
+            recycle.options.history_scope = HistoryScope::FingerprintStore;
         }
         let index_share = self.remap.index_share.or(Some(WEARWELL_CONTENT_INDEX_ENTRIES_PER_PAGE));
         let remap = RemapConfig { index_share, ..self.remap.clone() };

@@ -265,7 +265,7 @@ impl SurvivalName {
             Self::BackwardSynchronising => {
                 Persistence::BackwardScan { writes_map_before_first_request: true }
             }
-            Self::NvramEntries => Persistence::NvramEntries,
+            Self::NvramEntries => Persistence::DurableReverseMap,
             Self::NvramMap => Persistence::NvramMap,
         }
     }
@@ -279,7 +279,7 @@ impl SurvivalName {
             Persistence::BackwardScan { writes_map_before_first_request: true } => {
                 Self::BackwardSynchronising
             }
-            Persistence::NvramEntries => Self::NvramEntries,
+            Persistence::DurableReverseMap => Self::NvramEntries,
             Persistence::NvramMap => Self::NvramMap,
         }
     }
@@ -542,7 +542,7 @@ fn toml_sections_of(parts: &Parts, logical_pages: u32) -> toml::Table {
     set("parts", "content", toml::Value::Array(list.collect()));
     set("parts", "survives", toml_value_of_name(SurvivalName::of_persistence(parts.persistence)));
     if let Some(recycle) = &parts.content.recycle
-        && recycle.options.history_scope == HistoryScope::Store
+        && recycle.options.history_scope == HistoryScope::FingerprintStore
     {
         set("recycle", "history", toml_value_of_name(HistoryName::Store));
     }

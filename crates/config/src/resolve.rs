@@ -445,7 +445,7 @@ impl Config {
             max_revival_age_programs: config.refresh_age_programs,
             history_scope: config.history.map(HistoryName::history_scope).unwrap_or_default(),
         };
-        RecyclingPart { options, verify_on_hit: config.verify_on_hit }
+        RecyclingPart { options, must_verify_hits: config.verify_on_hit }
     }
 
     /// Returns the write buffer that the configuration explicitly sets; 0 pages if it sets none. Used by a live device,

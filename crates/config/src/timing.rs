@@ -69,11 +69,11 @@ impl Default for TimingConfig {
         let options = TimingOptions::default();
         Self {
             mode: Mode::None,
-            read_priority: options.read_priority,
+            read_priority: options.prioritises_reads,
             gc_yields: options.background_yields_to_host,
             gc_backlog_ops: None,
             gc_holds_reads: options.background_delays_reads,
-            blocking_gc: options.blocking_gc,
+            blocking_gc: options.gc_blocks_requests,
             suspend: false,
             suspend_overhead_us: 20.0,
             suspend_max: 4,
@@ -137,7 +137,7 @@ impl TimingConfig {
     pub fn timing_options(&self, geometry: &Geometry, low_blocks: u32) -> TimingOptions {
         let ns = |us: f64| (us * 1000.0).round() as u64;
         TimingOptions {
-            read_priority: self.read_priority || self.suspend,
+            prioritises_reads: self.read_priority || self.suspend,
             background_yields_to_host: self.gc_yields,
             max_background_backlog_ops: self.gc_backlog_ops.unwrap_or(u32::MAX),
             free_blocks: self
@@ -145,13 +145,13 @@ impl TimingConfig {
                 .is_none()
                 .then(|| self.free_blocks_per_array(geometry, low_blocks)),
             background_delays_reads: self.gc_holds_reads,
-            blocking_gc: self.blocking_gc,
+            gc_blocks_requests: self.blocking_gc,
             suspension: self.suspend.then(|| SuspensionOptions {
                 resume_overhead_ns: ns(self.suspend_overhead_us),
                 max_suspensions_per_op: self.suspend_max,
             }),
-            multi_plane: self.multi_plane,
-            independent_planes: self.independent_planes,
+            uses_multi_plane_ops: self.multi_plane,
+            has_independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
             delta_codec_units: self.delta_codec_units as usize,
             nvram_line_read_ps: ns(self.nvram_read_ns),

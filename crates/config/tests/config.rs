@@ -133,11 +133,11 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
         let parts = config.design_parts(design, &config.resolve_device(10_000).unwrap()).unwrap();
         parts.content.recycle.expect("the design recycles").options.history_scope
     };
-    assert_eq!(scope("wearwell", &[]), HistoryScope::Store);
-    assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), HistoryScope::Store);
+    assert_eq!(scope("wearwell", &[]), HistoryScope::FingerprintStore);
+    assert_eq!(scope("wearwell", &["parts.content=recycle,dedup"]), HistoryScope::FingerprintStore);
     assert_eq!(scope("wearwell", &["recycle.history=all"]), HistoryScope::AllPages);
     assert_eq!(scope("recyclable", &[]), HistoryScope::AllPages);
-    assert_eq!(scope("recyclable", &["recycle.history=store"]), HistoryScope::Store);
+    assert_eq!(scope("recyclable", &["recycle.history=store"]), HistoryScope::FingerprintStore);
     assert_eq!(scope("page-map", &["parts.content=recycle"]), HistoryScope::AllPages);
 }
 

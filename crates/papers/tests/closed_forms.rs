@@ -211,7 +211,7 @@ fn ram_formulas_of_the_geckoftl_paper_equal_what_the_engine_reports() {
     let gecko_options = design::GeckoFtlOptions { cache_entries: 512, gecko };
     let report = |parts: &Parts| -> std::collections::BTreeMap<&'static str, u64> {
         let nand = SimNand::new(geometry.clone(), RetainedFields::default());
-        wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes().into_iter().collect()
+        wearwell::Ftl::new(nand, logical_pages, parts).unwrap().ram_bytes_by_structure().into_iter().collect()
     };
     let scale =
         ModelledDeviceSize { blocks: 4096.0, pages_per_block: 128.0, utilisation: 0.7, cache_entries: 512.0 };

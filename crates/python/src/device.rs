@@ -64,7 +64,7 @@ const BLOCK_STATES_BY_CODE: [(&str, BlockState); 5] = [
 
 /// What a power cut leaves of the flash operation that it interrupts, by name.
 const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] = [
-    ("before", CutOutcome::Before),
+    ("before", CutOutcome::NoEffect),
     ("torn", CutOutcome::Torn),
     ("after", CutOutcome::CompletedUnacknowledged),
 ];
@@ -434,7 +434,7 @@ impl Device {
 
     /// Returns how many bytes of RAM a controller needs for the drive, by data structure.
     fn ram_bytes(&self, py: Python<'_>) -> PyResult<Vec<(&'static str, u64)>> {
-        self.with_drive(py, |drive| Ok(drive.ram_bytes()))
+        self.with_drive(py, |drive| Ok(drive.ram_bytes_by_structure()))
     }
 
     /// Returns the flash operations of the drive's last request, in order.
@@ -444,7 +444,7 @@ impl Device {
             OpKind::Program => "program",
             OpKind::Erase => "erase",
             OpKind::Copies => "copy",
-            OpKind::Scan => "nvram-scan",
+            OpKind::NvramScan => "nvram-scan",
         };
         self.with_drive(py, |drive| {
             let operations = drive.flash_ops();

@@ -112,7 +112,7 @@ impl LifetimeManagement {
         device: &mut Device<SimNand>,
         now_ns: u64,
     ) -> Result<(), Error> {
-        let now = match self.lifetime_controller.options().epoch {
+        let now = match self.lifetime_controller.options().epoch_length {
             EpochLength::Seconds(_) => now_ns,
             EpochLength::HostWrites(_) => device.ftl().stats().host_page_writes,
         };
@@ -123,7 +123,9 @@ impl LifetimeManagement {
         let counters = self.lifetime_counters(device);
         let Some(decision) = self.lifetime_controller.advance_to(now, &counters) else { return Ok(()) };
         self.epochs += 1;
-        if let (2, EpochLength::Seconds(seconds)) = (self.epochs, self.lifetime_controller.options().epoch) {
+        if let (2, EpochLength::Seconds(seconds)) =
+            (self.epochs, self.lifetime_controller.options().epoch_length)
+        {
             // The throttling budget accumulates from the start of the epoch, even if the epoch's first request arrives
             // later.
             let start_ns = self.lifetime_controller.epoch_at(now) * u64::from(seconds) * 1_000_000_000;

@@ -335,7 +335,7 @@ const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 /// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older
 /// version of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
-    let block_pages = ftl.store().data_pages();
+    let block_pages = ftl.store().data_pages_per_block();
     let lpns: Vec<Lpn> = std::iter::from_fn(|| pages.next_unless_last()).take(valid as usize).collect();
     ftl.prefetch_writes(&lpns, &[]);
     let mut placed = lpns.into_iter().peekable();
@@ -404,7 +404,7 @@ impl MetadataSpace {
     /// run become invalid together.
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().allocation_pools();
-        let block_pages = ftl.store().data_pages();
+        let block_pages = ftl.store().data_pages_per_block();
         let pages = ftl.max_metadata_pages().div_ceil(u64::from(pools));
         let open_metadata_blocks = u32::from(pages > 0) + u32::from(ftl.validity().is_on_flash());
         if ftl.gc_options().metadata_gc == MetadataGcRule::Greedy {
@@ -433,7 +433,7 @@ struct PoolPlan {
 impl PoolPlan {
     fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
-        let (block_pages, free) = (store.data_pages(), store.free_blocks(pool));
+        let (block_pages, free) = (store.data_pages_per_block(), store.free_blocks(pool));
         let metadata = MetadataSpace::estimate(ftl);
         // Besides closed blocks a pool has the free blocks that GC keeps, and the open block of each stream.
         let kept_free = ftl.gc_options().gc_start_free_blocks + 1;

@@ -71,9 +71,10 @@ impl SteppedDrive {
         self.device.ftl().stats()
     }
 
-    /// Returns how many bytes of RAM a controller needs for the drive, by data structure; see [`Device::ram_bytes`].
-    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        self.device.ram_bytes()
+    /// Returns how many bytes of RAM a controller needs for the drive, by data structure; see
+    /// [`Device::ram_bytes_by_structure`].
+    pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        self.device.ram_bytes_by_structure()
     }
 
     /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order, those that may wait last.
@@ -198,7 +199,7 @@ pub(crate) fn drive_of_parts(
     if config.device.wear_out == Some(true) {
         nand = nand.with_endurance(resolved.endurance_cycles);
     }
-    let nand = PowerCutNand::new(nand, None, CutOutcome::Before);
+    let nand = PowerCutNand::new(nand, None, CutOutcome::NoEffect);
     let options = DeviceOptions { buffer: config.write_buffer_options(&resolved.geometry) };
     let mut device = Device::new(nand, resolved.logical_pages, parts, options)?;
     device.ftl_mut().store_mut().set_striping(config.striping_name().into());

@@ -265,7 +265,7 @@ impl FlashDevice {
     }
 
     /// Reads up to `most_pages` flash pages that are in use, from `first` on, to find damage; see
-    /// [`Ftl::scrub`](wearwell::Ftl::scrub).
+    /// [`Ftl::scrub_step`](wearwell::Ftl::scrub_step).
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the medium stopped. A page that cannot be read is no error.

@@ -84,9 +84,10 @@ impl LiveDevice {
         self.device.absorbed_writes()
     }
 
-    /// Returns how many bytes of RAM a controller needs for the device, by data structure; see [`Device::ram_bytes`].
-    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        self.device.ram_bytes()
+    /// Returns how many bytes of RAM a controller needs for the device, by data structure; see
+    /// [`Device::ram_bytes_by_structure`].
+    pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        self.device.ram_bytes_by_structure()
     }
 
     /// Writes `bytes` at byte `offset`; see [`Device::write`].
@@ -164,12 +165,12 @@ impl LiveDevice {
         self.device.ftl_mut().check()
     }
 
-    /// Reads flash pages that are in use, to find damage; see [`Ftl::scrub`].
+    /// Reads flash pages that are in use, to find damage; see [`Ftl::scrub_step`].
     ///
     /// # Errors
-    /// Those of [`Ftl::scrub`].
+    /// Those of [`Ftl::scrub_step`].
     pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress> {
-        self.device.ftl_mut().scrub(first, most_pages)
+        self.device.ftl_mut().scrub_step(first, most_pages)
     }
 
     /// Erases up to `most_blocks` blocks without valid pages; see [`Ftl::erase_blocks_without_valid_pages`].

@@ -99,7 +99,8 @@ pub trait OptionalAddress: Copy + PartialEq {
     }
 }
 
-macro_rules! address {
+/// Implements [`OptionalAddress`], `index` and `Display` for the listed address types.
+macro_rules! impl_address {
     ($($name:ident),*) => {$(
         impl OptionalAddress for $name {
             const NONE: Self = Self(u32::MAX);
@@ -118,7 +119,7 @@ macro_rules! address {
         }
     )*};
 }
-address!(Lpn, Ppn, Unit, BlockId, PlaneId);
+impl_address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
 /// Whether `unit` is a flash page of a device with `pages` flash pages. Members of compressed chunks (logical pages
 /// compressed together) have greater numbers.

@@ -102,9 +102,9 @@ impl KnownSizes {
 /// Counts of page writes with an unknown size of their content, although the size of a part of the page was known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LostSizeCounts {
-    /// Number of page writes with an unknown compressed size.
+    /// Number of page writes whose compressed size is unknown although that of a part of the page was known.
     pub compressed_sizes: u64,
-    /// Number of page writes with an unknown delta size.
+    /// Number of page writes whose delta size is unknown although that of a part of the page was known.
     pub delta_sizes: u64,
 }
 

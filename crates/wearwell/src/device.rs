@@ -40,6 +40,7 @@ pub enum HostData<'a> {
 #[derive(Clone, Copy, Debug)]
 struct PagePiece {
     lpn: Lpn,
+    /// Sectors of the logical page that the piece covers.
     mask: SectorMask,
     /// First byte of the piece, counted from the beginning of its logical page.
     first_byte_in_page: usize,
@@ -158,8 +159,8 @@ impl<N: Nand> Device<N> {
     }
 
     /// Returns the RAM that a controller needs for this device, as one pair of name and bytes per data structure.
-    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.ftl.ram_bytes();
+    pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.ftl.ram_bytes_by_structure();
         if !self.buffer.is_off() {
             parts.push(("write buffer", self.buffer.ram_bytes()));
         }
@@ -185,6 +186,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
+    /// Executes the part of a host write that lies in one logical page; `bytes` are those of this part.
     fn write_piece(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
         let part = &bytes[piece.first_byte_in_request
             ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page];

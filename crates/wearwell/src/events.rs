@@ -49,7 +49,7 @@ pub enum FtlEvent {
     Victim(Box<VictimChoice>),
     /// A part of the FTL starts to write metadata pages; holds the reason for the programs of metadata pages that
     /// follow.
-    Metadata(MetadataWriteReason),
+    MetadataWriteStart(MetadataWriteReason),
 }
 
 /// A choice of a GC victim: the victim, the rule that chose it (victim policy or wear leveling), and the blocks from

@@ -48,7 +48,8 @@ impl LogicalPageForm {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Returns the form in which logical page `lpn` is stored; `lpn` must be within the device. O(1).
+    /// Returns the form in which logical page `lpn` is stored, as far as RAM knows it: with a map on flash, a page that
+    /// is not buffered counts as [`LogicalPageForm::Stored`]. `lpn` must be within the device. O(1).
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
         if self.is_buffered_for_chunk(lpn) {
             return LogicalPageForm::Waiting;

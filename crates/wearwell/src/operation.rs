@@ -19,7 +19,7 @@ pub enum OpKind {
     /// A sequential scan of NVRAM; the operation holds the number of lines of [`NVRAM_LINE_BYTES`]. No plane executes
     /// it. If the scan searches for the referrers of a GC victim (logical pages mapped to its pages),
     /// [`FlashOp::plane`] is the first plane of the victim, otherwise `NONE`.
-    Scan,
+    NvramScan,
 }
 
 /// Bytes of NVRAM per line, the unit of a scan.
@@ -34,7 +34,7 @@ pub enum Cause {
     /// Garbage collection: copies and erases.
     Gc,
     /// Wear leveling: copies and erases.
-    Wear,
+    WearLeveling,
     /// Reads and writes of translation pages of a demand-paged mapping.
     Translation,
     /// Reads and writes of page validity (which flash pages are valid) that is stored on flash.
@@ -62,7 +62,7 @@ impl Cause {
     pub const ALL: [Cause; Cause::COUNT] = [
         Cause::Host,
         Cause::Gc,
-        Cause::Wear,
+        Cause::WearLeveling,
         Cause::Translation,
         Cause::Validity,
         Cause::RemapLog,
@@ -78,7 +78,7 @@ impl Cause {
         match self {
             Cause::Host => "host",
             Cause::Gc => "gc",
-            Cause::Wear => "wear",
+            Cause::WearLeveling => "wear",
             Cause::Translation => "translation",
             Cause::Validity => "validity",
             Cause::RemapLog => "remap_log",
@@ -94,7 +94,10 @@ impl Cause {
     /// for the flash.
     #[inline]
     pub fn is_background(self) -> bool {
-        matches!(self, Cause::Gc | Cause::Wear | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub)
+        matches!(
+            self,
+            Cause::Gc | Cause::WearLeveling | Cause::Checkpoint | Cause::BlockMetadata | Cause::Scrub
+        )
     }
 }
 
@@ -132,7 +135,7 @@ impl FlashOp {
     pub fn flash_operation_count(&self) -> u64 {
         match self.kind {
             OpKind::Copies => 2 * u64::from(self.copy_or_nvram_line_count),
-            OpKind::Scan => 0,
+            OpKind::NvramScan => 0,
             OpKind::Read | OpKind::Program | OpKind::Erase => 1,
         }
     }
@@ -143,7 +146,7 @@ impl FlashOp {
         let lines = bytes.div_ceil(u64::from(NVRAM_LINE_BYTES));
         FlashOp {
             plane: plane.unwrap_or(PlaneId::NONE),
-            kind: OpKind::Scan,
+            kind: OpKind::NvramScan,
             cause: Cause::RemapLog,
             ops_back_to_dependency: 0,
             transfer_bytes: NVRAM_LINE_BYTES,

@@ -29,7 +29,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// Power loss.
-    pub fn scrub(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress> {
+    pub fn scrub_step(&mut self, first: Ppn, most_pages: u32) -> Result<ScrubProgress> {
         let end = self.store.geometry().pages() as u32;
         let mut page = vec![0; self.store.geometry().page_bytes as usize];
         let (mut next, mut read_pages) = (first.0, 0);

@@ -192,7 +192,7 @@ pub struct RequestOpLog {
     records_op_pages: bool,
     is_deferring_ops: bool,
     ops: Vec<FlashOp>,
-    deferred: Vec<FlashOp>,
+    deferred_ops: Vec<FlashOp>,
     /// Pages of the flash operations of the request, and pages of the deferred operations; both empty unless the
     /// recording of pages is on.
     request_and_deferred_op_pages: [Vec<FlashOpPage>; 2],
@@ -244,7 +244,7 @@ impl RequestOpLog {
     /// Records the reason why the metadata pages that follow are written, if event recording is on.
     #[inline]
     pub(crate) fn record_metadata_reason(&mut self, reason: MetadataWriteReason) {
-        self.record_event(|| FtlEvent::Metadata(reason));
+        self.record_event(|| FtlEvent::MetadataWriteStart(reason));
     }
 
     /// Returns the events of the request since the last [`RequestOpLog::clear`], in order. Empty unless
@@ -269,7 +269,7 @@ impl RequestOpLog {
     /// request waits) while deferring is switched on.
     #[inline]
     pub(crate) fn push_op(&mut self, op: FlashOp) {
-        if self.is_deferring_ops { self.deferred.push(op) } else { self.ops.push(op) }
+        if self.is_deferring_ops { self.deferred_ops.push(op) } else { self.ops.push(op) }
     }
 
     /// Records a page on which the flash operation pushed last works. A batch of page copies records two pages for each
@@ -298,13 +298,13 @@ impl RequestOpLog {
     /// the order of issue. They are the input of
     /// [`TimingEngine::submit_background`](crate::timing::TimingEngine::submit_background).
     pub fn deferred_ops(&self) -> &[FlashOp] {
-        &self.deferred
+        &self.deferred_ops
     }
 
     /// Empties the two lists of flash operations (those of the request and the deferred ones) and the list of events.
     pub fn clear(&mut self) {
         self.ops.clear();
-        self.deferred.clear();
+        self.deferred_ops.clear();
         self.request_and_deferred_op_pages.iter_mut().for_each(Vec::clear);
         if let Some(events) = &mut self.events {
             events.clear();
@@ -331,6 +331,6 @@ impl RequestOpLog {
 
     /// Returns the list to which flash operations are added at present: that of the request, or the deferred ones.
     fn current_ops(&self) -> &[FlashOp] {
-        if self.is_deferring_ops { &self.deferred } else { &self.ops }
+        if self.is_deferring_ops { &self.deferred_ops } else { &self.ops }
     }
 }

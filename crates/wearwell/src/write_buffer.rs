@@ -202,8 +202,8 @@ impl WriteBuffer {
         self.options.capacity_pages == 0
     }
 
-    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed, while
-    /// it was in the buffer, so that they never reach the FTL.
+    /// Returns the number of page writes that the write buffer absorbed: their page was written again, or trimmed,
+    /// while it was in the buffer, so that they never reach the FTL.
     pub(crate) fn absorbed_writes(&self) -> u64 {
         self.absorbed_writes
     }
@@ -284,7 +284,7 @@ impl WriteBuffer {
         self.probation_list.remove(slot);
         self.protected_list.push_newest(slot);
         if self.protected_list.len() > self.options.capacity_pages / 2 {
-            let demoted = self.protected_list.oldest().expect("the protected segment is not empty");
+            let demoted = self.protected_list.oldest_slot().expect("the protected segment is not empty");
             self.protected_list.remove(demoted);
             self.page_in_slot(demoted).is_protected = false;
             self.probation_list.push_newest(demoted);
@@ -293,7 +293,7 @@ impl WriteBuffer {
 
     /// Removes and returns the page that the write buffer evicts next.
     pub(crate) fn take_next_to_evict(&mut self) -> Option<BufferedPage> {
-        let slot = self.probation_list.oldest().or_else(|| self.protected_list.oldest())?;
+        let slot = self.probation_list.oldest_slot().or_else(|| self.protected_list.oldest_slot())?;
         Some(self.remove_slot(slot))
     }
 

@@ -19,7 +19,7 @@ const HOST: usize = Cause::Host as usize;
 
 /// Returns a device of twelve blocks of eight pages that compresses and, if `dedup`, also deduplicates.
 fn device(dedup: bool) -> Device<SimNand> {
-    let dedup = dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    let dedup = dedup.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
     let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), RetainedFields::ALL);
     Device::new(nand, 40, &integrated(GcOptions::default(), dedup, true), DeviceOptions::default())
         .expect("it fits")

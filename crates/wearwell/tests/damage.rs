@@ -181,9 +181,9 @@ impl Witness {
 /// shared with another logical page.
 fn compares_before_sharing(design: &DesignUnderTest) -> bool {
     let content = &design.parts.content;
-    let recycles_blindly = content.recycle.as_ref().is_some_and(|recycle| !recycle.verify_on_hit);
+    let recycles_blindly = content.recycle.as_ref().is_some_and(|recycle| !recycle.must_verify_hits);
     let binds_blindly =
-        content.sharing.and_then(|sharing| sharing.dedup).is_some_and(|dedup| !dedup.verify_on_hit);
+        content.sharing.and_then(|sharing| sharing.dedup).is_some_and(|dedup| !dedup.must_verify_hits);
     !recycles_blindly && !binds_blindly
 }
 
@@ -268,7 +268,7 @@ fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
 fn scrub<N: Nand>(device: &mut Device<N>) {
     let mut next = Some(Ppn(0));
     while let Some(first) = next {
-        next = device.ftl_mut().scrub(first, 64).expect("a healthy medium has power").next_page;
+        next = device.ftl_mut().scrub_step(first, 64).expect("a healthy medium has power").next_page;
     }
 }
 

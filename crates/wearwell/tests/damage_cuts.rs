@@ -270,7 +270,7 @@ impl Scenario<'_> {
         let oob = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();
         let oob = oob.filter(|oob| oob.kind.is_host_data())?;
         let recycle = self.design.parts.content.recycle.as_ref();
-        let is_blind = recycle.is_some_and(|recycle| !recycle.verify_on_hit);
+        let is_blind = recycle.is_some_and(|recycle| !recycle.must_verify_hits);
         if is_blind && device.ftl_mut().may_hold_needed_data(ppn) != Ok(true) {
             return None;
         }
@@ -278,7 +278,7 @@ impl Scenario<'_> {
         if is_blind || random.is_true_with_percent(30) {
             let mut next = Some(Ppn(0));
             while let Some(first) = next {
-                next = device.ftl_mut().scrub(first, 64).expect("power is on").next_page;
+                next = device.ftl_mut().scrub_step(first, 64).expect("power is on").next_page;
             }
         }
         Some(oob.owner)

@@ -651,7 +651,7 @@ fn recovery_does_not_restore_a_delta_whose_page_was_remapped_to_its_former_base(
 /// merged page under it. A write of zeros was then bound to the merged page, unless hits are verified.
 #[test]
 fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
-    let dedup = DedupOptions { capacity_entries: None, verify_on_hit: false };
+    let dedup = DedupOptions { capacity_entries: None, must_verify_hits: false };
     let mut drive = Drive::with_sharing_and_map_in_nvram(ReferenceCountForm::Dense, Some(dedup));
     drive.write(0, 0);
     drive.write(0, 1);
@@ -831,7 +831,7 @@ fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     let lazily = delta_with_journal(GcOptions::default(), unscanned(), lazy, journal);
     let mut recycling = delta_with_journal(GcOptions::default(), unscanned(), cache, journal);
     recycling.content.recycle =
-        Some(RecyclingPart { options: RecycleOptions::default(), verify_on_hit: false });
+        Some(RecyclingPart { options: RecycleOptions::default(), must_verify_hits: false });
     for parts in [parts, lazily, recycling] {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let refused = Device::new(nand, LOGICAL, &parts, DeviceOptions::default()).err();

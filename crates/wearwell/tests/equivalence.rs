@@ -46,7 +46,7 @@ fn gc(policy: VictimPolicy) -> GcOptions {
 
 fn recycling(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
-    recyclable(gc, RecyclingPart { options, verify_on_hit: false })
+    recyclable(gc, RecyclingPart { options, must_verify_hits: false })
 }
 
 fn everything_cached(gc: GcOptions) -> Parts {
@@ -284,7 +284,7 @@ fn dftl_with_all_entries_cached_behaves_like_page_map() {
 }
 
 fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
-    let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
+    let dedup = Some(DedupOptions { capacity_entries: index_entries, must_verify_hits: true });
     remap(
         gc(VictimPolicy::Greedy),
         SharingOptions {

@@ -251,7 +251,7 @@ fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     assert_eq!(gecko.reports_per_flush(), 506);
     // 5 keys per block: ceil(5 * 2^22 / 506) pages, 2^15 <= 41 446 < 2^16.
     assert_eq!((gecko.max_run_pages(), gecko.max_levels()), (41_446, 16));
-    let bytes: Vec<u64> = gecko.ram_bytes().into_iter().map(|(_, bytes)| bytes).collect();
+    let bytes: Vec<u64> = gecko.ram_bytes_by_structure().into_iter().map(|(_, bytes)| bytes).collect();
     assert_eq!(bytes, [4096, 4096 * 18, 8 * gecko.max_metadata_pages()]);
     // The largest run, a run of 2^(i+1) - 1 pages at each smaller level, and an output.
     assert_eq!(gecko.max_metadata_pages(), 2 * 41_446 + (0..15).map(|i| (2u64 << i) - 1).sum::<u64>());

@@ -14,7 +14,7 @@ use crate::common;
 const COLUMNS: [Cause; 8] = [
     Cause::Host,
     Cause::Gc,
-    Cause::Wear,
+    Cause::WearLeveling,
     Cause::Translation,
     Cause::Content,
     Cause::RemapLog,
@@ -176,7 +176,7 @@ fn row_of(design: &DesignUnderTest) -> (Row, u64) {
     let described = stats.programs[Cause::BlockMetadata as usize];
     assert_eq!(programs.iter().sum::<u64>() + described, stats.total_programs(), "no other cause programs");
     assert_eq!(reads.iter().sum::<u64>(), stats.total_reads(), "no other cause reads");
-    let erases = [Cause::Gc, Cause::Wear].map(|c| stats.erases[c as usize]);
+    let erases = [Cause::Gc, Cause::WearLeveling].map(|c| stats.erases[c as usize]);
     assert_eq!(erases.iter().sum::<u64>(), stats.total_erases(), "no other cause erases");
     ((design.name, programs, reads, erases), described)
 }

@@ -29,7 +29,7 @@ fn assert_prints(value: f64, printed: &str) {
 #[test]
 fn scheme_energies_follow_from_the_papers_powers_and_times() {
     let model = EnergyModel::STATED_IN_PAPER;
-    assert_eq!(model.compress.energy_pj(), 3_840_000);
+    assert_eq!(model.compression.energy_pj(), 3_840_000);
     assert_eq!(model.hash.energy_pj(), 421_400);
     assert_eq!(model.program.energy_pj(), 29_100_000);
     assert_prints(model.compression_energy_in_programs(), "0.132");

@@ -322,7 +322,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         nand.restore_power(Some(0));
         let left = nand.probe_page(Ppn(1));
         match outcome {
-            CutOutcome::Before => assert_eq!(left, Ok(None)),
+            CutOutcome::NoEffect => assert_eq!(left, Ok(None)),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(1)))),
             CutOutcome::CompletedUnacknowledged => assert_eq!(left, Ok(Some(oob(PageKind::Data, 1)))),
         }
@@ -330,7 +330,7 @@ fn a_power_cut_leaves_the_flash_in_the_requested_state() {
         nand.restore_power(None);
         let left = nand.probe_page(Ppn(0));
         match outcome {
-            CutOutcome::Before => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
+            CutOutcome::NoEffect => assert_eq!(left, Ok(Some(oob(PageKind::Data, 0)))),
             CutOutcome::Torn => assert_eq!(left, Err(NandError::Uncorrectable(Ppn(0)))),
             CutOutcome::CompletedUnacknowledged => assert_eq!(left, Ok(None)),
         }

@@ -147,7 +147,7 @@ fn drive(
 ) -> Drive {
     let parts = &design.parts;
     if !is_failing {
-        let medium = medium_with_power_cut(full_medium(world), None, CutOutcome::Before);
+        let medium = medium_with_power_cut(full_medium(world), None, CutOutcome::NoEffect);
         return device(world, parts, buffer, medium);
     }
     let plan = FaultProbabilities {
@@ -209,7 +209,7 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
         let nvram_bytes = parts.total_nvram_bytes(&geometry, pages as u32 * 3 / 4);
         let retain = RetainedFields { keeps_data_bytes: false, ..RetainedFields::ALL };
         let medium = SimNand::new(geometry.clone(), retain).with_nvram(nvram_bytes);
-        let medium = medium_with_power_cut(medium, None, CutOutcome::Before);
+        let medium = medium_with_power_cut(medium, None, CutOutcome::NoEffect);
         let mut drive =
             Device::new(medium, pages as u32 * 3 / 4, &parts, DeviceOptions::default()).expect("it fits");
         let mut random = Random::new(7);
@@ -264,9 +264,9 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     audit(&mut drive);
 }
 
-/// A page dies, and page validity on flash learns it, so that no note names the page. Then a write revives it, and power
-/// is lost at once. Naive implementation: the record that the page has lost its writer waits for the next request, so
-/// recovery counts the writer as a second referrer.
+/// A page dies, and page validity on flash learns it, so that no note names the page. Then a write revives it, and
+/// power is lost at once. Naive implementation: the record that the page has lost its writer waits for the next
+/// request, so recovery counts the writer as a second referrer.
 #[test]
 fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
     let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];

@@ -19,7 +19,7 @@ const LOGICAL: u32 = 20;
 
 fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
-    recyclable(gc, RecyclingPart { options, verify_on_hit: false })
+    recyclable(gc, RecyclingPart { options, must_verify_hits: false })
 }
 
 /// Returns a device with one pool of twelve blocks of four pages, whose victims are collected only when a test requires
@@ -304,7 +304,7 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     let options =
         RecycleOptions { capacity_entries: Some(30), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
-        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false }));
+        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false }));
     drive.write(0, 1);
     drive.write(0, 2);
     assert!(drive.write(1, 1), "two programs after its own, the page is young");
@@ -325,7 +325,7 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
     let options =
         RecycleOptions { capacity_entries: Some(2), max_revival_age_programs, ..RecycleOptions::default() };
     let mut drive =
-        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false }));
+        Drive::new(&recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false }));
     for lpn in [0, 1] {
         drive.write(lpn, 1 + u64::from(lpn));
         drive.read(lpn, 15);

@@ -81,7 +81,7 @@ impl Model {
             twins: Vec::new(),
             clock: 0,
             scope: options.history_scope,
-            read_counters: (options.history_scope == HistoryScope::Store)
+            read_counters: (options.history_scope == HistoryScope::FingerprintStore)
                 .then(|| options.capacity_entries.unwrap_or(pages).max(1)),
         }
     }
@@ -237,7 +237,7 @@ impl Model {
     }
 
     fn invalidate(&mut self, lpn: u32, ppn: u32) {
-        if self.scope == HistoryScope::Store && !self.may_enter(ppn) {
+        if self.scope == HistoryScope::FingerprintStore && !self.may_enter(ppn) {
             self.states[ppn as usize] = State::Stale;
             return;
         }
@@ -652,7 +652,7 @@ fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
     for (policy, capacity) in
         [(LRU, Some(5)), (PROB, Some(5)), (FAST, Some(5)), (PROB, Some(1)), (PROB, None)]
     {
-        let mut pair = Pair::with_history(HistoryScope::Store, 24, 8, policy, capacity);
+        let mut pair = Pair::with_history(HistoryScope::FingerprintStore, 24, 8, policy, capacity);
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
         for step in 0..40_000 {
             match step % 1000 {
@@ -948,18 +948,18 @@ fn versions_older_than_a_revived_page_increase_by_one() {
 #[test]
 fn recycling_factors_outside_their_range_are_refused() {
     let default = RecycleOptions::default();
-    assert_eq!(default.clone().checked(), Ok(default.clone()));
+    assert_eq!(default.clone().require_paper_ranges(), Ok(default.clone()));
     let alpha = RecycleOptions { popularity_growth_alpha: 0.2, ..default.clone() };
-    assert_eq!(alpha.checked(), Err(RecycleError::AlphaOutOfRange(0.2)));
+    assert_eq!(alpha.require_paper_ranges(), Err(RecycleError::AlphaOutOfRange(0.2)));
     let beta = RecycleOptions { probability_decay_beta: 0.1, ..default };
-    assert_eq!(beta.checked(), Err(RecycleError::BetaOutOfRange(0.1)));
+    assert_eq!(beta.require_paper_ranges(), Err(RecycleError::BetaOutOfRange(0.1)));
 }
 
 #[test]
 fn recycling_ram_is_itemised_as_the_paper_counts_it() {
     let recycle = Recycler::new(10_485_760, 8_912_896, &RecycleOptions::default());
     let mib: Vec<(&str, f64)> = recycle
-        .ram_bytes()
+        .ram_bytes_by_structure()
         .into_iter()
         .map(|(what, bytes)| (what, bytes as f64 / f64::from(1 << 20)))
         .collect();
@@ -976,10 +976,11 @@ fn recycling_ram_is_itemised_as_the_paper_counts_it() {
 
 #[test]
 fn recycling_ram_with_a_history_of_stored_dead_pages_only_is_independent_of_drive_size() {
-    let options = RecycleOptions { history_scope: HistoryScope::Store, ..RecycleOptions::default() };
+    let options =
+        RecycleOptions { history_scope: HistoryScope::FingerprintStore, ..RecycleOptions::default() };
     for pages in [1 << 20, 1 << 24] {
         let recycle = Recycler::new(pages, 900_000, &options);
-        let bytes: u64 = recycle.ram_bytes().iter().map(|(_, bytes)| bytes).sum();
+        let bytes: u64 = recycle.ram_bytes_by_structure().iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(bytes, (24 + 20 + 5) * 131_072, "store, history and read counts of each entry");
     }
 }

@@ -106,7 +106,7 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
 /// then on the device was full, although there was garbage.
 #[test]
 fn random_victim_policies_do_not_leave_a_device_full_after_a_power_cut() {
-    survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Before);
+    survives_cut_after_cut("page-map random", "many_planes", CutOutcome::NoEffect);
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Torn);
 }
 
@@ -148,7 +148,7 @@ fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
 fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_power() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
         let world = world("slc");
-        let nand = medium_with_power_cut(full_medium(&world), Some(500), CutOutcome::Before);
+        let nand = medium_with_power_cut(full_medium(&world), Some(500), CutOutcome::NoEffect);
         let mut device = device(&world, &parts(design), NO_BUFFER, nand);
         let mut oracle = Oracle::for_device(&device, 9);
         let mut random = Random::new(11);

@@ -412,7 +412,7 @@ fn every_reverse_map_agrees_with_a_naive_model() {
     for part in parts() {
         let mut refused = 0;
         for seed in 0..40 {
-            let mut world = World::new(part, seed, None, CutOutcome::Before);
+            let mut world = World::new(part, seed, None, CutOutcome::NoEffect);
             for _ in 0..400 {
                 world.step().expect("power is on");
                 world.verify();
@@ -466,7 +466,7 @@ fn every_reverse_map_survives_a_power_cut_at_every_nvram_store() {
 #[test]
 fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees_them() {
     let part = segments(1024, 64);
-    let mut world = World::new(part, 1, None, CutOutcome::Before);
+    let mut world = World::new(part, 1, None, CutOutcome::NoEffect);
     let bind = |lpn, place, sequence| ReverseMapEntry {
         lpn: Lpn(lpn),
         bound_ppn: Some(Ppn(place)),
@@ -494,7 +494,7 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
 
 #[test]
 fn impossible_nvram_segment_sizes_are_refused() {
-    let io = store(segments(1024, 64), None, CutOutcome::Before);
+    let io = store(segments(1024, 64), None, CutOutcome::NoEffect);
     let refused =
         |bytes, segment| matches!(NvramSegments::new(&io, bytes, segment), Err(Error::InvalidOptions(_)));
     assert!(refused(2048, 64), "more NVRAM than the medium has");

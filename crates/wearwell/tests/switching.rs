@@ -46,7 +46,7 @@ fn parts(schemes: MechanismSet, policy: VictimPolicy) -> Parts {
     let dedup = Some(DedupOptions::default());
     let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
     let has = |kind| schemes.contains(kind);
-    parts.content.recycle = has(Recycle).then_some(RecyclingPart { options, verify_on_hit: false });
+    parts.content.recycle = has(Recycle).then_some(RecyclingPart { options, must_verify_hits: false });
     parts.content.sharing = has(Dedup).then_some(SharingOptions {
         reverse_map,
         reference_count_form: refs,

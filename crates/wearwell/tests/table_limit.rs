@@ -46,7 +46,7 @@ fn demotions(device: &Device<SimNand>) -> u64 {
 }
 
 fn compressing(deduplicates: bool) -> Parts {
-    let dedup = deduplicates.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    let dedup = deduplicates.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
     integrated(GcOptions::default(), dedup, true)
 }
 

@@ -184,7 +184,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let ends_us = |delta_codec_units, encode_us: f64| {
-            let options = TimingOptions { delta_codec_units, independent_planes: true, ..keeping() };
+            let options = TimingOptions { delta_codec_units, has_independent_planes: true, ..keeping() };
             let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
             let work = ControllerWork {
@@ -258,7 +258,7 @@ fn reads_of_two_dies_share_only_their_channel() {
 fn planes_of_a_die_work_in_parallel_only_with_independent_planes() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
     assert_eq!(times(&geometry(1, 1, 2), keeping(), both), [R + X, 2 * (R + X)]);
-    let independent = TimingOptions { independent_planes: true, ..keeping() };
+    let independent = TimingOptions { has_independent_planes: true, ..keeping() };
     assert_eq!(times(&geometry(1, 1, 2), independent, both), [R + X, R + 2 * X]);
 }
 
@@ -293,7 +293,7 @@ fn reads_are_served_before_queued_writes() {
     let one_die = geometry(1, 1, 1);
     let first = X + P;
     assert_eq!(times(&one_die, keeping(), script), [first, first + R + X + X + P, first + R + X]);
-    let in_order = TimingOptions { read_priority: false, ..keeping() };
+    let in_order = TimingOptions { prioritises_reads: false, ..keeping() };
     assert_eq!(times(&one_die, in_order, script), [first, 2 * first, 2 * first + R + X]);
 }
 
@@ -405,7 +405,7 @@ fn foreground_gc_delays_the_write_that_needs_its_space() {
     let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
     let two_dies = geometry(2, 1, 1);
     assert_eq!(times(&two_dies, keeping(), &[(0, &list)]), [X + P]);
-    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
     let gc_end = R + X + X + P + E;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         assert_eq!(times_in(mode, &two_dies, blocking.clone(), &[(0, &list)]), [gc_end + X + P]);
@@ -415,7 +415,7 @@ fn foreground_gc_delays_the_write_that_needs_its_space() {
 #[test]
 fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
     let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
-    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
     assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
 }
 
@@ -424,7 +424,7 @@ fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
 #[test]
 fn foreground_gc_without_a_host_operation_blocks_no_request() {
     let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
-    let blocking = TimingOptions { blocking_gc: true, ..keeping() };
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &collection), (1, &[program(1)])];
         assert_eq!(times_in(mode, &geometry(2, 1, 1), blocking.clone(), script), [0, 1 + X + P], "{mode:?}");
@@ -435,9 +435,9 @@ fn foreground_gc_without_a_host_operation_blocks_no_request() {
 #[test]
 fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
-    for blocking_gc in [false, true] {
+    for gc_blocks_requests in [false, true] {
         for mode in [TimingMode::Timeline, TimingMode::Event] {
-            let options = TimingOptions { blocking_gc, ..keeping() };
+            let options = TimingOptions { gc_blocks_requests, ..keeping() };
             assert_eq!(times_in(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]), [R + X], "{mode:?}");
         }
     }
@@ -445,7 +445,7 @@ fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
 
 #[test]
 fn operations_of_a_multi_plane_group_share_the_cell_time() {
-    let options = TimingOptions { multi_plane: true, ..keeping() };
+    let options = TimingOptions { uses_multi_plane_ops: true, ..keeping() };
     let die = geometry(1, 1, 4);
     let programs: Vec<FlashOp> = (0..4).map(program).collect();
     assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * X + P]);
@@ -633,13 +633,13 @@ fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp>
 }
 
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
-    let read_priority = rng.random_bool(0.7);
+    let prioritises_reads = rng.random_bool(0.7);
     let suspend = SuspensionOptions {
         resume_overhead_ns: rng.random_range(0..30_000),
         max_suspensions_per_op: rng.random_range(0..4),
     };
     TimingOptions {
-        read_priority,
+        prioritises_reads,
         background_yields_to_host: rng.random_bool(0.7),
         max_background_backlog_ops: [1, 4, u32::MAX][rng.random_range(0..3)],
         free_blocks: rng.random_bool(0.5).then(|| FreeBlocksPerArray {
@@ -647,9 +647,9 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
             pages_per_block: 1 << rng.random_range(0..4),
         }),
         background_delays_reads: rng.random_bool(0.5),
-        suspension: (read_priority && rng.random_bool(0.6)).then_some(suspend),
-        multi_plane: rng.random_bool(0.4),
-        independent_planes: rng.random_bool(0.2),
+        suspension: (prioritises_reads && rng.random_bool(0.6)).then_some(suspend),
+        uses_multi_plane_ops: rng.random_bool(0.4),
+        has_independent_planes: rng.random_bool(0.2),
         nvram_line_read_ps: 50_000,
         ..keeping()
     }
@@ -797,7 +797,7 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
 /// log. Two collections of one request do not wait for each other in a circle.
 #[test]
 fn foreground_gc_scans_the_reverse_map_before_it_copies() {
-    let options = TimingOptions { blocking_gc: true, ..keeping() };
+    let options = TimingOptions { gc_blocks_requests: true, ..keeping() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     let collection = [

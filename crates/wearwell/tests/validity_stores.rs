@@ -392,7 +392,7 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
             drive.replace_validity(log, &found);
             lost += drive.report_again_since(durable);
             // If the page was not consumed, the block table, which survived the cut, would be wrong.
-            if outcome != CutOutcome::Before {
+            if outcome != CutOutcome::NoEffect {
                 drive.run_asked(1_500);
                 assert!(drive.held() <= drive.validity.max_metadata_pages(), "{} pages", drive.held());
             }
@@ -413,7 +413,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
             for at in 0.. {
                 let Some(mut drive) = cut(&geometry, new, at, outcome, 700) else { break };
                 cuts += 1;
-                if outcome == CutOutcome::Before {
+                if outcome == CutOutcome::NoEffect {
                     drive.consume_interrupted_page();
                 }
                 while drive.validity.write_back_step(&mut drive.io).expect("the battery lasts") {}
@@ -503,11 +503,11 @@ fn ram_of_validity_stores_equals_the_papers_figures_plus_listed_additions() {
     let bytes = |parts: Vec<(&'static str, u64)>, part: &str| {
         parts.into_iter().find(|&(name, _)| name == part).expect("a part").1
     };
-    let bitmap = bitmap(&paper, 0).ram_bytes();
+    let bitmap = bitmap(&paper, 0).ram_bytes_by_structure();
     // Directory of the bitmap, 0.06 MiB (GK-31): 2^29 bits in pages of 2^15.
     assert_eq!(bytes(bitmap.clone(), "validity bitmap directory"), 4 << 14);
     assert_eq!(bytes(bitmap, "void bitmap blocks"), 1 << 19);
-    let log = log(&paper, ((1_u64 << 29) as f64 * (1.0 - FULL)) as u64).ram_bytes();
+    let log = log(&paper, ((1_u64 << 29) as f64 * (1.0 - FULL)) as u64).ram_bytes_by_structure();
     // Chain heads 16 MiB, erase stamps 16 MiB (GK-33).
     assert_eq!(bytes(log.clone(), "validity chain heads"), 16 << 20);
     assert_eq!(bytes(log.clone(), "validity erase stamps"), 16 << 20);

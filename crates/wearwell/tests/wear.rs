@@ -97,7 +97,7 @@ fn static_wear_leveling_bounds_the_erase_count_gap() {
                 worn <= 2 * static_gap_erases + 5,
                 "gap {worn} after {writes} writes, bound {static_gap_erases}"
             );
-            let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
+            let moved = ftl.stats().erases[wearwell::operation::Cause::WearLeveling as usize];
             assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
         }
     }
@@ -118,12 +118,12 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
                 "gap {worn} after {writes} writes, bound {static_gap_erases}"
             );
             let stats = ftl.stats();
-            let scanned = stats.spare_reads[wearwell::operation::Cause::Wear as usize];
+            let scanned = stats.spare_reads[wearwell::operation::Cause::WearLeveling as usize];
             assert!(
                 scanned > stats.total_programs() / 2 && scanned <= stats.total_programs(),
                 "{scanned} reads"
             );
-            assert!(stats.erases[wearwell::operation::Cause::Wear as usize] > 0, "blocks were moved");
+            assert!(stats.erases[wearwell::operation::Cause::WearLeveling as usize] > 0, "blocks were moved");
         }
     }
 }
@@ -144,7 +144,7 @@ fn dual_pool_leveling_bounds_the_erase_count_gap() {
                     worn <= 3 * dual_pool_gap_erases,
                     "gap {worn} after {writes} writes, threshold {dual_pool_gap_erases}"
                 );
-                let moved = ftl.stats().erases[wearwell::operation::Cause::Wear as usize];
+                let moved = ftl.stats().erases[wearwell::operation::Cause::WearLeveling as usize];
                 assert!(moved > 0 && moved < ftl.stats().total_erases() / 2, "{moved} blocks moved");
             }
         }
@@ -157,7 +157,7 @@ fn dual_pool_leveling_bounds_the_erase_count_gap() {
 #[test]
 fn dual_pool_leveling_copies_less_than_static_leveling() {
     let copies = |wear: WearOptions| {
-        hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::Wear as usize]
+        hot_and_cold(wear, 320_000).stats().programs[wearwell::operation::Cause::WearLeveling as usize]
     };
     for gap in [5, 20] {
         let by_table = copies(WearOptions {

@@ -348,7 +348,7 @@ fn implemented_geckoftl_ram_mib() -> f64 {
 fn implemented_gecko_ram_bytes(geometry: &Geometry) -> f64 {
     let gecko = Gecko::new(geometry, GeckoOptions::with_key_sized_parts(geometry))
         .expect("the default fits the geometry");
-    gecko.ram_bytes().iter().map(|&(_, bytes)| bytes as f64).sum()
+    gecko.ram_bytes_by_structure().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
 
 fn longest_recovery_step_name<'a>(steps: &[(&'a str, f64)]) -> &'a str {

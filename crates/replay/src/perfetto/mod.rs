@@ -228,7 +228,7 @@ fn op_name(op: &TracedOp) -> String {
         OpKind::Read => "read",
         OpKind::Program => "program",
         OpKind::Erase => "erase",
-        OpKind::Copies | OpKind::Scan => unreachable!("an array executes single operations"),
+        OpKind::Copies | OpKind::NvramScan => unreachable!("an array executes single operations"),
     };
     format!("{} {kind}", op.op.cause.name())
 }

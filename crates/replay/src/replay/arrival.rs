@@ -132,7 +132,7 @@ impl Run<'_> {
             OpKind::Erase => flash.erase_ns,
             OpKind::Copies => u64::from(op.copy_or_nvram_line_count) * (flash.read_ns + flash.program_ns),
             // A scan of NVRAM makes all dies wait.
-            OpKind::Scan => u64::from(op.copy_or_nvram_line_count) * line_read_ps / 1000 * dies,
+            OpKind::NvramScan => u64::from(op.copy_or_nvram_line_count) * line_read_ps / 1000 * dies,
         };
         while idle_ns > flash.erase_ns && self.device.ftl_mut().collect_in_background()? {
             let busy_ns: u64 = self.device.flash_ops_of_last_request().iter().map(cost).sum();

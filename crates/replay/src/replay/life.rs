@@ -86,7 +86,7 @@ impl Plan<'_> {
         record.notes = living.run.notes();
         let wear = living.run.device.ftl().gc_options().wear;
         record.leveling_ram_bytes =
-            wear.ram_bytes(resolved.geometry.blocks()).iter().map(|part| part.1).sum();
+            wear.ram_bytes_by_structure(resolved.geometry.blocks()).iter().map(|part| part.1).sum();
         record.config = self.config_of_lives();
         record.origins = self.setting_origins_of_lives(&record.design);
         record.lives.push(life);
@@ -153,7 +153,7 @@ impl<'a> LifeSimulation<'a> {
         let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved_device);
         let blocks = u64::from(resolved.geometry.blocks());
         let bad = (0..resolved.geometry.blocks()).filter(|&block| store.nand().is_bad(BlockId(block)));
-        let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages()));
+        let needed = u64::from(resolved.logical_pages).div_ceil(u64::from(store.data_pages_per_block()));
         let spare_block_count = blocks - bad.count() as u64 - needed;
         let series_interval_bytes = run.device.capacity_bytes() / 4;
         let physical_blocks = physical_blocks_good_from_factory(store) as f64;
@@ -373,8 +373,8 @@ impl<'a> LifeSimulation<'a> {
             first_failure_bytes: self.host_bytes_at_first_failure,
             failed_blocks: self.failed_blocks(),
             wear: Wear::of_erase_counts(self.erase_counts().collect()),
-            leveling_programs: self.run.device.ftl().stats().programs[Cause::Wear as usize],
-            leveling_erases: self.run.device.ftl().stats().erases[Cause::Wear as usize],
+            leveling_programs: self.run.device.ftl().stats().programs[Cause::WearLeveling as usize],
+            leveling_erases: self.run.device.ftl().stats().erases[Cause::WearLeveling as usize],
             series: std::mem::take(&mut self.series),
             timeline: self.run.finish_timeline(&self.life_counters()),
             cpu_seconds: 0.0,

@@ -106,7 +106,7 @@ impl Run<'_> {
 
     pub(super) fn make_record(&mut self, design: &str, ended: EarlyEndReason) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
-        let ram = self.device.ram_bytes();
+        let ram = self.device.ram_bytes_by_structure();
         let host_writes = stats.host_page_writes;
         let steady = Steadiness::of_samples(&self.counter_series_to_run_end(), self.device.capacity_bytes());
         RunRecord {
@@ -193,7 +193,7 @@ impl Run<'_> {
         let finer = |(name, bytes): (&str, u64)| {
             if NAMES_OF_PER_PAGE_STRUCTURES.contains(&name) { bytes * units } else { bytes }
         };
-        (units > 1).then(|| self.device.ram_bytes().into_iter().map(finer).sum())
+        (units > 1).then(|| self.device.ram_bytes_by_structure().into_iter().map(finer).sum())
     }
 
     fn trace_record(&self) -> TraceRecord {
@@ -586,7 +586,7 @@ impl Run<'_> {
     fn note_of_page_size(&self) -> Option<String> {
         let page_bytes = self.page_bytes;
         let mib = |bytes: u64| with_thousands_separators(bytes as f64 / 1_048_576.0, 2);
-        let table = self.device.ram_bytes().into_iter().find(|&(name, _)| name == "l2p table");
+        let table = self.device.ram_bytes_by_structure().into_iter().find(|&(name, _)| name == "l2p table");
         let ram = table.map(|(_, bytes)| {
             let finer = mib(bytes * page_bytes / PAGE_BYTES);
             format!(

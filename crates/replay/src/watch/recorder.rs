@@ -250,7 +250,7 @@ fn event_row(event: &FtlEvent) -> EventRow {
         FtlEvent::Program { ppn, cause } => EventRow::Program { cause: cause.name(), page: ppn.0 },
         FtlEvent::Copy { from, to, cause } => EventRow::Copy { cause: cause.name(), from: from.0, to: to.0 },
         FtlEvent::Erase { block, cause } => EventRow::Erase { cause: cause.name(), block: block.0 },
-        FtlEvent::Metadata(reason) => EventRow::Reason { why: reason.name() },
+        FtlEvent::MetadataWriteStart(reason) => EventRow::Reason { why: reason.name() },
         FtlEvent::Victim(choice) => EventRow::Victim {
             pool: choice.pool,
             free: choice.free_blocks,

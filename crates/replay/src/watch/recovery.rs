@@ -28,7 +28,7 @@ pub(super) fn power_loss_persistence_sentence(persistence: Persistence) -> &'sta
         Persistence::BackwardScan { writes_map_before_first_request: false } => {
             "Only flash survives a loss of power. Recovery reads the newest data pages backwards to find the map entries that changed last."
         }
-        Persistence::NvramEntries => {
+        Persistence::DurableReverseMap => {
             "Flash and NVRAM survive a loss of power. Recovery rebuilds the map from the spare areas of all programmed pages and from the \
              entries of the reverse map, which record the binds; the newest sequence number counts."
         }

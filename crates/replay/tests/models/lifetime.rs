@@ -169,7 +169,10 @@ const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
 fn the_energy_of_a_page_operation_is_time_times_power() {
     let energy = EnergyModel::STATED_IN_PAPER;
     let uj = |cost: wearwell::lifetime::PageOperationCost| cost.energy_pj() as f64 / 1e6;
-    assert_eq!((uj(energy.compress), uj(energy.hash), uj(energy.program)), (COMPRESS_UJ, 0.4214, PROGRAM_UJ));
+    assert_eq!(
+        (uj(energy.compression), uj(energy.hash), uj(energy.program)),
+        (COMPRESS_UJ, 0.4214, PROGRAM_UJ)
+    );
     assert!((energy.compression_energy_in_programs() - COMPRESS_UJ / PROGRAM_UJ).abs() < 1e-12);
     assert!((energy.dedup_energy_in_programs() - HASH_UJ / PROGRAM_UJ).abs() < 1e-12);
     // Figure 2: a chunk of four pages is stored in four, three, two or one; deduplication removes single pages.

@@ -263,7 +263,7 @@ fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
         counts_store_comparisons: true,
         ..RecycleOptions::default()
     };
-    let parts = recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false });
+    let parts = recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false });
     // The drive has twice as many pages as the test can program, so that no block is erased.
     Drive::new(one_pool_geometry(2 * REQUESTS / 64, 64), LOGICAL_PAGES, &parts)
 }
@@ -341,7 +341,7 @@ fn recycled_writes_with_fast_loading_of_fingerprints_are_those_of_the_model() {
 #[test]
 fn recycling_with_an_empty_fingerprint_store_equals_the_page_map() {
     let options = RecycleOptions { capacity_entries: Some(0), ..RecycleOptions::default() };
-    let recycling = recyclable(GcOptions::default(), RecyclingPart { options, verify_on_hit: false });
+    let recycling = recyclable(GcOptions::default(), RecyclingPart { options, must_verify_hits: false });
     let [recycling, page_map] = [recycling, page_map(GcOptions::default())].map(|parts| {
         let mut drive = Drive::new(one_pool_geometry(220, 64), LOGICAL_PAGES, &parts);
         mixed_requests(REQUESTS, 3).for_each(|request| apply_request(&mut drive, &request));

@@ -98,7 +98,7 @@ const REQUESTS: u32 = 400_000;
 /// Runs model and engine on the same requests and compares their counts. Two thirds of the writes have one of 6,000
 /// contents, popular ones far more often; some requests are trims and copies.
 fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool, seed: u64) -> Drive {
-    let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: false });
+    let dedup = Some(DedupOptions { capacity_entries: None, must_verify_hits: false });
     let sharing = SharingOptions {
         reverse_map,
         reference_count_form: ReferenceCountForm::Dense,

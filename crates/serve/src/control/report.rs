@@ -20,7 +20,7 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
     let commands = device.host_command_counts();
-    let ram = device.device().ram_bytes();
+    let ram = device.device().ram_bytes_by_structure();
     json!({
         "design": device.health_facts().design,
         "capacity_bytes": device.device().capacity_bytes(),

@@ -21,7 +21,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.identifies_invalid_pages_late() || self.validity.is_on_flash() && !is_kept
     }
 
-    /// Audits an FTL that identifies invalid pages late: compares valid counts, and the answers of the validity store,
+    /// Audits an FTL whose valid counts may be too high: compares valid counts, and the answers of the validity store,
     /// with the L2P table `map`. The reads that this takes are not counted.
     pub(super) fn check_overcounted_valid_pages(&mut self, map: &[Unit]) -> Result<(), String> {
         let mapped = self.check_mapped_ppns(map)?;
@@ -35,6 +35,8 @@ impl<N: Nand> Ftl<N> {
         self.check_block_states()
     }
 
+    /// Checks that the OOB of each mapped flash page names its logical page, and that no flash page is mapped twice.
+    /// Returns the mapped flash pages.
     fn check_mapped_ppns(&self, map: &[Unit]) -> Result<FxHashSet<Ppn>, String> {
         let mut mapped = FxHashSet::default();
         for (lpn, unit) in (0..).map(Lpn).zip(map).filter_map(|(lpn, unit)| Some((lpn, unit.to_option()?))) {

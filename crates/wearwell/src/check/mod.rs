@@ -548,7 +548,7 @@ mod tests {
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
         assert_audit_notices("the erase counts of the flash blocks grew by", ftl, |ftl| {
-            ftl.store.stats.erases[Cause::Wear as usize] += 1;
+            ftl.store.stats.erases[Cause::WearLeveling as usize] += 1;
         });
     }
 

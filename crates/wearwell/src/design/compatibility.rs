@@ -103,7 +103,9 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  spare areas alone would return older data for the others",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::NvramEntries && !parts.has_durable_reverse_map(),
+        is_broken: |parts| {
+            parts.persistence == Persistence::DurableReverseMap && !parts.has_durable_reverse_map()
+        },
         reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
                  flash, and this design has no such reverse map",
     },
@@ -269,7 +271,7 @@ impl Parts {
     }
 
     fn recovers_from_spare_areas(&self) -> bool {
-        matches!(self.persistence, Persistence::OobScan | Persistence::NvramEntries)
+        matches!(self.persistence, Persistence::OobScan | Persistence::DurableReverseMap)
     }
 
     fn recovers_by_backward_scan(&self) -> bool {

@@ -134,10 +134,10 @@ pub enum Persistence {
         /// If not, they are written when their entries are evicted from the cache.
         writes_map_before_first_request: bool,
     },
-    /// Flash and NVRAM: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in addition from the
-    /// entries that the reverse map (referrers of shared pages) has in NVRAM, newest sequence number first. Trims and
-    /// remaps are durable.
-    NvramEntries,
+    /// Flash and a durable reverse map: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in
+    /// addition from the entries that the reverse map (referrers of shared pages) has in NVRAM or on flash, newest
+    /// sequence number first. Trims and remaps are durable.
+    DurableReverseMap,
     /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM, which holds a copy of the
     /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.
     /// Trims and remaps are durable at once; data buffered in RAM is durable after a flush.
@@ -148,7 +148,7 @@ impl Persistence {
     /// Returns whether recovery rebuilds the L2P table from flash pages and reverse-map entries. Every change of the
     /// table must then leave a record in one of them.
     pub(crate) fn replays_reverse_map_entries(self) -> bool {
-        self == Self::NvramEntries
+        self == Self::DurableReverseMap
     }
 
     /// Returns whether recovery compares old and new versions of translation pages. GC must then retain old versions
@@ -345,16 +345,16 @@ impl Parts {
             Persistence::OobScan | Persistence::BatteryRam | Persistence::BatteryFlush => {
                 self.persistence = Persistence::NvramMap;
             }
-            Persistence::NvramEntries | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
+            Persistence::DurableReverseMap | Persistence::NvramMap | Persistence::BackwardScan { .. } => {}
         }
         if self.recovery_block_scan == RecoveryBlockScan::FirstPages {
             self.recovery_block_scan = RecoveryBlockScan::OobScan;
         }
         if let Some(recycle) = &mut self.content.recycle {
-            recycle.verify_on_hit = true;
+            recycle.must_verify_hits = true;
         }
         if let Some(dedup) = self.content.sharing.as_mut().and_then(|sharing| sharing.dedup.as_mut()) {
-            dedup.verify_on_hit = true;
+            dedup.must_verify_hits = true;
         }
         self
     }

@@ -12,7 +12,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "fingerprints of overwritten pages are at hand without a spare-area read, as in the paper; a battery keeps map, history and access counts",
 };
 
-/// Options of the design [`recyclable`].
+/// Recycling as a part of a design: its options, and whether hits in the fingerprint store are verified.
 #[derive(Clone, PartialEq, Debug)]
 pub struct RecyclingPart {
     /// Options of recycling: size and policy of the fingerprint store of dead pages, and the recycle probability.
@@ -20,7 +20,7 @@ pub struct RecyclingPart {
     /// Whether a write reads the dead page that was found and compares its content before it revives the page. The read
     /// is counted under the cause `content`. The LX-SSD paper trusts MD5, but equal 64-bit fingerprints do not prove
     /// equal bytes on a device with real data.
-    pub verify_on_hit: bool,
+    pub must_verify_hits: bool,
 }
 
 /// Returns the design of the Recyclable SSD: the whole L2P table in battery-backed RAM, and recycling (a write revives

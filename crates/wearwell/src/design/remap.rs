@@ -23,7 +23,7 @@ impl SharingOptions {
             ReverseMapKind::OobOnly => Persistence::OobScan,
             ReverseMapKind::Segments { .. }
             | ReverseMapKind::NvramLog { .. }
-            | ReverseMapKind::FlashLog { .. } => Persistence::NvramEntries,
+            | ReverseMapKind::FlashLog { .. } => Persistence::DurableReverseMap,
         }
     }
 }

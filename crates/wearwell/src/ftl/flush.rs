@@ -43,8 +43,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes all data and metadata that exist only in RAM to flash, as a battery does at power loss, or a drive at a
-    /// shutdown command. Needs free pages like any host write.
+    /// Writes buffered deltas, map and page validity to flash, as a battery does at power loss, or a drive at a
+    /// shutdown command. Needs free pages like any host write. Pages buffered for the next compressed chunk stay in
+    /// RAM.
     ///
     /// # Errors
     /// Those of [`Ftl::write`].
@@ -52,8 +53,8 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(Self::try_write_back)
     }
 
-    /// Writes the map, and then page validity. A collection that makes room for a validity page moves data, which
-    /// changes the map again, so the map is checked after room was made.
+    /// Writes the buffered deltas, the map, and then page validity. A collection that makes room for a validity page
+    /// moves data, which changes the map again, so the map is checked after room was made.
     fn try_write_back(&mut self) -> Result<()> {
         self.write_buffered_deltas()?;
         self.write_back_map()?;

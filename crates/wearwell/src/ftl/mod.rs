@@ -58,9 +58,11 @@ pub struct Ftl<N> {
     pub(crate) store: Store<N>,
     pub(crate) mapping: AnyMapping,
     pub(crate) validity: AnyValidityStore,
+    /// State of recycling (reviving dead pages); `None` if the design does not recycle.
     pub(crate) recycle: Option<Box<RecycleState>>,
     pub(crate) sharing: Option<Box<Sharing>>,
     pub(crate) delta: Option<Box<DeltaState>>,
+    /// State of compression, with the table of compressed chunks; `None` if the design does not compress.
     pub(crate) chunks: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
@@ -72,8 +74,8 @@ pub struct Ftl<N> {
     pub(crate) flush_limits: ValidityFlushLimits,
     pub(crate) logical_pages: u32,
     pub(crate) persistence: Persistence,
-    /// Pages that recovery reads of each block of the device: the spare area of every page, or only the head and tail
-    /// pages.
+    /// Pages that recovery reads of each block of the device: the spare areas of all pages, the head and tail pages, or
+    /// mainly the first pages.
     pub(crate) recovery_block_scan: RecoveryBlockScan,
     /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
     /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
@@ -83,7 +85,7 @@ pub struct Ftl<N> {
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
     /// yet.
     pub(crate) battery_has_saved_ram: bool,
-    /// Number of pages that a remap command has remapped before it failed.
+    /// Number of pages that the last remap command, if it is executed page by page, has remapped so far.
     pub(crate) pages_remapped_by_last_command: u32,
 }
 
@@ -264,7 +266,7 @@ impl<N: Nand> Ftl<N> {
     /// valid pages when a write needs room.
     fn require_and_count_spare_pages(&self) -> Result<u64> {
         let good = self.store.total_free_blocks() as u64;
-        let block_pages = self.store.data_pages() as u64;
+        let block_pages = self.store.data_pages_per_block() as u64;
         let metadata_pages = self.max_metadata_pages();
         let pools = self.store.allocation_pools() as u64;
         let reserve_pages = pools * self.reserved_blocks_per_pool() * block_pages + metadata_pages + 1;
@@ -485,23 +487,23 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the bytes of RAM that an SSD controller needs for this design, as one pair of name and bytes per data
     /// structure.
-    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.mapping.ram_bytes();
-        parts.extend(self.validity.ram_bytes());
+    pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.mapping.ram_bytes_by_structure();
+        parts.extend(self.validity.ram_bytes_by_structure());
         parts.push(("block table", self.store.blocks().ram_bytes()));
         parts.extend(self.store.tail_ram_bytes().map(|bytes| ("tails of open blocks", bytes)));
-        parts.extend(self.collector.options.wear.ram_bytes(self.store.blocks().len()));
+        parts.extend(self.collector.options.wear.ram_bytes_by_structure(self.store.blocks().len()));
         if let Some(stage) = &self.recycle {
-            parts.extend(stage.recycler.ram_bytes());
+            parts.extend(stage.recycler.ram_bytes_by_structure());
         }
         if let Some(sharing) = &self.sharing {
-            parts.extend(sharing.ram_bytes());
+            parts.extend(sharing.ram_bytes_by_structure());
         }
         if let Some(stage) = &self.delta {
-            parts.extend(stage.ram_bytes());
+            parts.extend(stage.ram_bytes_by_structure());
         }
         if let Some(stage) = &self.chunks {
-            parts.extend(stage.ram_bytes());
+            parts.extend(stage.ram_bytes_by_structure());
         }
         parts
     }

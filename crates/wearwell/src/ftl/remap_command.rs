@@ -62,7 +62,7 @@ impl<N: Nand> Ftl<N> {
     /// has changed no content.
     pub fn remap_pages(&mut self, target: Lpn, source: Lpn, pages: u32, mode: RemapMode) -> Result<()> {
         self.pages_remapped_by_last_command = 0;
-        if self.sharing.as_ref().is_some_and(|sharing| sharing.design.has_atomic_remap_commands) {
+        if self.sharing.as_ref().is_some_and(|sharing| sharing.options.has_atomic_remap_commands) {
             return self.remap_atomically(RemapRanges {
                 first_target: target,
                 first_source: source,

@@ -61,7 +61,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(cold) = self.collector.find_block_to_move_for_wear(&mut self.store, pool)
             && self.may_move_for_wear(cold, pool)?
         {
-            self.empty_and_erase(cold, pool, Cause::Wear)?;
+            self.empty_and_erase(cold, pool, Cause::WearLeveling)?;
         }
         if let Some(cold) = self.collector.count_erase_and_choose_swap_block(&self.store, victim)
             && self.may_move_for_wear(cold, pool)?
@@ -108,7 +108,8 @@ impl<N: Nand> Ftl<N> {
         };
         let is_listed = |closed: &BlockId| {
             *closed == block
-                || (blocks.is_gc_candidate(*closed) && blocks.valid_pages(*closed) < blocks.block_pages())
+                || (blocks.is_gc_candidate(*closed)
+                    && blocks.valid_pages(*closed) < blocks.max_valid_pages_per_block())
         };
         let candidates = blocks.blocks_of_pool(pool).filter(is_listed).map(figures_of).collect();
         let choice = VictimChoice { pool, free_blocks: store.free_blocks(pool), block, rule, candidates };
@@ -157,7 +158,7 @@ impl<N: Nand> Ftl<N> {
     /// the reverse map can record all referrers (logical pages mapped to the block's pages).
     fn may_move_for_wear(&mut self, block: BlockId, pool: u32) -> Result<bool> {
         Ok(self.store.free_blocks(pool) > GC_RESERVE_BLOCKS
-            && self.prepare_and_check_emptying(block, self.store.blocks().block_pages())?)
+            && self.prepare_and_check_emptying(block, self.store.blocks().max_valid_pages_per_block())?)
     }
 
     /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
@@ -169,7 +170,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         self.store.open_chosen_block(stream, worn)?;
-        self.empty_and_erase(cold, pool, Cause::Wear)?;
+        self.empty_and_erase(cold, pool, Cause::WearLeveling)?;
         self.collector.record_swap(&self.store, worn, cold);
         Ok(())
     }
@@ -197,7 +198,7 @@ impl<N: Nand> Ftl<N> {
     /// and, if the pool (set of planes) has no free block, at most the free pages of the open block for copies.
     fn max_pages_to_append(&self, block: BlockId, pool: u32) -> u32 {
         let blocks = self.store.blocks();
-        let gaining = blocks.block_pages() - 1;
+        let gaining = blocks.max_valid_pages_per_block() - 1;
         if self.store.free_blocks(pool) > 0 {
             return gaining;
         }

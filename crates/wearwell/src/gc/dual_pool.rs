@@ -38,7 +38,7 @@ struct BlockWear {
     erases: u32,
     /// Number of erases of the block since it last took part in a dirty swap (exchange of a worn and a cold block).
     effective_erases: u32,
-    is_hot: bool,
+    is_in_hot_pool: bool,
 }
 
 /// Blocks of one hot or cold pool of dual-pool wear leveling, in two orders: by erases, and by effective erases (erases
@@ -80,7 +80,7 @@ impl DualPool {
         let entry = |block: BlockId| BlockWear {
             erases: store.nand().erase_count(block),
             effective_erases: 0,
-            is_hot: (block.0 / pools).is_multiple_of(2),
+            is_in_hot_pool: (block.0 / pools).is_multiple_of(2),
         };
         let mut new = Self {
             threshold_erases: threshold,
@@ -97,7 +97,7 @@ impl DualPool {
     fn queues_of_block(&mut self, block: BlockId) -> (&mut BlockQueues, BlockWear) {
         let (entry, pool) =
             (self.wear_of_block[block.index()], (block.0 % self.allocation_pool_count) as usize);
-        (if entry.is_hot { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
+        (if entry.is_in_hot_pool { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
     }
 
     fn insert(&mut self, block: BlockId) {
@@ -113,7 +113,7 @@ impl DualPool {
     /// Moves `block` to the hot pool of dual-pool wear leveling if `is_hot`, otherwise to the cold pool.
     fn move_to_hot_or_cold_pool(&mut self, block: BlockId, is_hot: bool) {
         self.remove(block);
-        self.wear_of_block[block.index()].is_hot = is_hot;
+        self.wear_of_block[block.index()].is_in_hot_pool = is_hot;
         self.insert(block);
     }
 
@@ -158,13 +158,9 @@ impl DualPool {
 
     /// Returns the cold block whose data a dirty swap moves to the block `worn`, which was just erased; `None` if no
     /// swap is due. Removes retired blocks that it finds from the cold pool.
-    pub(crate) fn count_erase_and_choose_swap_block<N: Nand>(
-        &mut self,
-        store: &Store<N>,
-        worn: BlockId,
-    ) -> Option<BlockId> {
-        let BlockWear { erases, is_hot, .. } = self.wear_of_block[worn.index()];
-        if !is_hot || store.blocks().state(worn) != BlockState::Free {
+    pub(crate) fn choose_swap_block<N: Nand>(&mut self, store: &Store<N>, worn: BlockId) -> Option<BlockId> {
+        let BlockWear { erases, is_in_hot_pool, .. } = self.wear_of_block[worn.index()];
+        if !is_in_hot_pool || store.blocks().state(worn) != BlockState::Free {
             return None;
         }
         let most = erases.checked_sub(self.threshold_erases)?;
@@ -192,7 +188,7 @@ impl DualPool {
             let is_queued = queues.blocks_by_erases.contains(&(entry.erases, block));
             queues.remove(block, entry);
             let entry = &mut self.wear_of_block[block.index()];
-            (entry.effective_erases, entry.is_hot) = (0, is_hot);
+            (entry.effective_erases, entry.is_in_hot_pool) = (0, is_hot);
             if is_queued {
                 self.insert(block);
             }
@@ -210,7 +206,7 @@ mod tests {
         let entry = |(number, erases): (usize, u32)| BlockWear {
             erases,
             effective_erases: erases,
-            is_hot: number.is_multiple_of(2),
+            is_in_hot_pool: number.is_multiple_of(2),
         };
         let entries = erases.into_iter().enumerate().map(entry).collect();
         let mut pools = DualPool {

@@ -96,7 +96,7 @@ pub struct WearOptions {
 impl WearOptions {
     /// Returns the bytes of RAM that wear leveling needs on a device of `blocks` blocks, as one pair of name and bytes
     /// per data structure.
-    pub fn ram_bytes(self, blocks: u32) -> Vec<(&'static str, u64)> {
+    pub fn ram_bytes_by_structure(self, blocks: u32) -> Vec<(&'static str, u64)> {
         let blocks = u64::from(blocks);
         let has_scan = self.scans_erase_counts && self.static_gap_erases > 0;
         let counts = self.levels_wear_dynamically || self.static_gap_erases > 0 && !self.scans_erase_counts;
@@ -181,7 +181,7 @@ impl GarbageCollector {
         }
         let pools = self.dual_pool.get_or_insert_with(|| Box::new(DualPool::new(store, threshold)));
         pools.count_erase(store, block);
-        pools.count_erase_and_choose_swap_block(store, block)
+        pools.choose_swap_block(store, block)
     }
 
     /// Records for dual-pool wear leveling that the data of block `cold` were moved to block `worn` and `cold` was

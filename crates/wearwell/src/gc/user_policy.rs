@@ -63,7 +63,7 @@ impl VictimCandidates<'_> {
 
     /// Returns the number of pages per block that can hold data.
     pub fn block_pages(&self) -> u32 {
-        self.blocks.block_pages()
+        self.blocks.max_valid_pages_per_block()
     }
 
     /// Returns the last sequence number: flash programs and reverse-map entries since the device was new.

@@ -44,13 +44,13 @@ pub enum VictimPolicy {
 #[derive(Clone, Debug)]
 pub struct VictimChooser {
     policy: VictimPolicy,
-    random: Xoshiro256PlusPlus,
+    random_generator: Xoshiro256PlusPlus,
 }
 
 impl VictimChooser {
     /// Creates a chooser of GC victims by `policy`. `seed` determines all its random choices.
     pub fn new(policy: VictimPolicy, seed: u64) -> Self {
-        Self { policy, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
+        Self { policy, random_generator: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }
 
     /// Returns the policy by which GC victims are chosen.
@@ -94,7 +94,7 @@ impl VictimChooser {
         dirtiness: impl Fn(BlockId, u32) -> f64,
     ) -> Vec<(BlockId, f64)> {
         let valid = |block: BlockId| (block, f64::from(blocks.valid_pages(block)));
-        let invalid = |block: BlockId| blocks.block_pages() - blocks.valid_pages(block);
+        let invalid = |block: BlockId| blocks.max_valid_pages_per_block() - blocks.valid_pages(block);
         let closed = blocks.blocks_of_pool(pool).filter(|&block| blocks.is_gc_candidate(block));
         match self.policy {
             VictimPolicy::Greedy => closed.map(valid).collect(),
@@ -123,7 +123,7 @@ impl VictimChooser {
         let best = (0..d.max(1))
             .filter_map(|_| self.random_closed_block(blocks, pool))
             .min_by_key(|&b| blocks.valid_pages(b))?;
-        let gains = blocks.valid_pages(best) < blocks.block_pages()
+        let gains = blocks.valid_pages(best) < blocks.max_valid_pages_per_block()
             || blocks.block_with_fewest_valid_pages(pool).is_some();
         gains.then_some(best)
     }
@@ -131,8 +131,8 @@ impl VictimChooser {
     fn random_closed_block(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
         let size = (blocks.len() - pool).div_ceil(blocks.allocation_pools());
         // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
-        let draws =
-            (0..64).map(|_| BlockId(pool + self.random.random_range(0..size) * blocks.allocation_pools()));
+        let draws = (0..64)
+            .map(|_| BlockId(pool + self.random_generator.random_range(0..size) * blocks.allocation_pools()));
         let found = draws.into_iter().find(|&b| blocks.state(b) == BlockState::Closed);
         found.or_else(|| blocks.blocks_of_pool(pool).find(|&b| blocks.state(b) == BlockState::Closed))
     }
@@ -142,7 +142,7 @@ impl VictimChooser {
 /// valid pages and `age` the number of flash programs since the block was closed. Infinite for a block without valid
 /// pages.
 fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now_sequence: u64) -> f64 {
-    let used = blocks.valid_pages(block) as f64 / blocks.block_pages() as f64;
+    let used = blocks.valid_pages(block) as f64 / blocks.max_valid_pages_per_block() as f64;
     let age = (now_sequence - blocks.closed_at_sequence(block)) as f64 + 1.0;
     if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
 }
@@ -151,7 +151,10 @@ fn cost_benefit_victim(blocks: &BlockTable, pool: u32, now_sequence: u64) -> Opt
     let score = |block: BlockId| benefit_over_cost(blocks, block, now_sequence);
     blocks
         .blocks_of_pool(pool)
-        .filter(|&b| blocks.state(b) == BlockState::Closed && blocks.valid_pages(b) < blocks.block_pages())
+        .filter(|&b| {
+            blocks.state(b) == BlockState::Closed
+                && blocks.valid_pages(b) < blocks.max_valid_pages_per_block()
+        })
         .max_by(|&a, &b| score(a).total_cmp(&score(b)).then(b.cmp(&a)))
 }
 
@@ -175,8 +178,8 @@ fn block_with_most_dead_bytes(
 /// deltas are packed anew without splitting, any two consecutive pages hold more than one page of bytes, so `live`
 /// pages of live bytes need at most `2 live + 1` pages.
 fn collection_frees_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
-    let pages = f64::from(blocks.block_pages());
-    blocks.valid_pages(block) < blocks.block_pages() || 2.0 * (pages - dead) + 2.0 < pages
+    let pages = f64::from(blocks.max_valid_pages_per_block());
+    blocks.valid_pages(block) < blocks.max_valid_pages_per_block() || 2.0 * (pages - dead) + 2.0 < pages
 }
 
 /// Returns the number of dead pages of `block`; a page of deltas counts by the share of its bytes that is dead.
@@ -185,7 +188,7 @@ fn dead_pages_counting_delta_shares(
     block: BlockId,
     dirtiness: &impl Fn(BlockId, u32) -> f64,
 ) -> f64 {
-    let invalid = blocks.block_pages() - blocks.valid_pages(block);
+    let invalid = blocks.max_valid_pages_per_block() - blocks.valid_pages(block);
     if blocks.kind(block) == PageKind::Delta { dirtiness(block, invalid) } else { f64::from(invalid) }
 }
 
@@ -203,7 +206,7 @@ fn dirtiest_block(
 ) -> Option<BlockId> {
     let greedy = blocks.block_with_fewest_valid_pages(pool)?;
     let blocks = &*blocks;
-    let invalid = |block| blocks.block_pages() - blocks.valid_pages(block);
+    let invalid = |block| blocks.max_valid_pages_per_block() - blocks.valid_pages(block);
     let mut best = (dirtiness(greedy, invalid(greedy)), greedy);
     if !may_have_delta_blocks && best.0 >= max_possible_dirtiness(blocks, greedy) {
         return Some(greedy);
@@ -224,6 +227,10 @@ fn dirtiest_block(
 /// Returns an upper bound of the dirtiness (weighted number of dead pages) of `block`: the number of its invalid pages,
 /// or of all pages of a block of deltas, because a valid page may hold dead deltas.
 fn max_possible_dirtiness(blocks: &BlockTable, block: BlockId) -> f64 {
-    let invalid = blocks.block_pages() - blocks.valid_pages(block);
-    f64::from(if blocks.kind(block) == PageKind::Delta { blocks.block_pages() } else { invalid })
+    let invalid = blocks.max_valid_pages_per_block() - blocks.valid_pages(block);
+    f64::from(if blocks.kind(block) == PageKind::Delta {
+        blocks.max_valid_pages_per_block()
+    } else {
+        invalid
+    })
 }

@@ -67,7 +67,7 @@ impl WearScan {
         if matches!(store.blocks().state(block), BlockState::Free | BlockState::Retired) {
             return;
         }
-        store.record_spare_read(store.geometry().first_page(block), Cause::Wear);
+        store.record_spare_read(store.geometry().first_page(block), Cause::WearLeveling);
         let erases = store.nand().erase_count(block);
         self.max_erase_count_in_round = self.max_erase_count_in_round.max(erases);
         let most = self.max_erase_count_in_round.max(self.max_erase_count_in_last_round);

@@ -21,9 +21,9 @@
 /// integrated-lifetime paper (IL).
 pub const HISTORY_EPOCHS: usize = 10;
 
-/// Weighted average of a value over the last epochs of lifetime management: of n epochs the newest has weight n, the
-/// oldest 1. The integrated-lifetime paper (IL) says "weighted average of previous 10 epochs" and gives no weights;
-/// linear weights are our choice.
+/// History of a value over the last epochs of lifetime management. In its average, the newest epoch has weight 10, the
+/// one before it 9, and so on. The integrated-lifetime paper (IL) says "weighted average of previous 10 epochs" and
+/// gives no weights; linear weights are our choice.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WeightedEpochHistory {
     /// Values to be averaged, one for each of the last epochs, oldest first.

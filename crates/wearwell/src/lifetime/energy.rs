@@ -32,7 +32,7 @@ pub struct EnergyModel {
     /// Time and power of programming a page.
     pub program: PageOperationCost,
     /// Time and power of compressing a page.
-    pub compress: PageOperationCost,
+    pub compression: PageOperationCost,
     /// Time and power of hashing a page.
     pub hash: PageOperationCost,
 }
@@ -42,7 +42,7 @@ impl EnergyModel {
     /// 8.6 us at 49 mW, pages of 4 KiB.
     pub const STATED_IN_PAPER: Self = Self {
         program: PageOperationCost { time_ns: 600_000, power_uw: 48_500 },
-        compress: PageOperationCost { time_ns: 64_000, power_uw: 60_000 },
+        compression: PageOperationCost { time_ns: 64_000, power_uw: 60_000 },
         hash: PageOperationCost { time_ns: 8_600, power_uw: 49_000 },
     };
 
@@ -50,13 +50,13 @@ impl EnergyModel {
     /// breaks even in energy at a compression ratio of 0.5, as the text of the paper (IL) says. The factor is expressed
     /// as twice the power; it might as well be twice the time.
     pub const FITTED_TO_PAPER: Self = Self {
-        compress: PageOperationCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compress },
+        compression: PageOperationCost { power_uw: 120_000, ..Self::STATED_IN_PAPER.compression },
         ..Self::STATED_IN_PAPER
     };
 
     /// Returns the energy of compressing a page, in units of the energy of a page program (`e_c` in the paper IL).
     pub fn compression_energy_in_programs(&self) -> f64 {
-        self.energy_in_programs(self.compress)
+        self.energy_in_programs(self.compression)
     }
 
     /// Returns the energy of hashing a page, in units of the energy of a page program (`e_d` in the paper IL).

@@ -12,14 +12,14 @@
 //! In the first epoch there is no history, so no scheme runs and nothing is throttled, as in the paper. Schemes that do
 //! not run are sampled ([`sampling`]), so ratios are known for the second epoch.
 //!
-//! A drive without a target lifetime has no capacity per epoch. For it there is [`SchemeSelectionRule::SavesWritesAndEnergy`], which is
-//! the first step of the algorithm alone: every scheme that saves writes and energy runs. Delta encoding only runs
-//! together with compression if a delta costs less than a page's share of a chunk, because each write uses only one of
-//! the two ([`needs_less_energy_than`]). All schemes run in the first epoch, which so measures them in full. Epochs are
-//! counted in host writes ([`EpochLength`]), so no times are needed. A scheme that ran is judged by that epoch alone,
-//! because all its pages were measured: if it did not pay, it does not run in the next. Its earlier history is dropped,
-//! so that good results of the past do not enable it again at once. A bad epoch keeps it off until samples outweigh
-//! that epoch, which takes about nine epochs.
+//! A drive without a target lifetime has no capacity per epoch. For it there is
+//! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
+//! saves writes and energy runs. Delta encoding only runs together with compression if a delta costs less than a page's
+//! share of a chunk, because each write uses only one of the two ([`needs_less_energy_than`]). All schemes run in the
+//! first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
+//! needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it did not pay, it
+//! does not run in the next. Its earlier history is dropped, so that good results of the past do not enable it again at
+//! once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
 //!
 //! The product of the ratios is the share of writes left over if each scheme passes on what it does not serve. Delta
 //! pages count as left over by delta encoding, although compression never receives them. Where both run, demand is
@@ -88,7 +88,7 @@ pub enum SchemeSelectionRule {
     /// when they exceed the capacity of an epoch nevertheless.
     Always,
     /// Algorithm 1 of the paper decides for each epoch which schemes (such as compression) run.
-    Algorithm,
+    PaperAlgorithm,
     /// In each epoch those lifetime schemes (such as compression) run that save both writes and energy: algorithm 1
     /// without a limit on writes.
     SavesWritesAndEnergy,
@@ -118,7 +118,7 @@ impl EpochLength {
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeOptions {
     /// Length of an epoch, in seconds or in host writes.
-    pub epoch: EpochLength,
+    pub epoch_length: EpochLength,
     /// Target lifetime of the device in years, from the first request on; not used if epochs are counted in writes.
     pub target_years: f64,
     /// Lifetime schemes that may run, in the order of the write pipeline.
@@ -137,17 +137,17 @@ impl LifetimeOptions {
             .map(|kind| LifetimeScheme::with_energy_of(kind, energy));
         let (schemes, scheme_selection_rule, throttles) = match configuration {
             LifetimePaperConfiguration::Baseline => (vec![], SchemeSelectionRule::Always, false),
-            LifetimePaperConfiguration::Throttling => (vec![], SchemeSelectionRule::Algorithm, true),
+            LifetimePaperConfiguration::Throttling => (vec![], SchemeSelectionRule::PaperAlgorithm, true),
             LifetimePaperConfiguration::Compression => {
                 (vec![compression], SchemeSelectionRule::Always, false)
             }
             LifetimePaperConfiguration::Dedup => (vec![dedup], SchemeSelectionRule::Always, false),
             LifetimePaperConfiguration::Integrated => {
-                (vec![dedup, compression], SchemeSelectionRule::Algorithm, true)
+                (vec![dedup, compression], SchemeSelectionRule::PaperAlgorithm, true)
             }
         };
         Self {
-            epoch: EpochLength::Seconds(300),
+            epoch_length: EpochLength::Seconds(300),
             target_years: 5.0,
             schemes,
             scheme_selection_rule,
@@ -169,7 +169,7 @@ impl LifetimeOptions {
     /// that save writes and energy, decided every `epoch_writes` page writes of the host.
     pub fn without_target(schemes: MechanismSet, epoch_writes: u32, energy: &EnergyModel) -> Self {
         Self {
-            epoch: EpochLength::HostWrites(epoch_writes),
+            epoch_length: EpochLength::HostWrites(epoch_writes),
             schemes: schemes.iter().map(|kind| LifetimeScheme::with_energy_of(kind, energy)).collect(),
             scheme_selection_rule: SchemeSelectionRule::SavesWritesAndEnergy,
             may_throttle: false,
@@ -180,7 +180,7 @@ impl LifetimeOptions {
     /// Returns the number of epochs of lifetime management from the first request to the target lifetime, rounded up; 0
     /// if epochs are counted in writes.
     pub fn target_epochs(&self) -> u64 {
-        match self.epoch {
+        match self.epoch_length {
             EpochLength::Seconds(seconds) => {
                 (self.target_years * YEAR_S as f64 / seconds as f64).ceil() as u64
             }
@@ -226,12 +226,12 @@ impl LifetimeController {
     /// # Panics
     /// If an epoch has length 0, or if writes are to be throttled and epochs are not counted in time.
     pub fn new(options: LifetimeOptions) -> Self {
-        let epoch_ticks = options.epoch.length_ticks();
+        let epoch_ticks = options.epoch_length.length_ticks();
         assert!(
             epoch_ticks > 0,
             "the epoch has no length: set lifetime.epoch_s or lifetime.epoch_writes above 0"
         );
-        let has_time = matches!(options.epoch, EpochLength::Seconds(_));
+        let has_time = matches!(options.epoch_length, EpochLength::Seconds(_));
         assert!(has_time || !options.may_throttle, "throttling needs epochs of time, not of writes");
         Self {
             epoch_ticks,
@@ -354,7 +354,7 @@ impl LifetimeController {
                 let throttle_bytes_per_epoch = exceeds.then_some(capacity_bytes as u64);
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch }
             }
-            SchemeSelectionRule::Algorithm => match demand_bytes {
+            SchemeSelectionRule::PaperAlgorithm => match demand_bytes {
                 Some(demand_bytes) => self.decide_by_paper_algorithm(demand_bytes, capacity_bytes),
                 None => EpochDecision::default(),
             },

@@ -197,8 +197,8 @@ impl DemandPagedMap {
         }
     }
 
-    /// Gives entries a bind mark, and makes the map record those on flash that have one in NVRAM
-    /// ([`ContentRecord::BoundEntry`]): by these a recovery finds who shares a unit.
+    /// Makes the map recognise bind marks in entries, and record each marked entry that is on flash in NVRAM
+    /// ([`ContentRecord::BoundEntry`]): recovery finds the referrers of shared units by these records.
     pub(crate) fn enable_bind_marks(&mut self) {
         self.has_bind_marks = true;
     }
@@ -1036,8 +1036,8 @@ impl Mapping for DemandPagedMap {
         self.table.max_metadata_pages()
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let cache = ("cached mapping table", self.options.cache_entries as u64 * CACHE_ENTRY_BYTES_IN_DRIVE);
-        vec![cache, self.table.ram_bytes()]
+        vec![cache, self.table.named_ram_bytes()]
     }
 }

@@ -28,6 +28,7 @@ impl ConstructionMap {
         Self { map_parts: starts.map(|start| DenseTable::filled(len(start), Unit::NONE.0)).collect() }
     }
 
+    /// Returns the index of the map part that holds the entry of `lpn`, and the index of the entry in the part.
     #[inline]
     fn map_part_and_index_of(lpn: Lpn) -> (usize, usize) {
         (

@@ -40,8 +40,8 @@ const LAST_CHANGE_QUEUE_INDEX: usize = 1;
 /// Number of a slot of the cache of map entries; a slot holds one entry.
 pub(super) type CacheSlot = u32;
 
-/// A cached L2P map entry: a logical page, its location, and what RAM knows about it that flash does not. An entry is
-/// half a cache line and aligned, so that a random access touches one line.
+/// A cached L2P map entry: a logical page, its location, and how the entry differs from that on flash. An entry is half
+/// a cache line and aligned, so that a random access touches one line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct CachedEntry {
@@ -52,7 +52,7 @@ pub(super) struct CachedEntry {
     /// Positions of the map entry in the two LRU queues of the cache: by last use ([`LAST_USE_QUEUE_INDEX`]) and by
     /// last change ([`LAST_CHANGE_QUEUE_INDEX`]).
     queue_positions: [QueuePosition; 2],
-    /// Word of NVRAM that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
+    /// Number of the NVRAM word that holds the map entry while it is dirty; [`NO_NVRAM_WORD`] if none does.
     pub(super) nvram_word_number: NvramWordNumber,
     /// Whether the map entry is dirty: the table on flash holds another location for this logical page.
     pub(super) is_dirty: bool,
@@ -218,7 +218,7 @@ impl EntryCache {
         &self.slots[slot as usize]
     }
 
-    /// Returns the NVRAM word of the map entry in cache slot `slot`, for its change.
+    /// Returns the NVRAM word number of the map entry in cache slot `slot`, for its change.
     #[inline]
     pub(super) fn nvram_word_number_mut(&mut self, slot: CacheSlot) -> &mut NvramWordNumber {
         &mut self.slots[slot as usize].nvram_word_number
@@ -264,6 +264,7 @@ impl EntryCache {
         slot
     }
 
+    /// Appends a slot to the cache, with a clean placeholder entry, and returns the number of the slot.
     #[cold]
     fn append_clean_slot(&mut self) -> CacheSlot {
         self.slots.push(CachedEntry::new_clean(Lpn(0), Unit::NONE));

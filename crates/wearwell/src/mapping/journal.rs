@@ -109,7 +109,8 @@ struct Journal {
     /// Serial number of the oldest unmerged journal page (the horizon), as it is stored in the newest journal page on
     /// flash.
     first_unmerged_serial_on_flash: u64,
-    merge: Option<MergeProgress>,
+    /// Progress of the merge with the translation pages that is being executed; `None` if none is.
+    merge_in_progress: Option<MergeProgress>,
     counts: JournalCounts,
 }
 
@@ -124,7 +125,7 @@ impl Journal {
             first_unmerged_serial: 0,
             next_serial: 0,
             first_unmerged_serial_on_flash: 0,
-            merge: None,
+            merge_in_progress: None,
             counts: JournalCounts::default(),
         }
     }
@@ -162,7 +163,7 @@ impl Journal {
     /// length; `None` if no merge is due.
     fn due_merge(&self) -> Option<MergeProgress> {
         let is_due = self.live_page_count() >= u64::from(self.options.merge_start_pages);
-        self.merge.or_else(|| {
+        self.merge_in_progress.or_else(|| {
             is_due.then_some(MergeProgress { next_translation_page: 0, end_serial: self.next_serial })
         })
     }
@@ -211,7 +212,7 @@ impl Journal {
             io.count_metadata_page_invalid(std::mem::replace(&mut self.page_ppns[slot], Ppn::NONE));
         }
         self.first_unmerged_serial = end;
-        self.merge = None;
+        self.merge_in_progress = None;
         self.counts.merges += 1;
     }
 
@@ -351,7 +352,7 @@ impl JournalledMap {
             self.demand_paged_map.synchronise_next_dirty_page(io, merge.next_translation_page)?
         {
             self.journal.counts.translation_pages_written_by_merges += 1;
-            self.journal.merge = Some(MergeProgress { next_translation_page: id + 1, ..merge });
+            self.journal.merge_in_progress = Some(MergeProgress { next_translation_page: id + 1, ..merge });
             return Ok(true);
         }
         self.journal.finish_merge(io, merge.end_serial);
@@ -434,8 +435,8 @@ impl Mapping for JournalledMap {
         self.demand_paged_map.max_metadata_pages() + self.journal.page_ppns.len() as u64
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut bytes = self.demand_paged_map.ram_bytes();
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let mut bytes = self.demand_paged_map.ram_bytes_by_structure();
         bytes.push(("journal buffer", self.journal.page_bytes as u64));
         bytes.push(("journal directory", 4 * self.journal.page_ppns.len() as u64));
         bytes

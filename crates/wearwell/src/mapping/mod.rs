@@ -148,7 +148,7 @@ pub trait Mapping {
     fn max_metadata_pages(&self) -> u64;
 
     /// Returns the bytes of controller RAM that the L2P map needs, one pair of name and bytes per data structure.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)>;
 }
 
 /// L2P map of a device; the variant is chosen when the device is built.
@@ -276,7 +276,7 @@ impl Mapping for AnyMapping {
     fn max_metadata_pages(&self) -> u64 {
         delegate!(self, m => m.max_metadata_pages())
     }
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        delegate!(self, m => m.ram_bytes())
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        delegate!(self, m => m.ram_bytes_by_structure())
     }
 }

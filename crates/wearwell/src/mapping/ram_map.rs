@@ -198,7 +198,7 @@ impl Mapping for RamMap {
         0
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![("l2p table", self.table.len() as u64 * 4)]
     }
 }

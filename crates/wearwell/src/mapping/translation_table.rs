@@ -100,7 +100,7 @@ impl TranslationTable {
         self.translation_page_ppns.len() as u32
     }
 
-    /// Returns the number of translation pages and directory nodes of the whole L2P table on flash.
+    /// Returns the maximum number of pages of the L2P table on flash: its translation pages and directory nodes.
     pub(super) fn max_metadata_pages(&self) -> u64 {
         self.translation_page_ppns.len() as u64
             + self.directory_tree.as_ref().map_or(0, |nodes| nodes.node_ppns.len() as u64)
@@ -264,7 +264,7 @@ impl TranslationTable {
             return Ok(());
         }
         if nodes.cached_nodes_by_use.len() >= nodes.max_cached_nodes {
-            let leaving = nodes.cached_nodes_by_use.oldest().expect("a full cache has an oldest node");
+            let leaving = nodes.cached_nodes_by_use.oldest_slot().expect("a full cache has an oldest node");
             self.write_directory_node(io, leaving, cause)?;
             let nodes = self.directory_tree.as_mut().expect("this is a tree");
             nodes.cached_nodes_by_use.remove(leaving);
@@ -361,7 +361,7 @@ impl TranslationTable {
 
     /// Returns the bytes of controller RAM of the directory of translation pages, after the name of this structure in
     /// reports.
-    pub(super) fn ram_bytes(&self) -> (&'static str, u64) {
+    pub(super) fn named_ram_bytes(&self) -> (&'static str, u64) {
         match &self.directory_tree {
             None => ("global mapping directory", self.translation_page_ppns.len() as u64 * 4),
             Some(nodes) => {

@@ -28,7 +28,8 @@ pub struct FaultyNand<N> {
 }
 
 impl<N: FaultInjectable> FaultyNand<N> {
-    /// Wraps the flash medium `inner`; its failures follow `fault_probabilities` and are drawn with the random seed `seed`.
+    /// Wraps the flash medium `inner`; its failures follow `fault_probabilities` and are drawn with the random seed
+    /// `seed`.
     pub fn new(inner: N, fault_probabilities: FaultProbabilities, seed: u64) -> Self {
         Self { inner, fault_probabilities, failure_count: 0, random: Xoshiro256PlusPlus::seed_from_u64(seed) }
     }

@@ -88,7 +88,7 @@ pub enum GeometryError {
         "device.superblock_planes is {superblock_planes}, which does not divide the number of planes of the device, \
          {planes}: set it to a divisor of {planes}, or to 1 for no superblocks"
     )]
-    Superblock {
+    SuperblockPlanes {
         /// Planes per superblock that were rejected.
         superblock_planes: u32,
         /// Planes of the device.
@@ -143,7 +143,7 @@ impl Geometry {
             return Err(GeometryError::TooManyBlocks { blocks });
         }
         if !self.planes().is_multiple_of(self.superblock_planes) {
-            return Err(GeometryError::Superblock {
+            return Err(GeometryError::SuperblockPlanes {
                 superblock_planes: self.superblock_planes,
                 planes: self.planes(),
             });
@@ -222,7 +222,7 @@ impl Geometry {
     }
 }
 
-/// Datasheet timing of a flash part, in nanoseconds.
+/// Datasheet timing of a flash part: array operations in nanoseconds, transfers in picoseconds per byte.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct FlashTiming {
     /// Read time of a page (tR): array to page register, ns.

@@ -246,7 +246,7 @@ pub struct PageWord {
 }
 
 impl PageWord {
-    /// Reads the four bytes at word index `index` of `bytes`, the content of a page.
+    /// Reads the four bytes at word index `word_index` of `bytes`, the content of a page.
     #[inline]
     pub fn read_from(bytes: &[u8], word_index: u32) -> Self {
         let at = word_index as usize * size_of::<u32>();

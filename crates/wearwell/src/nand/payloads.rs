@@ -22,6 +22,7 @@ use crate::tables::prefetch::{
     HOST_WRITES_PER_PREFETCH, TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cache,
 };
 
+/// Number of a slot of the table of page versions; a slot holds one stored version of a page.
 type VersionSlot = u32;
 
 /// Index or slot number that means "none". Marks a block without stored bytes, a page without bytes, and the newest
@@ -32,6 +33,7 @@ const NO_SLOT_OR_LIST: u32 = 0;
 /// page. A map on flash stores a number there that differs in each version of its pages.
 const SPARE_PREFIX_WORDS: usize = 2;
 
+/// A version of a page as it is stored: in full if it is the newest, otherwise as differences from a newer version.
 #[derive(Clone, Copy, Debug)]
 struct PageVersion {
     /// Frame (memory for one page) with the bytes of this page version in full. Valid only for the newest version.
@@ -319,6 +321,7 @@ impl PagePayloads {
         row as u32
     }
 
+    /// Appends an empty difference list and returns its index.
     #[cold]
     fn append_empty_difference_list(&mut self) -> u32 {
         self.difference_lists.push(Vec::new());

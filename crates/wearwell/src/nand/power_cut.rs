@@ -12,7 +12,7 @@ use crate::data::Content;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CutOutcome {
     /// The interrupted operation had no effect.
-    Before,
+    NoEffect,
     /// The interrupted program left its page unreadable, or the interrupted erase left its block unusable until it is
     /// erased again.
     Torn,
@@ -23,7 +23,7 @@ pub enum CutOutcome {
 impl CutOutcome {
     /// All outcomes of an operation that a power cut interrupts.
     pub const ALL: [CutOutcome; 3] =
-        [CutOutcome::Before, CutOutcome::Torn, CutOutcome::CompletedUnacknowledged];
+        [CutOutcome::NoEffect, CutOutcome::Torn, CutOutcome::CompletedUnacknowledged];
 }
 
 /// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
@@ -32,6 +32,8 @@ pub struct PowerCutNand<N> {
     inner: N,
     cut_at_operation: Option<u64>,
     cut_outcome: CutOutcome,
+    /// Number of programs, erases and NVRAM stores, at which power can be cut, since power was last restored, or since
+    /// creation.
     cuttable_operation_count: u64,
     has_lost_power: bool,
 }
@@ -102,7 +104,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
             return program(&mut self.inner);
         }
         match self.cut_outcome {
-            CutOutcome::Before => {}
+            CutOutcome::NoEffect => {}
             CutOutcome::Torn => self.inner.tear_program(ppn),
             CutOutcome::CompletedUnacknowledged => program(&mut self.inner)?,
         }
@@ -171,7 +173,7 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
             return self.inner.erase(block);
         }
         match self.cut_outcome {
-            CutOutcome::Before => {}
+            CutOutcome::NoEffect => {}
             CutOutcome::Torn => self.inner.tear_erase(block),
             CutOutcome::CompletedUnacknowledged => self.inner.erase(block)?,
         }

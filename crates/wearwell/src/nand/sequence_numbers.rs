@@ -120,7 +120,7 @@ impl SequenceNumberTable {
 mod tests {
     use super::*;
 
-    fn numbers(sequence: u64, generation: u64) -> SequenceNumbers {
+    fn sequence_numbers(sequence: u64, generation: u64) -> SequenceNumbers {
         SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
     }
 
@@ -128,12 +128,15 @@ mod tests {
     fn page_sequence_numbers_are_stored_exactly_however_far_apart_they_are() {
         let far = u64::from(u32::MAX);
         let written = [
-            numbers(1 << 40, 1 << 40),
-            numbers((1 << 40) + 5, 7),
-            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
-            numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE), (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE)),
-            numbers((1 << 40) + far + 9, (1 << 40) + 8),
-            numbers(3, 3),
+            sequence_numbers(1 << 40, 1 << 40),
+            sequence_numbers((1 << 40) + 5, 7),
+            sequence_numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
+            sequence_numbers(
+                (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
+                (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
+            ),
+            sequence_numbers((1 << 40) + far + 9, (1 << 40) + 8),
+            sequence_numbers(3, 3),
         ];
         for kind in [PageKind::Data, PageKind::Translation] {
             let mut all = SequenceNumberTable::new(2, 16, true);
@@ -149,19 +152,19 @@ mod tests {
     #[test]
     fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
         let mut all = SequenceNumberTable::new(1, 4, false);
-        all.set_sequence_numbers(0, (0, 0), PageKind::Data, numbers(10, 10));
-        all.set_sequence_numbers(1, (0, 1), PageKind::Data, numbers(1 << 30, 0));
-        all.set_sequence_numbers(2, (0, 2), PageKind::Validity, numbers(12, 4));
+        all.set_sequence_numbers(0, (0, 0), PageKind::Data, sequence_numbers(10, 10));
+        all.set_sequence_numbers(1, (0, 1), PageKind::Data, sequence_numbers(1 << 30, 0));
+        all.set_sequence_numbers(2, (0, 2), PageKind::Validity, sequence_numbers(12, 4));
         assert_eq!(
             [0, 1, 2].map(|ppn| all.sequence_numbers_of(ppn, 0)),
-            [numbers(10, 10), numbers(1 << 30, 0), numbers(12, 4)]
+            [sequence_numbers(10, 10), sequence_numbers(1 << 30, 0), sequence_numbers(12, 4)]
         );
     }
 
     #[test]
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = SequenceNumberTable::new(1, 4, false);
-        all.set_sequence_numbers(0, (0, 0), PageKind::Validity, numbers(12, 4));
+        all.set_sequence_numbers(0, (0, 0), PageKind::Validity, sequence_numbers(12, 4));
         all.drop_sequence_numbers_of_pages(0..4);
         assert!(all.full_numbers_by_ppn.is_empty());
     }

@@ -131,6 +131,7 @@ enum PageDamage {
     Lost,
 }
 
+/// Condition of a block of the simulated flash: usable, or the reason why it cannot be erased or programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BlockHealth {
     Good,
@@ -345,6 +346,8 @@ impl SimNand {
         if damaged { Err(NandError::Uncorrectable(ppn)) } else { Ok(()) }
     }
 
+    /// Checks that `count` pages from `ppn` on may be programmed next in their block, and counts them as programmed.
+    /// Returns the block number.
     #[inline]
     fn check_and_count_programs(&mut self, ppn: Ppn, count: u32) -> Result<usize, NandError> {
         let place = self.page_location(ppn);
@@ -352,6 +355,7 @@ impl SimNand {
         Ok(place.block as usize)
     }
 
+    /// Checks that `count` pages from `first` on may be programmed next in their block, and counts them as programmed.
     #[inline]
     fn check_and_count_programs_at(&mut self, first: PageLocation, count: u32) -> Result<(), NandError> {
         let PageLocation { block, offset, .. } = first;

@@ -52,26 +52,28 @@ pub struct RecoveryStepCost {
 /// Flash operations of each step of recovery.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RecoveryStepCosts {
-    /// Recovery step 1: finds kind and age of every block, from its first page.
+    /// Cost of recovery step 1, which finds kind and age of every block from its first page.
     pub find_blocks: RecoveryStepCost,
-    /// Recovery step that lists the pages of full blocks from their tail pages (only for designs with head and tail
-    /// pages).
+    /// Cost of the recovery step that lists the pages of full blocks from their tail pages (only for designs with head
+    /// and tail pages).
     pub read_tails: RecoveryStepCost,
-    /// Recovery step that lists the pages of blocks without a complete tail from spare areas (only for designs with
-    /// head and tail pages).
+    /// Cost of the recovery step that lists the pages of blocks without a complete tail from spare areas (only for
+    /// designs with head and tail pages).
     pub scan_open_blocks: RecoveryStepCost,
-    /// Recovery step 2: rebuilds the directory of translation pages from their spare areas.
+    /// Cost of recovery step 2, which rebuilds the directory of translation pages from their spare areas.
     pub rebuild_directory: RecoveryStepCost,
-    /// Recovery step 3: rebuilds the directories of the validity store on flash from the spare areas of its pages.
+    /// Cost of recovery step 3, which rebuilds the directories of the validity store on flash from the spare areas of
+    /// its pages.
     pub rebuild_validity_directories: RecoveryStepCost,
-    /// Recovery step 4: restores the reports of invalid pages that were in the RAM buffer of the validity store.
+    /// Cost of recovery step 4, which restores the reports of invalid pages that were in the RAM buffer of the validity
+    /// store.
     pub restore_validity_buffer: RecoveryStepCost,
-    /// Recovery step 5: counts the valid pages of each block.
+    /// Cost of recovery step 5, which counts the valid pages of each block.
     pub recount_valid_pages: RecoveryStepCost,
-    /// Recovery steps 6 and 7: restore the map entries that changed last.
+    /// Cost of recovery steps 6 and 7, which restore the map entries that changed last.
     pub restore_map_entries: RecoveryStepCost,
-    /// Last recovery step: writes the restored map entries to translation pages, in designs that do so before the
-    /// device accepts requests.
+    /// Cost of the last recovery step, which writes the restored map entries to translation pages, in designs that do
+    /// so before the device accepts requests.
     pub synchronise_map: RecoveryStepCost,
 }
 

@@ -43,17 +43,17 @@ use crate::operation::Cause;
 use crate::store::{BlockState, FoundBlock, FoundNotes};
 use crate::validity::{ValidityStore, is_page_bit_set};
 
-/// Data pages of which page validity on flash may not tell the truth, each with the logical page in its OOB as far as
-/// it was read.
+/// Data pages for which page validity on flash may be outdated, each with the LPN in its OOB if that was read.
 type PagesWithUncertainValidity = BTreeMap<Ppn, Option<Lpn>>;
 
 /// Sequence number, PPN and chunk number of a page of a compressed chunk.
 type ChunkPage = (u64, Ppn, u32);
 
-/// What recovery knows of the map so far, besides the dirty entries in the cache.
+/// Map entries and content records that recovery has found so far, besides the dirty entries in the cache.
 #[derive(Default)]
 struct RecoveredMap {
-    content: NvramContentRecords,
+    /// Records of content mechanisms in NVRAM, corrected by what recovery finds.
+    content_records: NvramContentRecords,
     /// Units to which binds have mapped logical pages, each with the first of these logical pages.
     bound_units: BTreeMap<Unit, Lpn>,
     /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
@@ -89,12 +89,12 @@ impl<N: Nand> Ftl<N> {
         self.run_counted_step(&mut steps.restore_map_entries, |ftl| {
             let Self { mapping, store, .. } = ftl;
             mapping.as_demand_paged_mut().expect("the map is on flash").reload_dirty_entries(store)?;
-            map.content = ftl.load_nvram_content_records()?;
-            map.bound_units = map.content.bound_units();
+            map.content_records = ftl.load_nvram_content_records()?;
+            map.bound_units = map.content_records.bound_units();
             ftl.restore_chunks(&mut map, &newest_chunk_pages)?;
             ftl.restore_referrers(&mut map, &unsettled)?;
             ftl.restore_deltas(&mut map, &unsettled)?;
-            ftl.correct_content_records(&map.content)
+            ftl.correct_content_records(&map.content_records)
         })?;
         let pages = self.store.geometry().pages();
         let bound_pages = map.bound_units.keys().copied().filter(|&unit| is_flash_page(unit, pages));
@@ -187,7 +187,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(unit) = map.cached_unit(lpn) {
             return Ok(unit.to_option());
         }
-        if let Some(entry) = recovered.content.bound_entries.get(&lpn) {
+        if let Some(entry) = recovered.content_records.bound_entries.get(&lpn) {
             return Ok(Some(entry.without_bind_mark()));
         }
         let id = map.translation_page_of(lpn);
@@ -224,8 +224,8 @@ impl<N: Nand> Ftl<N> {
         Ok(newest)
     }
 
-    /// Returns the number of programmed pages of the block that begins at `first`, and what is in the OOB of its last
-    /// page if the block is full. Reads that page first, because most blocks are full.
+    /// Counts the programmed pages of the block that begins at `first`, and reads the OOB of its last page if the block
+    /// is full. Reads that page first, because most blocks are full.
     fn count_pages_and_read_last_oob(&mut self, first: Ppn) -> Result<(u32, Option<Oob>)> {
         let block_pages = self.store.geometry().block_pages();
         match self.store.read_spare_in_recovery(Ppn(first.0 + block_pages - 1)) {
@@ -273,16 +273,17 @@ impl<N: Nand> Ftl<N> {
         if self.chunks.is_none() {
             return Ok(());
         }
-        let recorded = &map.content.live_members_by_chunk;
+        let recorded = &map.content_records.live_members_by_chunk;
         // A chunk without a record was being written or freed.
-        let pages = map.content.chunk_pages.iter().map(|&(ppn, number)| (1, ppn, number));
+        let pages = map.content_records.chunk_pages.iter().map(|&(ppn, number)| (1, ppn, number));
         let pages = pages.chain(newest_pages.iter().copied());
         let pages: Vec<ChunkPage> = pages.filter(|(_, _, number)| recorded.contains_key(number)).collect();
         let found = self.peek_chunk_directories(&pages)?;
         let mut doubtful: BTreeSet<u32> = newest_pages.iter().map(|&(_, _, number)| number).collect();
-        for number in map.content.noted_chunks.clone() {
+        for number in map.content_records.noted_chunks.clone() {
             if doubtful.insert(number)
-                && let Some(&(ppn, _)) = map.content.chunk_pages.iter().find(|&&(_, chunk)| chunk == number)
+                && let Some(&(ppn, _)) =
+                    map.content_records.chunk_pages.iter().find(|&&(_, chunk)| chunk == number)
             {
                 // The directory of the chunk is needed, of which the scan of blocks has not read a page.
                 self.read_oob_if_readable(ppn)?;
@@ -292,15 +293,15 @@ impl<N: Nand> Ftl<N> {
             self.correct_live_member_records(number, &found, map)?;
         }
         let (mut members, pages) = (Vec::new(), self.store.geometry().pages());
-        for (&number, &live_members) in &map.content.live_members_by_chunk {
+        for (&number, &live_members) in &map.content_records.live_members_by_chunk {
             let live = (0..MAX_CHUNK_MEMBERS).filter(|k| live_members >> k & 1 == 1);
             members.extend(live.map(|k| unit_of_member(number, k, pages)));
         }
         self.rebuild_chunk_table(members, found)
     }
 
-    /// Asks the map which members of the chunk `number` are live, and which of them without their writer, and corrects
-    /// what the records say of them.
+    /// Corrects the records of the chunk `number` by the map: which of its members are live, and which of these lack
+    /// their writer.
     fn correct_live_member_records(
         &mut self,
         number: u32,
@@ -308,20 +309,20 @@ impl<N: Nand> Ftl<N> {
         map: &mut RecoveredMap,
     ) -> Result<()> {
         let Some(writers) = found.writer_lpns(number) else { return Ok(()) };
-        let Some(&recorded) = map.content.live_members_by_chunk.get(&number) else { return Ok(()) };
+        let Some(&recorded) = map.content_records.live_members_by_chunk.get(&number) else { return Ok(()) };
         let (mut live_members, pages) = (0, self.store.geometry().pages());
         for (k, writer) in writers.into_iter().enumerate().filter(|(k, _)| recorded >> k & 1 == 1) {
             let unit = unit_of_member(number, k, pages);
             let writer_refers = self.is_mapped_by_its_writer(unit, Some(writer), map)?;
             live_members |= u8::from(writer_refers || map.bound_units.contains_key(&unit)) << k;
             if !writer_refers {
-                map.content.units_without_writer.insert(unit);
+                map.content_records.units_without_writer.insert(unit);
             }
         }
         if live_members == 0 {
-            map.content.live_members_by_chunk.remove(&number);
+            map.content_records.live_members_by_chunk.remove(&number);
         } else {
-            map.content.live_members_by_chunk.insert(number, live_members);
+            map.content_records.live_members_by_chunk.insert(number, live_members);
         }
         Ok(())
     }
@@ -335,10 +336,10 @@ impl<N: Nand> Ftl<N> {
         if self.delta.is_none() {
             return Ok(());
         }
-        let deltas = std::mem::take(&mut map.content.deltas);
+        let deltas = std::mem::take(&mut map.content_records.delta_ppn_by_lpn);
         self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
             let cached = ftl.demand_paged_map().cached_unit(lpn);
-            let bound = map.content.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
+            let bound = map.content_records.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
             let unit = match cached.or(bound) {
                 None if !must_be_known => return Ok(BaseOfRecordedDelta::Unchanged),
                 None => ftl.recovered_unit(lpn, map)?,
@@ -356,8 +357,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Rebuilds reference counts and the reverse map from the map entries of bound logical pages. Whether the writer of
-    /// a unit still refers to it, a record in NVRAM says; about pages that the interrupted request may have concerned,
-    /// the map is asked.
+    /// a unit still refers to the unit follows from the records in NVRAM or, for pages that the interrupted request may
+    /// have changed, from the map.
     fn restore_referrers(
         &mut self,
         map: &mut RecoveredMap,
@@ -369,13 +370,13 @@ impl<N: Nand> Ftl<N> {
             let writer_refers = match unsettled.get(&Ppn(unit.0)) {
                 _ if self.sharing.is_none() => false,
                 Some(&owner) => self.is_mapped_by_its_writer(unit, owner, map)?,
-                None => !map.content.units_without_writer.contains(&unit),
+                None => !map.content_records.units_without_writer.contains(&unit),
             };
             if writer_refers {
                 known.insert(unit);
             }
         }
-        for (&lpn, &entry) in &map.content.bound_entries {
+        for (&lpn, &entry) in &map.content_records.bound_entries {
             self.adopt_referrer(lpn, entry, known.insert(entry.without_bind_mark()))?;
         }
         Ok(())
@@ -389,7 +390,7 @@ impl<N: Nand> Ftl<N> {
         map: &mut RecoveredMap,
     ) -> Result<bool> {
         match writer.filter(|lpn| lpn.0 < self.logical_pages) {
-            Some(lpn) if !map.content.bound_entries.contains_key(&lpn) => {
+            Some(lpn) if !map.content_records.bound_entries.contains_key(&lpn) => {
                 Ok(self.recovered_unit(lpn, map)? == Some(unit))
             }
             _ => Ok(false),
@@ -446,8 +447,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Sets the valid counts of all data blocks from page validity on flash, and corrects both for the pages
-    /// `unsettled`, about which the map is asked, and `pages_with_bound_lpns`, which may have been revived.
+    /// Sets the valid counts of all data blocks from page validity on flash, and corrects both by the map for the pages
+    /// `unsettled`, and for `pages_with_bound_lpns`, which may have been revived.
     fn restore_validity(
         &mut self,
         steps: &mut RecoveryStepCosts,

@@ -111,7 +111,7 @@ impl<N: Nand> Ftl<N> {
         let mut report = RecoveryReport::default();
         match self.persistence {
             Persistence::OobScan => report.mapped_pages = Some(self.rebuild_from_pages(&mut report.steps)?),
-            Persistence::NvramEntries => {
+            Persistence::DurableReverseMap => {
                 report.mapped_pages = Some(self.rebuild_from_pages_and_reverse_map(&mut report.steps)?);
             }
             Persistence::NvramMap => {
@@ -461,14 +461,14 @@ mod tests {
     /// Returns designs whose recovery reads pages of deltas and chunks to learn which logical pages these hold.
     fn delta_and_chunk_designs() -> Vec<(&'static str, Parts)> {
         let (gc, cache) = (GcOptions::default(), DemandPagedMapOptions::with_cache_capacity(32));
-        let dedup = DedupOptions { capacity_entries: None, verify_on_hit: true };
+        let dedup = DedupOptions { capacity_entries: None, must_verify_hits: true };
         let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
         let options = RecycleOptions {
             capacity_entries: Some(16),
             counts_store_comparisons: false,
             ..Default::default()
         };
-        let recycle = RecyclingPart { options, verify_on_hit: true };
+        let recycle = RecyclingPart { options, must_verify_hits: true };
         let unpowered = Parts::without_battery;
         let all = WearwellOptions { cache_entries: 32, gecko, recycle, dedup, delta: DELTA_OPTIONS };
         vec![

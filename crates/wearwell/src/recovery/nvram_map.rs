@@ -67,7 +67,7 @@ impl<N: Nand> Ftl<N> {
         let (mapped, bases) = self.rebuild_state_of_mapped_pages(&scanned.data_pages)?;
         let content = self.load_nvram_content_records()?;
         if self.delta.is_some() {
-            let recorded = self.store.keeps_recovery_notes().then_some(&content.deltas);
+            let recorded = self.store.keeps_recovery_notes().then_some(&content.delta_ppn_by_lpn);
             self.rebuild_deltas(scanned.delta_pages, recorded, |_, lpn| Ok(bases.get(&lpn).copied()))?;
         }
         self.correct_content_records(&content)?;
@@ -80,8 +80,8 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped)
     }
 
-    /// Drops what content mechanisms know in RAM, as a loss of power does. The history of dead pages, access counts and
-    /// the content index start empty; recovery rebuilds all other state.
+    /// Drops the state of content mechanisms in RAM, as a loss of power does. The history of dead pages, access counts
+    /// and the content index start empty; recovery rebuilds all other state.
     pub(super) fn drop_content_state(&mut self) -> Result<()> {
         if let Some(stage) = &mut self.recycle {
             stage.recycler.clear_all_state();

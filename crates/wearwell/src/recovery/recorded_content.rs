@@ -30,7 +30,7 @@ pub(super) struct NvramContentRecords {
     /// Chunks from which the interrupted request may have taken members.
     pub(super) noted_chunks: Vec<u32>,
     /// Flash page of the durable delta of each logical page that has one.
-    pub(super) deltas: BTreeMap<Lpn, Ppn>,
+    pub(super) delta_ppn_by_lpn: BTreeMap<Lpn, Ppn>,
     records: Vec<ContentRecord>,
 }
 
@@ -82,7 +82,7 @@ impl<N: Nand> Ftl<N> {
                         && u64::from(number.max(ppn.0)) < flash_pages
                 }
                 ContentRecord::Delta { lpn, ppn } => {
-                    content.deltas.insert(lpn, ppn);
+                    content.delta_ppn_by_lpn.insert(lpn, ppn);
                     lpn.0 < self.logical_pages && u64::from(ppn.0) < flash_pages
                 }
             };
@@ -122,8 +122,8 @@ impl<N: Nand> Ftl<N> {
         self.store.apply_waiting_content_record_changes()
     }
 
-    /// Returns the records that the state in RAM calls for, by key, without those of map entries: shared units without
-    /// their writer, chunks, and deltas on flash.
+    /// Returns the records that must be in NVRAM for the present state in RAM, by key, without those of map entries:
+    /// shared units without their writer, chunks, and deltas on flash.
     fn records_except_map_entries(&self) -> FxHashMap<ContentRecordKey, ContentRecord> {
         let without_writer = self.units_without_writer().into_iter();
         let chunks = self.chunks.iter().flat_map(|stage| stage.chunk_page_records());

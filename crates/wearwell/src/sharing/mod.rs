@@ -62,7 +62,8 @@ pub(crate) struct Sharing {
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
     pub(crate) is_deduplication_on: bool,
-    pub(crate) design: SharingOptions,
+    /// Options of sharing, as the design gives them.
+    pub(crate) options: SharingOptions,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
     block_opening_sequence_lower_bound: u64,
@@ -88,7 +89,7 @@ impl Sharing {
                 .filter(|_| design.reverse_map != ReverseMapKind::OobOnly)
                 .map(|dedup| ContentIndex::new(dedup.capacity_entries, logical_pages)),
             is_deduplication_on: true,
-            design,
+            options: design,
             block_opening_sequence_lower_bound: 0,
             victim_reverse_map_entries: Vec::new(),
             block_of_victim_entries: None,
@@ -99,7 +100,7 @@ impl Sharing {
     /// Whether this design can bind logical pages to stored content (map them without a program). `false` if the OOB
     /// alone tells which logical page a page belongs to.
     pub(crate) fn can_map_without_program(&self) -> bool {
-        self.design.reverse_map != ReverseMapKind::OobOnly
+        self.options.reverse_map != ReverseMapKind::OobOnly
     }
 
     #[inline]
@@ -124,7 +125,7 @@ impl Sharing {
         self.bound_lpns.insert(Ppn(lpn.0));
     }
 
-    /// Whether the reverse map has room for one more entry from a host request; see
+    /// Makes room in the reverse map for one more entry of a host request, and returns whether there is room; see
     /// [`ReverseMap::make_room_for_entry`].
     pub(crate) fn make_room_for_entry<N: Nand>(
         &mut self,
@@ -157,8 +158,8 @@ impl Sharing {
         reverse.record_entry(io, entry, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
-    /// Whether the reverse map can record an atomic remap command with one entry for each of the physical pages
-    /// `places`; see [`ReverseMap::make_room_for_command`].
+    /// Makes room in the reverse map for an atomic remap command with one entry for each of the physical pages
+    /// `places`, and returns whether there is room; see [`ReverseMap::make_room_for_command`].
     pub(crate) fn make_room_for_remap_command<N: Nand>(
         &mut self,
         mapping: &AnyMapping,
@@ -282,8 +283,11 @@ impl Sharing {
         if let AnyReverseMap::Ideal(reverse_map) = &mut self.reverse_map {
             reverse_map.clear();
         } else {
-            self.reverse_map =
-                AnyReverseMap::with_entry_layout(self.design.reverse_map, self.design.entry_layout(), store)?;
+            self.reverse_map = AnyReverseMap::with_entry_layout(
+                self.options.reverse_map,
+                self.options.entry_layout(),
+                store,
+            )?;
         }
         Ok(())
     }
@@ -334,8 +338,8 @@ impl Sharing {
         of_reverse_map + self.reference_counts.sparse_ram_bytes()
     }
 
-    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.reverse_map.ram_bytes();
+    pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.reverse_map.ram_bytes_by_structure();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));
         parts.push(("bitmap of bound pages", self.bound_lpns.memory_bytes()));
         parts.extend(self.content_index.as_ref().map(|index| ("content index", index.ram_bytes())));

@@ -26,7 +26,8 @@ impl<N: Nand> Store<N> {
     /// Drops everything that the store (the FTL's block manager) holds in RAM except the counters. Recovery then adopts
     /// the blocks one by one.
     pub(crate) fn drop_ram_state(&mut self) {
-        self.blocks = BlockTable::new(self.geometry.blocks(), self.data_pages(), self.allocation_pools);
+        self.blocks =
+            BlockTable::new(self.geometry.blocks(), self.data_pages_per_block(), self.allocation_pools);
         self.free_block_queues.iter_mut().for_each(FreeBlockQueue::clear);
         self.frontiers.fill(Frontier::NONE);
         self.parked_blocks.fill(Frontier::NONE);
@@ -79,7 +80,7 @@ impl<N: Nand> Store<N> {
         self.blocks.set_open(block, kind, found.first_sequence.saturating_sub(1));
         let pool = self.pool_of(block);
         let next = Ppn(self.geometry.first_page(block).0 + found.programmed_pages);
-        let end = self.first_data_page(block).0 + self.data_pages();
+        let end = self.first_data_page(block).0 + self.data_pages_per_block();
         let left = end.saturating_sub(next.0);
         match stream {
             Some(stream) if left > 0 && !self.nand.has_failed_program(block) => {

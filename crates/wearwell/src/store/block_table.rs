@@ -67,6 +67,7 @@ pub enum GreedyTieBreak {
 /// with at most this many more valid pages than the victim.
 const CANDIDATE_MARGIN_VALID_PAGES: u16 = 2;
 
+/// GC candidates of a pool (set of planes): one list of blocks for each number of valid pages.
 #[derive(Clone, Debug, Default)]
 struct VictimCandidateLists {
     lists_by_valid_count: Vec<VecDeque<BlockId>>,
@@ -124,7 +125,7 @@ fn valid_counts_of_closed_blocks(state: &[BlockState], valid: &[u16]) -> impl It
 /// bytes per GC candidate.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
-    block_pages: u16,
+    max_valid_pages_per_block: u16,
     allocation_pools: u32,
     block_states: Vec<BlockState>,
     page_kinds: Vec<PageKind>,
@@ -149,10 +150,10 @@ pub struct BlockTable {
 }
 
 impl BlockTable {
-    pub(super) fn new(blocks: u32, block_pages: u32, allocation_pools: u32) -> Self {
+    pub(super) fn new(blocks: u32, max_valid_pages_per_block: u32, allocation_pools: u32) -> Self {
         let blocks = blocks as usize;
         Self {
-            block_pages: block_pages as u16,
+            max_valid_pages_per_block: max_valid_pages_per_block as u16,
             allocation_pools,
             block_states: vec![BlockState::Free; blocks],
             page_kinds: vec![PageKind::Data; blocks],
@@ -181,8 +182,8 @@ impl BlockTable {
 
     /// Returns the number of pages of a block that can be valid: all except its head and tail pages, which describe the
     /// block.
-    pub fn block_pages(&self) -> u32 {
-        self.block_pages as u32
+    pub fn max_valid_pages_per_block(&self) -> u32 {
+        self.max_valid_pages_per_block as u32
     }
 
     /// Returns the number of pools (sets of planes) into which the blocks are divided: block `b` belongs to pool `b %
@@ -245,6 +246,7 @@ impl BlockTable {
         opened.filter(|&(opened, block)| self.is_in_use_since(block, opened)).map(Reverse).collect()
     }
 
+    /// Whether the block is in use, and was last opened at sequence number `opened_at`.
     fn is_in_use_since(&self, block: BlockId, opened_at: u64) -> bool {
         let in_use = !matches!(self.state(block), BlockState::Free | BlockState::Retired);
         in_use && self.opened_at_sequence[block.index()] == opened_at
@@ -303,7 +305,7 @@ impl BlockTable {
     pub fn emptiest_metadata_block(&self, pool: u32) -> Option<BlockId> {
         self.blocks_of_pool(pool)
             .filter(|&b| self.state(b) == BlockState::Closed && !self.kind(b).is_host_data())
-            .filter(|&b| self.valid_counts[b.index()] < self.block_pages)
+            .filter(|&b| self.valid_counts[b.index()] < self.max_valid_pages_per_block)
             .min_by_key(|&b| self.valid_counts[b.index()])
     }
 
@@ -477,7 +479,7 @@ impl BlockTable {
             self.candidates_by_pool[pool as usize]
                 .reduce_max_listed_valid_count(valid.saturating_add(CANDIDATE_MARGIN_VALID_PAGES));
         }
-        (valid < self.block_pages).then_some(found)
+        (valid < self.max_valid_pages_per_block).then_some(found)
     }
 
     fn best_listed_candidate(&mut self, pool: u32) -> Option<BlockId> {

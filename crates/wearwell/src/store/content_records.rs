@@ -38,13 +38,14 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::tables::prefetch::load_into_cpu_cache;
 
-/// Records for which the table has room beyond the limit that is asked before contents are shared or packed: for one
-/// chunk that is written, and one that GC packs again.
+/// Maximum number of records beyond the limit up to which contents may be shared or packed: for a chunk that is being
+/// written, and one that GC packs again.
 const MAX_RECORDS_BEYOND_LIMIT: u64 = 32;
 
-/// Words in which chunks are noted that the request in progress takes members from.
+/// Number of NVRAM words for the notes of chunks from which the request in progress takes members.
 const CHUNK_NOTE_WORDS: usize = 32;
-/// Word before them: the round of the notes. Notes of earlier rounds are no longer needed.
+/// Number of NVRAM words before the chunk notes, for the number of the note round: notes of earlier rounds are
+/// obsolete.
 const NOTE_ROUND_WORDS: usize = 1;
 
 /// A record of content mechanisms in NVRAM.
@@ -63,24 +64,29 @@ pub(crate) enum ContentRecord {
     Delta { lpn: Lpn, ppn: Ppn },
 }
 
-/// What a record is about. There is at most one record for each key.
+/// Key of a content record in NVRAM: the logical page, unit or chunk page that the record describes. There is at most
+/// one record per key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ContentRecordKey {
+    /// Map entry of this logical page on flash, which has a bind mark.
     BoundEntryOf(Lpn),
+    /// Unit whose writer is mapped to another unit.
     UnitWithoutWriter(Unit),
     /// Page of a chunk, by the number of the chunk and the index of the page.
     ChunkPage(u32, u8),
+    /// Durable delta of this logical page.
     DeltaOf(Lpn),
 }
 
-/// Bit of a word which says that it holds neither a bound map entry nor a further page of a chunk.
+/// Bit of a record word that is set unless the record is a bound map entry or a further page of a chunk.
 const NOT_ENTRY_OR_FURTHER_PAGE_BIT: u64 = 1 << 63;
-/// Bit of a word that is set in bound map entries (as their bind mark) and in deltas.
+/// Bit of a record word that is set if the key is an LPN: in bound map entries (as their bind mark) and in deltas.
 const KEYED_BY_LPN_BIT: u64 = 1 << 31;
-/// Lower half of the word of a unit without its writer; no first page of a chunk makes it as large.
+/// Lower half of the record word of a unit without its writer; greater than that of any first page of a chunk.
 const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
-/// A chunk number and the index of a member or page in 31 bits.
+/// Number of bits for the index of a member or page in its chunk, below the chunk number; together they have 31 bits.
 const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
+/// Mask of the low bits that hold the index of a member or page in its chunk.
 const CHUNK_INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
 /// PPNs and chunk numbers of a device with bind marks and chunks have two bits less than units, because each flash page
 /// may be a chunk with [`MAX_CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
@@ -141,13 +147,13 @@ impl ContentRecord {
     }
 }
 
-/// Keys with consecutive numbers whose words are together, because they are often needed together: the pages of a
-/// chunk, or logical pages written in their order.
+/// Number of keys with consecutive numbers whose words are adjacent in the table, because they are often needed
+/// together: the pages of a chunk, or logical pages written in their order.
 const KEYS_PER_GROUP: u32 = MAX_CHUNK_MEMBERS as u32;
 
 impl ContentRecordKey {
     /// Returns the hash value of the group to which the key belongs, and its place in the group.
-    fn hash(self) -> (u64, usize) {
+    fn group_hash_and_position(self) -> (u64, usize) {
         let (kind, number) = match self {
             Self::BoundEntryOf(lpn) => (0, lpn.0),
             Self::UnitWithoutWriter(unit) => (1, unit.0),
@@ -175,14 +181,15 @@ impl ContentRecordChange {
     }
 }
 
-/// What RAM knows of the records of content mechanisms in NVRAM.
+/// Hash table of the records of content mechanisms in NVRAM: its position, and what RAM keeps of it.
 #[derive(Clone, Debug)]
 pub(super) struct ContentRecords {
     /// First word of the table. The notes of chunks are before it.
     first_nvram_word: usize,
     table_words: usize,
     record_count: u64,
-    limit: u64,
+    /// Maximum number of records up to which contents may be shared or packed.
+    max_records: u64,
     waiting_changes: Vec<ContentRecordChange>,
     /// Chunks noted in this round.
     noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
@@ -200,18 +207,20 @@ fn record_table_words(limit: u64) -> u64 {
 }
 
 impl ContentRecords {
-    /// Returns the table position that belongs to `key`.
+    /// Returns the table position at which a search for `key` begins.
     fn home_position_of(&self, key: ContentRecordKey) -> usize {
-        let (group, place) = key.hash();
+        let (group, place) = key.group_hash_and_position();
         let home = ((u128::from(group) * self.table_words as u128) >> 64) as usize + place;
         if home < self.table_words { home } else { home - self.table_words }
     }
 
-    fn after(&self, position: usize) -> usize {
+    /// Returns the table position that a search examines after `position`.
+    fn next_position(&self, position: usize) -> usize {
         if position + 1 == self.table_words { 0 } else { position + 1 }
     }
 
-    fn word<N: Nand>(&self, io: &Store<N>, position: usize) -> u64 {
+    /// Returns the NVRAM word at a position of the table.
+    fn word_at<N: Nand>(&self, io: &Store<N>, position: usize) -> u64 {
         io.nvram()[self.first_nvram_word + position]
     }
 
@@ -223,18 +232,19 @@ impl ContentRecords {
     fn find<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
         let mut position = self.home_position_of(key);
         loop {
-            match self.word(io, position) {
+            match self.word_at(io, position) {
                 0 => return (position, None),
                 word if ContentRecord::from_word(word).key() == key => {
                     return (position, Some(ContentRecord::from_word(word)));
                 }
-                _ => position = self.after(position),
+                _ => position = self.next_position(position),
             }
         }
     }
 
+    /// Whether the table position is vacant, or a search for the key of its record ends there.
     fn is_vacant_or_reachable<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
-        let word = self.word(io, position);
+        let word = self.word_at(io, position);
         word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
     }
 
@@ -245,7 +255,7 @@ impl ContentRecords {
         }
         if found.is_none() {
             assert!(
-                self.record_count < self.limit + MAX_RECORDS_BEYOND_LIMIT,
+                self.record_count < self.max_records + MAX_RECORDS_BEYOND_LIMIT,
                 "the limit of records is kept"
             );
         }
@@ -266,8 +276,8 @@ impl ContentRecords {
     fn close_gap<N: Nand>(&mut self, io: &mut Store<N>, mut gap: usize) -> Result<()> {
         let mut position = gap;
         loop {
-            position = self.after(position);
-            let word = self.word(io, position);
+            position = self.next_position(position);
+            let word = self.word_at(io, position);
             if word == 0 {
                 break;
             }
@@ -291,7 +301,7 @@ impl ContentRecords {
     /// ([`crate::tables::prefetch`]).
     #[inline]
     fn prefetch<N: Nand>(&self, io: &Store<N>, keys: impl Iterator<Item = ContentRecordKey>) {
-        load_into_cpu_cache(keys.map(|key| self.word(io, self.home_position_of(key))));
+        load_into_cpu_cache(keys.map(|key| self.word_at(io, self.home_position_of(key))));
     }
 
     fn round_word_index(&self) -> usize {
@@ -346,7 +356,7 @@ impl ContentRecords {
                 self.close_gap(io, position)?;
             }
         }
-        let words = (0..self.table_words).map(|position| self.word(io, position));
+        let words = (0..self.table_words).map(|position| self.word_at(io, position));
         Ok(words.filter(|&word| word != 0).map(ContentRecord::from_word).collect())
     }
 }
@@ -370,7 +380,7 @@ impl<N: Nand> Store<N> {
             first_nvram_word: first_nvram_word + NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS,
             table_words: record_table_words(limit) as usize,
             record_count: 0,
-            limit,
+            max_records: limit,
             waiting_changes: Vec::new(),
             noted_chunks: ArrayVec::new(),
             note_round: 0,
@@ -494,8 +504,8 @@ impl<N: Nand> Store<N> {
         Ok(found)
     }
 
-    /// Returns the records of content mechanisms in NVRAM by key, as they are once the changes that wait are applied.
-    /// For the audit: a search must find each record.
+    /// Checks that a search finds each record of content mechanisms in NVRAM, and returns the records by key, as they
+    /// are once the waiting changes are applied. For the audit.
     pub(crate) fn check_content_records(
         &self,
     ) -> std::result::Result<FxHashMap<ContentRecordKey, ContentRecord>, String> {
@@ -504,7 +514,7 @@ impl<N: Nand> Store<N> {
         if let Some(lost) = positions.find(|&position| !records.is_vacant_or_reachable(self, position)) {
             return Err(format!("a search does not find the record in word {lost} of the records in NVRAM"));
         }
-        let words = (0..records.table_words).map(|position| records.word(self, position));
+        let words = (0..records.table_words).map(|position| records.word_at(self, position));
         let found = words.filter(|&word| word != 0).map(ContentRecord::from_word);
         let mut by_key: FxHashMap<_, _> = found.map(|record| (record.key(), record)).collect();
         if by_key.len() as u64 != records.record_count {
@@ -554,7 +564,8 @@ mod tests {
         };
         let medium = SimNand::new(geometry, RetainedFields::default());
         let medium = medium.with_nvram(8 * (3 + content_record_words(MAX_RECORDS)));
-        let mut store = Store::new(PowerCutNand::new(medium, None, CutOutcome::Before), FreeBlockOrder::Fifo);
+        let mut store =
+            Store::new(PowerCutNand::new(medium, None, CutOutcome::NoEffect), FreeBlockOrder::Fifo);
         store.enable_content_records(3, MAX_RECORDS).expect("NVRAM has room");
         store
     }
@@ -577,7 +588,11 @@ mod tests {
         model.values().copied().find(|known| known.key() == record.key())
     }
 
-    fn change(store: &mut Store<PowerCutNand<SimNand>>, record: ContentRecord, is_added: bool) -> Result<()> {
+    fn change_store(
+        store: &mut Store<PowerCutNand<SimNand>>,
+        record: ContentRecord,
+        is_added: bool,
+    ) -> Result<()> {
         if is_added {
             return store.put_content_record(record);
         }
@@ -594,7 +609,7 @@ mod tests {
         }
     }
 
-    fn sorted(mut records: Vec<ContentRecord>) -> Vec<ContentRecord> {
+    fn sort_records(mut records: Vec<ContentRecord>) -> Vec<ContentRecord> {
         records.sort_unstable();
         records
     }
@@ -613,18 +628,18 @@ mod tests {
             let mut cut = store.clone();
             cut.nand_mut().restore_power(Some(random.random_range(0..3)));
             let before = model.clone();
-            change(&mut store, record, is_added).expect("power is on");
+            change_store(&mut store, record, is_added).expect("power is on");
             change_model(&mut model, record, is_added);
-            if change(&mut cut, record, is_added).is_err() {
+            if change_store(&mut cut, record, is_added).is_err() {
                 cut.nand_mut().restore_power(None);
-                let found = sorted(cut.load_content_records().expect("power is on"));
+                let found = sort_records(cut.load_content_records().expect("power is on"));
                 left_twice += u64::from(cut.nand().cuttable_operations_since_power_restore() > 0);
                 interrupted += 1;
                 let is_known = [&before, &model].iter().any(|model| found.iter().eq(model.values()));
                 assert!(is_known, "{found:?} is neither {before:?} nor {model:?}");
                 cut.check_content_records().expect("a search finds each record");
             }
-            let found = sorted(store.check_content_records().expect("sound").into_values().collect());
+            let found = sort_records(store.check_content_records().expect("sound").into_values().collect());
             assert!(found.iter().eq(model.values()), "{found:?} is not {model:?}");
         }
         assert!(interrupted > 1000 && left_twice > 20, "{interrupted} {left_twice}");

@@ -64,7 +64,7 @@ impl<N: Nand> Store<N> {
                  loss: {cut}), but the erase counts of the flash blocks grew by {wear}"
             ));
         }
-        let present = self.programmed_pages();
+        let present = self.total_programmed_pages();
         let most = (erases + retired) * self.geometry.block_pages() as u64 + present + cut;
         let (least, most) =
             if is_exact { (most - unwritten, most - unwritten) } else { (present.saturating_sub(cut), most) };
@@ -84,11 +84,13 @@ impl<N: Nand> Store<N> {
         (0..self.geometry.blocks()).map(|block| self.nand.erase_count(BlockId(block)) as u64).sum()
     }
 
+    /// Whether a program failed in any block that is not marked bad yet.
     fn has_block_with_failed_program(&self) -> bool {
         (0..self.geometry.blocks()).any(|block| self.nand.has_failed_program(BlockId(block)))
     }
 
-    pub(super) fn programmed_pages(&mut self) -> u64 {
+    /// Returns the number of programmed pages of all blocks of the device.
+    pub(super) fn total_programmed_pages(&mut self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.programmed_pages_of(BlockId(block))).sum()
     }
 

@@ -18,6 +18,7 @@ pub enum FreeBlockOrder {
     ByWear,
 }
 
+/// Free blocks of a pool (set of planes), in the order in which they are opened.
 #[derive(Clone, Debug)]
 pub(super) enum FreeBlockQueue {
     Fifo(VecDeque<BlockId>),

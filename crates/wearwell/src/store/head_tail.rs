@@ -135,28 +135,29 @@ impl<N: Nand> Store<N> {
     /// Returns the number of pages of a block that can hold data or metadata: all, or those between the head page and
     /// the tail pages, which describe the block.
     #[inline]
-    pub fn data_pages(&self) -> u32 {
-        self.head_tail.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
+    pub fn data_pages_per_block(&self) -> u32 {
+        self.head_tail_layout.map_or(self.geometry.block_pages(), |parts| parts.data_pages)
     }
 
     /// Returns the first page of a block that can hold data or metadata: the block's first page, or the second if the
     /// first is a head page, which describes the block.
     pub(super) fn first_data_page(&self, block: BlockId) -> Ppn {
-        let head_pages = if self.head_tail.is_some() { HeadTailLayout::HEAD_PAGES } else { 0 };
+        let head_pages = if self.head_tail_layout.is_some() { HeadTailLayout::HEAD_PAGES } else { 0 };
         Ppn(self.geometry.first_page(block).0 + head_pages)
     }
 
     /// Returns the division of blocks into a head page and tail pages, which describe the block, and data pages
     /// between; `None` if blocks have only data pages.
     pub fn head_tail_layout(&self) -> Option<HeadTailLayout> {
-        self.head_tail
+        self.head_tail_layout
     }
 
     /// Returns the bytes of controller RAM for the contents of tail pages (lists of a block's pages) that are not
     /// written yet, of open blocks and of full ones; `None` if blocks have no tail pages.
     pub(crate) fn tail_ram_bytes(&self) -> Option<u64> {
         let blocks = self.programmed_pages_of_open_blocks().count() + self.blocks_without_tail.len();
-        self.head_tail.map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
+        self.head_tail_layout
+            .map(|parts| blocks as u64 * u64::from(parts.data_pages) * u64::from(TAIL_ENTRY_BYTES))
     }
 
     /// Programs the head page of `block`, which describes the block, after it was opened for the write stream `stream`.
@@ -204,7 +205,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn write_tail_pages(&mut self, block: BlockId) -> Result<()> {
-        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(()) };
+        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail_layout else { return Ok(()) };
         let first = self.first_data_page(block);
         let Some(head) = self.oob_without_read(self.geometry.first_page(block))? else { return Ok(()) };
         let mut page = vec![0; self.geometry.page_bytes as usize];
@@ -264,7 +265,7 @@ impl<N: Nand> Store<N> {
     /// block is opened.
     #[inline]
     pub(super) fn schedule_tail_program(&mut self, block: BlockId) {
-        if self.head_tail.is_some() {
+        if self.head_tail_layout.is_some() {
             self.blocks_without_tail.push(block);
         }
     }
@@ -272,7 +273,7 @@ impl<N: Nand> Store<N> {
     /// Removes an erased block from the list of full blocks that still need their tail pages (list of the block's
     /// pages).
     pub(super) fn drop_scheduled_tail(&mut self, block: BlockId) {
-        let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail else { return };
+        let Some(HeadTailLayout { tail_pages, .. }) = self.head_tail_layout else { return };
         if let Some(at) = self.blocks_without_tail.iter().position(|&due| due == block) {
             self.blocks_without_tail.swap_remove(at);
             self.counter_audit.skipped_tail_pages += u64::from(tail_pages);
@@ -292,7 +293,7 @@ impl<N: Nand> Store<N> {
     /// one page read per tail page, up to the first that is missing. Returns `None` if a tail page is missing or
     /// unreadable, or if the tail does not belong to `head` because it is from before the last erase.
     pub(crate) fn read_tail_pages(&mut self, head: &HeadPage) -> Result<Option<TailPages>> {
-        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail else { return Ok(None) };
+        let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail_layout else { return Ok(None) };
         let first = self.first_data_page(head.block);
         let per_page = self.geometry.page_bytes / TAIL_ENTRY_BYTES;
         let mut tail = TailPages::default();

@@ -171,7 +171,7 @@ pub struct Store<N> {
     unreported_unreadable_pages: Vec<Ppn>,
     /// Division of blocks into a head page and tail pages, which describe the block, and data pages between; `None` if
     /// blocks have only data pages.
-    head_tail: Option<HeadTailLayout>,
+    head_tail_layout: Option<HeadTailLayout>,
     /// Full blocks whose tail pages (lists of the block's OOBs) are not written yet.
     blocks_without_tail: Vec<BlockId>,
     /// Blocks opened for data that [`Store::take_opened_data_block`] has not returned yet; `None` if they are not
@@ -208,10 +208,14 @@ impl<N: Nand> Store<N> {
         Ok(Self::with_head_tail_layout(nand, order, Some(parts)))
     }
 
-    fn with_head_tail_layout(nand: N, order: FreeBlockOrder, head_tail: Option<HeadTailLayout>) -> Self {
+    fn with_head_tail_layout(
+        nand: N,
+        order: FreeBlockOrder,
+        head_tail_layout: Option<HeadTailLayout>,
+    ) -> Self {
         let geometry = nand.geometry().clone();
         let pools = geometry.allocation_pools();
-        let data_pages = head_tail.map_or(geometry.block_pages(), |parts| parts.data_pages);
+        let data_pages = head_tail_layout.map_or(geometry.block_pages(), |parts| parts.data_pages);
         let page = vec![0; (geometry.page_bytes + geometry.spare_bytes) as usize];
         let mut store = Self {
             block_pages_divider: Divider::new(geometry.block_pages()),
@@ -229,7 +233,7 @@ impl<N: Nand> Store<N> {
             interrupted_programs: Vec::new(),
             unreadable_pages: FxHashSet::default(),
             unreported_unreadable_pages: Vec::new(),
-            head_tail,
+            head_tail_layout,
             blocks_without_tail: Vec::new(),
             opened_data_blocks: None,
             has_program_failed: false,
@@ -244,7 +248,7 @@ impl<N: Nand> Store<N> {
         };
         store.add_erased_blocks_to_free_queues();
         store.counter_audit.initial_erases = store.total_erase_count();
-        store.counter_audit.initial_programmed_pages = store.programmed_pages();
+        store.counter_audit.initial_programmed_pages = store.total_programmed_pages();
         store
     }
 
@@ -356,7 +360,7 @@ impl<N: Nand> Store<N> {
     /// blocks reserved for garbage collection.
     pub(crate) fn free_pages_above_reserve(&self, stream: Stream, pool: u32) -> u32 {
         let spare_blocks = self.free_blocks(pool).saturating_sub(GC_RESERVE_BLOCKS);
-        self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages()
+        self.open_block_pages_left(stream, pool) + spare_blocks * self.data_pages_per_block()
     }
 
     /// Whether `pages` pages of a stream of writes can be appended without using the free blocks reserved for garbage
@@ -591,7 +595,7 @@ impl<N: Nand> Store<N> {
     }
 
     fn open_block_for_stream(&mut self, stream: Stream, pool: u32) -> Result<()> {
-        if self.head_tail.is_none() {
+        if self.head_tail_layout.is_none() {
             return self.open_next_free_block(stream, pool).map(drop);
         }
         self.write_pending_tails()?;
@@ -624,7 +628,10 @@ impl<N: Nand> Store<N> {
         }
         let index = self.frontier_index(stream, self.pool_of(block));
         let next = self.first_data_page(block);
-        self.set_frontier(index, Frontier { block, next_page: next, pages_left: self.data_pages() });
+        self.set_frontier(
+            index,
+            Frontier { block, next_page: next, pages_left: self.data_pages_per_block() },
+        );
     }
 
     /// Makes the store record the blocks that it opens for data, for [`Store::take_opened_data_block`].
@@ -927,7 +934,7 @@ impl<N: Nand> Store<N> {
             OpKind::Program => self.flash_ops.record_event(|| FtlEvent::Program { ppn, cause }),
             // An erase adds an operation for each of its planes to the list, but is one event. Copies and scans have no
             // single page.
-            OpKind::Erase | OpKind::Copies | OpKind::Scan => {}
+            OpKind::Erase | OpKind::Copies | OpKind::NvramScan => {}
         }
     }
 

@@ -32,34 +32,35 @@ use crate::nand::{Geometry, Nand, PageKind};
 /// Number of page programs after which the notes of settled pages and open blocks are renewed.
 const PROGRAMS_PER_KNOWN_VALIDITY_NOTE: u64 = 128;
 
-/// Word of the last settled program, the first of the notes in NVRAM. The words of the open blocks and the ring follow
-/// the three that are named here.
+/// Index, among the note words in NVRAM, of the word with the last settled program. The words of the open blocks and
+/// the ring follow the three that are named here.
 const KNOWN_VALIDITY_WORD_INDEX: usize = 0;
-/// Word of the block that GC empties.
+/// Index, among the note words in NVRAM, of the word with the block that GC empties.
 const VICTIM_WORD_INDEX: usize = 1;
-/// Word of the number of the first noted page that is still needed.
+/// Index, among the note words in NVRAM, of the word with the number of the first noted page that is still needed.
 const FIRST_NEEDED_NOTE_WORD_INDEX: usize = 2;
-/// First word of the open blocks.
+/// Index, among the note words in NVRAM, of the first word with an open block.
 const FIRST_OPEN_BLOCK_WORD_INDEX: usize = 3;
 
 /// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that
 /// is set aside.
 const MAX_OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 
-/// Notes for recovery in NVRAM, and what RAM knows about them.
+/// Notes for recovery in NVRAM: their position, and the numbers and copies that RAM keeps of them.
 #[derive(Clone, Debug)]
 pub(super) struct RecoveryNotes {
     first_nvram_word: usize,
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
     validity_known_until_sequence: u64,
+    /// Number of NVRAM words of the ring of notes; each word names one noted page.
     note_ring_words: u32,
-    /// Number of pages noted in the ring so far; wraps.
+    /// Number of the page that is noted next: the count of pages noted so far, modulo 2^32.
     next_note_number: u32,
     /// Number of the first noted page that recovery still needs.
     first_needed_note_number: u32,
-    /// Number of noted pages that the next write of the buffer of page validity is known to include: those noted when
-    /// the last write of it was complete.
+    /// Number of the first noted page that recovery still needs once the next write of the buffer of page validity is
+    /// complete: that write includes the reports of all pages noted earlier.
     first_note_kept_at_next_flush: u32,
     validity_durable_until_sequence: u64,
 }
@@ -73,7 +74,8 @@ pub(crate) struct FoundNotes {
     pub(crate) victim: Option<BlockId>,
     /// Blocks that were open for data when the settled program was noted.
     pub(crate) open_blocks: Vec<BlockId>,
-    /// Pages that map entries stopped naming.
+    /// Data pages that may be invalid, because map entries stopped naming them; page validity on flash may not list
+    /// them yet.
     pub(crate) maybe_invalid_pages: Vec<Ppn>,
 }
 
@@ -84,8 +86,8 @@ pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
         + u64::from(note_ring_words(geometry))
 }
 
-/// Returns the number of pages that the ring of notes can hold: four times the reports that the buffer of page validity
-/// holds at most, because it is one page and a report has at least four bytes.
+/// Returns the number of NVRAM words of the ring of notes, one for each noted page: four times the reports that the
+/// buffer of page validity holds at most, because it is one page and a report has at least four bytes.
 fn note_ring_words(geometry: &Geometry) -> u32 {
     geometry.page_bytes
 }
@@ -109,6 +111,7 @@ fn encode_noted_number(number: u32) -> u64 {
     u64::from(number) + 1
 }
 
+/// Decodes a number that [`encode_noted_number`] encoded; `None` if the word means "none".
 fn decode_noted_number(word: u64) -> Option<u32> {
     u32::try_from(word.checked_sub(1)?).ok()
 }

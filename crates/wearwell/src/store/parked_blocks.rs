@@ -26,7 +26,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn open_chosen_block(&mut self, stream: Stream, block: BlockId) -> Result<()> {
         let pool = self.pool_of(block);
         assert!(!self.has_parked_block(stream, pool), "pool {pool} has parked a block of {stream:?} already");
-        if self.head_tail.is_some() {
+        if self.head_tail_layout.is_some() {
             self.write_pending_tails()?;
         }
         let is_free = self.free_block_queues[pool as usize].remove(block, self.nand.erase_count(block));
@@ -34,7 +34,11 @@ impl<N: Nand> Store<N> {
         let index = self.frontier_index(stream, pool);
         self.parked_blocks[index] = self.frontiers[index];
         self.make_open_block(stream, block);
-        if self.head_tail.is_some() { self.write_head_page(index, stream, block).map(drop) } else { Ok(()) }
+        if self.head_tail_layout.is_some() {
+            self.write_head_page(index, stream, block).map(drop)
+        } else {
+            Ok(())
+        }
     }
 
     /// Removes and returns the block that was parked (set aside partly filled) for the write stream and pool (set of

@@ -164,7 +164,7 @@ fn metadata_name_of_cause(cause: Cause) -> Option<&'static str> {
         Cause::Recovery => Some("what recovery needs"),
         Cause::Host
         | Cause::Gc
-        | Cause::Wear
+        | Cause::WearLeveling
         | Cause::Content
         | Cause::Checkpoint
         | Cause::BlockMetadata

@@ -26,7 +26,8 @@ pub(crate) trait TableInteger: Copy {
     fn to_table_bytes(self) -> Self::Bytes;
 }
 
-macro_rules! word {
+/// Implements [`TableInteger`] for the listed integer types.
+macro_rules! impl_table_integer {
     ($($number:ty),*) => {$(
         impl TableInteger for $number {
             type Bytes = [u8; size_of::<$number>()];
@@ -49,7 +50,7 @@ macro_rules! word {
         }
     )*};
 }
-word!(u8, u32, u64);
+impl_table_integer!(u8, u32, u64);
 
 /// Minimum size in bytes of a table of integers that gets a memory mapping of its own; smaller tables are on the heap.
 const MIN_MAPPED_TABLE_BYTES: usize = 1 << 20;
@@ -93,7 +94,7 @@ impl TableMemory {
 pub(crate) struct DenseTable<W> {
     memory: TableMemory,
     len: usize,
-    word: PhantomData<W>,
+    integer_type: PhantomData<W>,
 }
 
 impl<W: TableInteger> DenseTable<W> {
@@ -102,7 +103,7 @@ impl<W: TableInteger> DenseTable<W> {
     /// # Panics
     /// If the system has not enough address space.
     pub(crate) fn zeroed(len: usize) -> Self {
-        Self { memory: TableMemory::zeroed(len * size_of::<W::Bytes>()), len, word: PhantomData }
+        Self { memory: TableMemory::zeroed(len * size_of::<W::Bytes>()), len, integer_type: PhantomData }
     }
 
     /// Creates an array of `len` integers, all `value`.

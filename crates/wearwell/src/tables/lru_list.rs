@@ -1,5 +1,6 @@
 //! Lists of numbered slots in order of use, linked by index: O(1) to move a slot, no allocation once grown.
 
+/// Number that means "no slot" on an LRU list.
 const NO_SLOT: u32 = u32::MAX;
 
 /// Neighbours of a cache slot on a doubly linked LRU list; [`NO_SLOT`] at an end.
@@ -36,13 +37,13 @@ impl LruList {
     /// Returns the least recently used slot of the LRU list: the one that was pushed or touched longest ago; `None` if
     /// the list is empty.
     #[inline]
-    pub(crate) fn oldest(&self) -> Option<u32> {
+    pub(crate) fn oldest_slot(&self) -> Option<u32> {
         slot_option(self.oldest_slot)
     }
 
     /// Returns all cache slots on the LRU list, the least recently used first.
     pub(crate) fn slots_oldest_first(&self) -> impl Iterator<Item = u32> + '_ {
-        std::iter::successors(self.oldest(), |&slot| slot_option(self.links[slot as usize].newer_slot))
+        std::iter::successors(self.oldest_slot(), |&slot| slot_option(self.links[slot as usize].newer_slot))
     }
 
     fn grow_to(&mut self, slot: u32) {
@@ -99,6 +100,7 @@ impl LruList {
     }
 }
 
+/// Returns the slot; `None` for [`NO_SLOT`].
 fn slot_option(slot: u32) -> Option<u32> {
     (slot != NO_SLOT).then_some(slot)
 }

@@ -340,7 +340,7 @@ impl DieOrPlaneState {
         background_first: bool,
         shared: &mut SharedEngineState<impl TimingObserver>,
     ) {
-        let groups = !PLAIN && shared.options.multi_plane;
+        let groups = !PLAIN && shared.options.uses_multi_plane_ops;
         let count = if groups { multi_plane_group_op_count(&self.queues[queue_index as usize]) } else { 1 };
         self.set_running_group(queue_index, count);
         let kind = self.running_group.kind;
@@ -652,6 +652,7 @@ impl DieOrPlaneState {
         }
     }
 
+    /// As [`Self::try_suspend`], with at most `max_suspensions_per_op` suspensions of one operation.
     fn try_suspend_with_limit(
         &mut self,
         index: u32,
@@ -719,7 +720,7 @@ impl DieOrPlaneState {
         self.suspended_remaining_ns = self.array_phase_end_ns - shared.now_ns();
         self.suspension_count += 1;
         self.suspended_group = std::mem::replace(&mut self.running_group, OpGroup::NONE);
-        let count = if shared.options.multi_plane {
+        let count = if shared.options.uses_multi_plane_ops {
             multi_plane_group_op_count(&self.queues[PRIORITY_READ_QUEUE_INDEX as usize])
         } else {
             1

@@ -58,8 +58,8 @@ impl FreeBlocksPerArray {
     }
 }
 
-/// What an array (die or plane) knows of its erased pages, and the background work that it serves before the next host
-/// write. Of a device whose background work has a fixed bound instead, nothing is ever due here.
+/// Counts of the erased pages and background operations of an array (die or plane), which determine the background work
+/// that it serves before the next host write. With a fixed bound on background work instead, nothing is ever due here.
 #[derive(Clone, Debug)]
 pub(super) struct BackgroundPacing {
     kept_free_blocks: Option<FreeBlocksPerArray>,
@@ -146,7 +146,7 @@ impl BackgroundPacing {
         self.unstarted_programs = self.unstarted_programs.wrapping_sub(programs);
     }
 
-    /// Takes back the start of one background operation, which was a step ahead of the simulated time.
+    /// Undoes the counting of one background operation as started; its start was a step ahead of the simulated time.
     pub(super) fn undo_started_background(&mut self, kind: OpKind) {
         self.started_background_ops -= 1;
         self.unstarted_programs = self.unstarted_programs.wrapping_add(u32::from(kind == OpKind::Program));
@@ -172,8 +172,8 @@ impl BackgroundPacing {
             })
     }
 
-    /// Whether the array serves background work before the host write that waits. If not, it serves the write now. It
-    /// also does if no background work is queued, because all of it waits for other operations.
+    /// Decides whether the array serves background work before the host write that waits. If not, it serves the write
+    /// now. It also does if no background work is queued, because all of it waits for other operations.
     #[inline(always)]
     pub(super) fn decide_background_before_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {

@@ -4,7 +4,7 @@
 //! page, the bus transfers it, the processor computes. Chip and bus are the array and the channel of a timing engine;
 //! the processor is modelled here. The deltas of a request are computed when its flash operations have finished, and
 //! requests queue for the units. So `n` delta writes pending on one chip take `n` times the longest phase, if the chip
-//! can sense a page while it transfers another ([`TimingOptions::independent_planes`](super::TimingOptions)).
+//! can sense a page while it transfers another ([`TimingOptions::has_independent_planes`](super::TimingOptions)).
 //!
 //! The price of this simple model: a write whose delta does not fit the temp buffer commits the buffer before its own
 //! delta is computed, not after. The sum of the phases is unchanged.

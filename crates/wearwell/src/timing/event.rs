@@ -10,10 +10,11 @@
 //!   work (see [`TimingOptions`] for the variants).
 //! - An operation with a predecessor joins its queue when the predecessor ends. If both belong in the same queue, it
 //!   joins at once, because the queue keeps the order (so a collection copies page by page). Multi-plane groups could
-//!   break that order, so with `multi_plane` it always waits. The erase of a victim has the last copy as predecessor.
+//!   break that order, so with `uses_multi_plane_ops` it always waits. The erase of a victim has the last copy as
+//!   predecessor.
 //! - Background work that joins a queue late goes before the operations of the queue that the FTL issued later, but
 //!   behind those that run and the copies of their series. So an array finishes one collection after the other, also
-//!   across dies, and with `multi_plane`.
+//!   across dies, and with `uses_multi_plane_ops`.
 //! - A scan holds back the background operations after it in its list, except those with a predecessor. When it ends,
 //!   they join their queues in order ([`super::nvram_scans`]).
 //! - At each event, all operations that became ready are queued before any starts. Then arrays start operations: first
@@ -111,6 +112,7 @@ struct WaitingFlush {
     unprogrammed_earlier_writes: u32,
 }
 
+/// Timing engine that simulates queues, priorities and suspension of flash operations, event by event.
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine<T> {
     array_layout: ArrayLayout,
@@ -158,7 +160,7 @@ impl<T: TimingObserver> EventEngine<T> {
         let per_channel = array_layout.array_count() / array_layout.channel_count;
         Self {
             existing_array_numbers,
-            allows_fast_path: options.suspension.is_none() && !options.multi_plane,
+            allows_fast_path: options.suspension.is_none() && !options.uses_multi_plane_ops,
             arrays: array_layout
                 .channel_of_array
                 .iter()
@@ -316,6 +318,7 @@ impl<T: TimingObserver> EventEngine<T> {
             EventPosition::after_events_at(self.engine_state.now_ns().max(to_ns));
     }
 
+    /// Handles all events up to and including time `to_ns`, on the faster path if the engine takes it.
     fn handle_events_on_chosen_path(&mut self, to_ns: u64) {
         if self.takes_fast_path() {
             self.handle_events_until::<true>(to_ns);
@@ -376,7 +379,7 @@ impl<T: TimingObserver> EventEngine<T> {
             [op] if op.ops_back_to_dependency == 0
                 && !op.is_background()
                 && !op.reads_reverse_map_log()
-                && !matches!(op.kind, OpKind::Copies | OpKind::Scan) =>
+                && !matches!(op.kind, OpKind::Copies | OpKind::NvramScan) =>
             {
                 self.admit_op(op, request);
             }
@@ -386,10 +389,10 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     fn admit_ops_expanding_copies(&mut self, ops: &[FlashOp], request: Option<u32>) {
-        let TimingOptions { multi_plane, blocking_gc, .. } = self.engine_state.options;
+        let TimingOptions { uses_multi_plane_ops, gc_blocks_requests, .. } = self.engine_state.options;
         let must_be_single = |op: &FlashOp| {
             let waited_for = request.is_some() && !op.is_background();
-            op.kind == OpKind::Copies && (multi_plane || blocking_gc || waited_for)
+            op.kind == OpKind::Copies && (uses_multi_plane_ops || gc_blocks_requests || waited_for)
         };
         if ops.iter().any(must_be_single) {
             self.admit_ops(&expand_copies(ops), request);
@@ -400,14 +403,14 @@ impl<T: TimingObserver> EventEngine<T> {
 
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.admitted_op_destinations.clear();
-        if self.engine_state.options.blocking_gc && request.is_some() {
+        if self.engine_state.options.gc_blocks_requests && request.is_some() {
             self.mark_non_blocking_ops(ops);
         }
         for op in ops {
             self.engine_state.observer.on_op_admitted(op);
             let listed = match op.kind {
                 OpKind::Copies => self.admit_copies(op),
-                OpKind::Scan => {
+                OpKind::NvramScan => {
                     self.admit_nvram_scan(op, &ops[..self.admitted_op_destinations.len()], request)
                 }
                 OpKind::Read | OpKind::Program | OpKind::Erase => self.admit_op(op, request),
@@ -505,14 +508,14 @@ impl<T: TimingObserver> EventEngine<T> {
             [self.admitted_op_destinations.len() - ops_back_to_predecessor as usize];
         if let OpDestination::Queued { array, queue, .. } = predecessor
             && (array, queue) == (waiter.array_or_scan_number, waiter.queue_index)
-            && !self.engine_state.options.multi_plane
+            && !self.engine_state.options.uses_multi_plane_ops
         {
             return self.enqueue_op(waiter.op, array, queue);
         }
         if let (OpDestination::HeldByScan { array, queue, .. }, Some(scan)) =
             (predecessor, self.preceding_nvram_scan_number)
             && (array, queue) == (waiter.array_or_scan_number, waiter.queue_index)
-            && !self.engine_state.options.multi_plane
+            && !self.engine_state.options.uses_multi_plane_ops
         {
             return self.hold_op_until_scan_ends(scan, waiter.op, array, queue);
         }
@@ -558,7 +561,7 @@ impl<T: TimingObserver> EventEngine<T> {
     fn queue_index_for(&self, kind: OpKind, background: bool) -> u8 {
         match background {
             true if self.engine_state.options.background_yields_to_host => YIELDING_BACKGROUND_QUEUE_INDEX,
-            false if self.engine_state.options.read_priority && kind == OpKind::Read => {
+            false if self.engine_state.options.prioritises_reads && kind == OpKind::Read => {
                 PRIORITY_READ_QUEUE_INDEX
             }
             _ => ORDINARY_QUEUE_INDEX,
@@ -568,7 +571,7 @@ impl<T: TimingObserver> EventEngine<T> {
     #[inline(always)]
     fn op_role(&self, background: bool, request: Option<u32>) -> OpRole {
         let blocking = || {
-            self.engine_state.options.blocking_gc
+            self.engine_state.options.gc_blocks_requests
                 && request.is_some()
                 && !self.op_must_not_block_host[self.admitted_op_destinations.len()]
         };
@@ -597,8 +600,9 @@ impl<T: TimingObserver> EventEngine<T> {
     /// none of the host.
     fn mark_non_blocking_ops(&mut self, ops: &[FlashOp]) {
         // With foreground GC the reads of a log block the host, as do the copies that wait for them.
-        let is_of_host =
-            |op: &FlashOp| !(op.is_background() || op.kind == OpKind::Scan || op.reads_reverse_map_log());
+        let is_of_host = |op: &FlashOp| {
+            !(op.is_background() || op.kind == OpKind::NvramScan || op.reads_reverse_map_log())
+        };
         let blocks_nothing = !ops.iter().any(is_of_host);
         self.op_must_not_block_host.clear();
         for (index, op) in ops.iter().enumerate() {
@@ -620,8 +624,9 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Queued { array: array_index, queue, index }
     }
 
-    /// Notes an array (die or plane) for [`Self::wake_arrays`] if it may start the operation that has just been queued
-    /// at position `index`, or suspend another for it.
+    /// Handles an operation that has just been queued at position `index`: undoes the steps that the array (die or
+    /// plane) took ahead of the simulated time if the operation may change them, and notes the array for
+    /// [`Self::wake_arrays`] if it may start the operation, or suspend another for it.
     #[inline(always)]
     fn handle_queued_op(&mut self, array_index: u32, queue: u8, index: u32) {
         let is_plain = self.takes_fast_path();
@@ -712,7 +717,8 @@ impl<T: TimingObserver> EventEngine<T> {
         if let Some(slot) = request {
             self.requests[slot as usize].pending_ops += 1;
         }
-        let since_last = before.iter().rposition(|op| op.kind == OpKind::Scan).map_or(0, |last| last + 1);
+        let since_last =
+            before.iter().rposition(|op| op.kind == OpKind::NvramScan).map_or(0, |last| last + 1);
         for at in (since_last..before.len()).filter(|&at| before[at].reads_reverse_map_log()) {
             self.make_nvram_scan_wait_for(number, self.admitted_op_destinations[at]);
         }

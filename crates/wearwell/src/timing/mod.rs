@@ -21,7 +21,7 @@
 //!
 //! Before GC copies pages of a victim, it must know the referrers (logical pages mapped to the victim's pages;
 //! Remap-SSD, section 4.2: "before the migrations, valid P2L mappings of the victim superblock need to be retrieved").
-//! The search for them is one [`OpKind::Scan`](crate::operation::OpKind::Scan) in the list of operations:
+//! The search for them is one [`OpKind::NvramScan`](crate::operation::OpKind::NvramScan) in the list of operations:
 //!
 //! - Background operations listed after a scan start only when the scan has ended. An operation with a predecessor
 //!   (`ops_back_to_dependency`) waits for that predecessor alone.
@@ -113,13 +113,13 @@ pub struct SuspensionOptions {
 }
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
-/// it uses only `independent_planes`, `blocking_gc`, `controller_overhead_ns`, `delta_codec_units`,
+/// it uses only `has_independent_planes`, `gc_blocks_requests`, `controller_overhead_ns`, `delta_codec_units`,
 /// `nvram_line_read_ps`, `keeps_completions` and `is_open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
 pub struct TimingOptions {
     /// Whether reads that the host waits for are served before writes, on the array (die or plane) and on the channel.
-    pub read_priority: bool,
+    pub prioritises_reads: bool,
     /// Whether background work starts only when no host work waits for the same array (die or plane). If false, it is
     /// queued with host writes in order of arrival.
     pub background_yields_to_host: bool,
@@ -137,14 +137,15 @@ pub struct TimingOptions {
     pub background_delays_reads: bool,
     /// Whether GC is foreground GC: the operations of a request start only after the background operations in its list
     /// have finished.
-    pub blocking_gc: bool,
-    /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `read_priority`.
+    pub gc_blocks_requests: bool,
+    /// Suspension of programs and erases for host reads; `None` if the flash cannot suspend. Needs `prioritises_reads`.
     pub suspension: Option<SuspensionOptions>,
     /// Whether adjacent queued operations of the same kind on different planes of one die run as one multi-plane
     /// operation.
-    pub multi_plane: bool,
-    /// Whether planes work independently of each other (read, program and erase at any time); overrides `multi_plane`.
-    pub independent_planes: bool,
+    pub uses_multi_plane_ops: bool,
+    /// Whether planes work independently of each other (read, program and erase at any time); overrides
+    /// `uses_multi_plane_ops`.
+    pub has_independent_planes: bool,
     /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
     /// Number of units that encode and decode deltas ([`ControllerWork::delta_codec_work_ns`]); 0 means no limit.
@@ -173,15 +174,15 @@ impl Default for TimingOptions {
     /// off.
     fn default() -> Self {
         Self {
-            read_priority: true,
+            prioritises_reads: true,
             background_yields_to_host: true,
             max_background_backlog_ops: u32::MAX,
             free_blocks: None,
             background_delays_reads: false,
-            blocking_gc: false,
+            gc_blocks_requests: false,
             suspension: None,
-            multi_plane: false,
-            independent_planes: false,
+            uses_multi_plane_ops: false,
+            has_independent_planes: false,
             controller_overhead_ns: 0,
             delta_codec_units: 0,
             nvram_line_read_ps: 50_000,
@@ -216,8 +217,8 @@ struct ArrayLayout {
 }
 
 impl ArrayLayout {
-    fn new(geometry: &Geometry, independent_planes: bool) -> Self {
-        let planes_per_array = if independent_planes { 1 } else { geometry.planes_per_die };
+    fn new(geometry: &Geometry, has_independent_planes: bool) -> Self {
+        let planes_per_array = if has_independent_planes { 1 } else { geometry.planes_per_die };
         let place = |plane| PlaneLocation {
             array_number: plane / planes_per_array,
             plane_in_die: (plane % geometry.planes_per_die % 64) as u8,
@@ -305,13 +306,13 @@ impl TimingEngine {
     /// Creates a timing engine for a device that is idle at time 0.
     ///
     /// # Panics
-    /// If `options.suspension` is set without `options.read_priority`.
+    /// If `options.suspension` is set without `options.prioritises_reads`.
     pub fn new(mode: TimingMode, geometry: &Geometry, flash: FlashTiming, options: TimingOptions) -> Self {
         assert!(
-            options.suspension.is_none() || options.read_priority,
+            options.suspension.is_none() || options.prioritises_reads,
             "suspension serves reads that have priority"
         );
-        let layout = ArrayLayout::new(geometry, options.independent_planes);
+        let layout = ArrayLayout::new(geometry, options.has_independent_planes);
         let engine = match mode {
             TimingMode::None => {
                 Engine::None(Box::new(latency::LatencyRecords::new(options.keeps_completions)))
@@ -470,7 +471,8 @@ impl TimingEngine {
     }
 
     /// Returns the time that each array has been busy so far, nanoseconds. An array is a die, or a plane with
-    /// [`TimingOptions::independent_planes`]. It is busy while it works, holds data for its channel, or is suspended.
+    /// [`TimingOptions::has_independent_planes`]. It is busy while it works, holds data for its channel, or is
+    /// suspended.
     pub fn array_busy_ns(&self) -> Vec<u64> {
         match &self.engine {
             Engine::None(_) => Vec::new(),

@@ -23,7 +23,7 @@ pub(super) struct NvramScan {
     pub(super) pending_ops: u32,
     /// Head of the linked list of operations held back until the scan of NVRAM ends, latest first.
     pub(super) held_ops_list_head: u32,
-    /// Whether the scan has been given its time on the NVRAM.
+    /// Whether the time of the scan is booked on the NVRAM.
     pub(super) is_scan_time_booked: bool,
 }
 
@@ -67,8 +67,8 @@ impl NvramScans {
         self.scans_by_number[number as usize].take().expect("a scan ends once")
     }
 
-    /// Whether scan `number` of NVRAM can be given its time: no flash operation precedes it, it is not booked already,
-    /// and it is the earliest scan for its arrays (dies or planes).
+    /// Whether the time of scan `number` can be booked on the NVRAM: no flash operation precedes the scan, it is not
+    /// booked already, and it is the earliest scan for its arrays (dies or planes).
     pub(super) fn can_book_scan(&mut self, number: u32) -> bool {
         let &mut NvramScan {
             pending_ops: pending,

@@ -231,8 +231,8 @@ impl OpQueue {
         position
     }
 
-    /// Moves the last entry of the queue to `position`, before the entries that are there. The ring then begins one place
-    /// earlier, so that only the entries before the position have to move.
+    /// Moves the last entry of the queue to `position`, before the entries that are there. The ring then begins one
+    /// place earlier, so that only the entries before the position have to move.
     fn move_last_entry_to(&mut self, position: u32) {
         let last = *self.entry_at(self.last_entry_index());
         let ring_len = self.ring.len() as u32;

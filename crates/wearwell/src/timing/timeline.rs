@@ -51,7 +51,7 @@ struct DeviceTimelines {
     /// Array (die or plane) and channel of each plane, by plane number.
     array_and_channel_of_plane: Vec<[u32; 2]>,
     layout: ArrayLayout,
-    flash: FlashTiming,
+    flash_timing: FlashTiming,
     arrays: Vec<ResourceTimeline>,
     channels: Vec<ResourceTimeline>,
 }
@@ -64,7 +64,7 @@ impl DeviceTimelines {
         Self {
             array_and_channel_of_plane: layout.plane_locations.iter().map(lanes_of).collect(),
             layout: layout.clone(),
-            flash,
+            flash_timing: flash,
             arrays: vec![ResourceTimeline::default(); layout.array_count()],
             channels: vec![ResourceTimeline::default(); layout.channel_count],
         }
@@ -74,8 +74,8 @@ impl DeviceTimelines {
     /// Returns the time when the operation ends.
     #[inline]
     fn book_op_end_ns(&mut self, op: &FlashOp, ready_ns: u64) -> u64 {
-        let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash;
-        let transfer = self.flash.transfer_ns(op.transfer_bytes);
+        let FlashTiming { read_ns, program_ns, erase_ns, .. } = self.flash_timing;
+        let transfer = self.flash_timing.transfer_ns(op.transfer_bytes);
         let (array, channel) = self.array_and_channel_timelines(op);
         let start = array.free_at_ns.max(ready_ns);
         let end = match op.kind {
@@ -83,7 +83,7 @@ impl DeviceTimelines {
             OpKind::Program => channel.book_duration_start_ns(start, transfer) + transfer + program_ns,
             OpKind::Erase => start + erase_ns,
             OpKind::Copies => unreachable!("copies are booked one by one"),
-            OpKind::Scan => unreachable!("no array scans NVRAM"),
+            OpKind::NvramScan => unreachable!("no array scans NVRAM"),
         };
         array.book_interval(start, end);
         end
@@ -111,8 +111,8 @@ impl DeviceTimelines {
         let [read, program] = copies.read_and_program_of_copy();
         let read_end = self.book_op_end_ns(&read, ready_ns);
         self.book_op_end_ns(&program, read_end);
-        let FlashTiming { read_ns, program_ns, .. } = self.flash;
-        let transfer = self.flash.transfer_ns(read.transfer_bytes);
+        let FlashTiming { read_ns, program_ns, .. } = self.flash_timing;
+        let transfer = self.flash_timing.transfer_ns(read.transfer_bytes);
         let (more, copy) =
             (u64::from(copies.copy_or_nvram_line_count - 1), read_ns + 2 * transfer + program_ns);
         let (array, channel) = self.array_and_channel_timelines(&read);
@@ -125,11 +125,12 @@ impl DeviceTimelines {
     }
 }
 
+/// Timing engine with one next-free time per array (die or plane) and channel, without queues and priorities.
 #[derive(Clone, Debug)]
 pub(super) struct TimelineEngine {
     timelines: DeviceTimelines,
-    nvram: NvramTiming,
-    blocking_gc: bool,
+    nvram_timing: NvramTiming,
+    gc_blocks_requests: bool,
     controller_overhead_ns: u64,
     delta_codec_units: DeltaCodecUnits,
     /// End time of each flash operation of the list being booked, nanoseconds.
@@ -148,8 +149,8 @@ impl TimelineEngine {
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
             timelines: DeviceTimelines::new(layout, flash),
-            nvram: NvramTiming::new(options),
-            blocking_gc: options.blocking_gc,
+            nvram_timing: NvramTiming::new(options),
+            gc_blocks_requests: options.gc_blocks_requests,
             controller_overhead_ns: options.controller_overhead_ns,
             delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             op_ends_ns: Vec::new(),
@@ -171,8 +172,8 @@ impl TimelineEngine {
     ) -> u64 {
         let number = self.request_latencies.take_next_request_number();
         self.current_ns = self.current_ns.max(arrival_ns);
-        let overhead_ns =
-            work.parallel_work_ns + self.nvram.book_stores_elapsed_ns(self.current_ns, work.nvram_store_ns);
+        let overhead_ns = work.parallel_work_ns
+            + self.nvram_timing.book_stores_elapsed_ns(self.current_ns, work.nvram_store_ns);
         let flash_end = self.book_ops_until_host_end_ns(ops);
         let wait_ns = self.delta_codec_units.book_delta_codec_wait_ns(flash_end, work.delta_codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
@@ -205,7 +206,7 @@ impl TimelineEngine {
     fn book_ops_until_host_end_ns(&mut self, ops: &[FlashOp]) -> u64 {
         if let [op] = ops
             && op.ops_back_to_dependency == 0
-            && !matches!(op.kind, OpKind::Copies | OpKind::Scan)
+            && !matches!(op.kind, OpKind::Copies | OpKind::NvramScan)
         {
             self.completed_ops += 1;
             let end = self.timelines.book_op_end_ns(op, self.current_ns);
@@ -227,14 +228,14 @@ impl TimelineEngine {
             let background = op.is_background();
             let ready = match background {
                 true if op.ops_back_to_dependency == 0 => ready.max(scan_end),
-                false if self.blocking_gc && !op.reads_reverse_map_log() => ready.max(gc_end),
+                false if self.gc_blocks_requests && !op.reads_reverse_map_log() => ready.max(gc_end),
                 _ => ready,
             };
             let end = match op.kind {
                 OpKind::Copies => self.timelines.book_copies_end_ns(op, ready),
-                OpKind::Scan => {
+                OpKind::NvramScan => {
                     let ready = ready.max(log_end).max(self.timelines.block_arrays_free_at_ns(op.plane));
-                    scan_end = self.nvram.book_scan_end_ns(op, ready);
+                    scan_end = self.nvram_timing.book_scan_end_ns(op, ready);
                     scan_end
                 }
                 OpKind::Read | OpKind::Program | OpKind::Erase => self.timelines.book_op_end_ns(op, ready),

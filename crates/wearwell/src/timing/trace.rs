@@ -192,7 +192,7 @@ impl TimingObserver for OpTracer {
     fn on_ops_submitted(&mut self, request_number: Option<u64>, start_ns: u64, ops: &[FlashOp]) {
         (self.current_op_number, self.next_op_number) = (self.submitted_op_count, self.submitted_op_count);
         let mut places = std::mem::take(&mut self.pages_of_next_ops).into_iter();
-        for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::Scan) {
+        for op in expand_copies(ops).into_iter().filter(|op| op.kind != OpKind::NvramScan) {
             let traced = TracedOp {
                 op_number: self.submitted_op_count,
                 op,

@@ -40,6 +40,7 @@ pub enum AnyValidityStore {
     Gecko(Box<ValidityStoreWithRevivedPages<Gecko>>),
 }
 
+/// Evaluates one expression for a validity store on flash, another for the bitmap in RAM.
 macro_rules! match_ram_or_flash {
     ($self:ident, $store:ident => $call:expr, in RAM $bitmap:ident => $in_ram:expr) => {
         match $self {
@@ -244,8 +245,8 @@ impl ValidityStore for AnyValidityStore {
         match_ram_or_flash!(self, store => store.max_metadata_pages(), in RAM _bitmap => 0)
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        match_ram_or_flash!(self, store => store.ram_bytes(), in RAM bitmap => {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        match_ram_or_flash!(self, store => store.ram_bytes_by_structure(), in RAM bitmap => {
             vec![("page validity bitmap", bitmap.ram_bytes())]
         })
     }

@@ -382,7 +382,7 @@ impl ValidityStore for FlashBitmap {
 
     /// Returns the bytes of RAM for the validity bitmap on flash, by data structure. Invalid pages that wait for their
     /// bits to be set are not listed: in practice there is one.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity bitmap directory", self.bitmap_page_ppns.len() as u64 * DIRECTORY_ENTRY_BYTES),
             ("void bitmap blocks", self.are_slot_bits_obsolete.len().div_ceil(8) as u64),

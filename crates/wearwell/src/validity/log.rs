@@ -720,7 +720,7 @@ impl ValidityStore for ValidityLog {
     /// Returns the bytes of RAM of the validity log, by data structure. The buffer is three pages: the next page of the
     /// log, the page being cleaned, and the page that a query reads. Reports that arrived when the buffer was full are
     /// not listed: in practice there is one.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("validity chain heads", self.chain_heads_by_block.len() as u64 * 4),
             ("validity erase stamps", self.opening_counts_by_block.len() as u64 * 4),

@@ -11,6 +11,7 @@ pub(super) const VALIDITY_LOG_ENTRY_BYTES: usize = 12;
 /// Value in place of a position in the validity log that marks the end of a block's chain of entries.
 pub(super) const END_OF_CHAIN: u32 = u32::MAX;
 
+/// Entry of the validity log: records one invalid page, and names the previous entry of the same block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ValidityLogEntry {
     /// The invalid page that the log entry records; [`Ppn::NONE`] for a blank entry.
@@ -43,7 +44,7 @@ impl ValidityLogEntry {
     }
 }
 
-/// Head of a page of the validity log, in its first bytes.
+/// Header of a page of the validity log, in its first bytes.
 #[derive(Clone, Copy)]
 pub(super) struct ValidityLogPageHeader {
     /// Sequence number such that all invalid pages reported before it are recorded on flash once this log page is

@@ -89,5 +89,5 @@ pub trait ValidityStore {
 
     /// Returns the bytes of controller RAM that the record of invalid pages needs, one pair of name and bytes per data
     /// structure.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)>;
 }

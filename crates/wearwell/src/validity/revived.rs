@@ -3,8 +3,9 @@
 //!
 //! A validity store on flash accepts one report per page between the opening of its block and the erase. Later changes
 //! of the page, to valid and to invalid again, are recorded here, in RAM: what the validity store returns is corrected
-//! by this set. Price: eight bytes for every revived page that is valid, counted in [`ValidityStore::ram_bytes`] at its
-//! maximum. Nothing is written to flash. On a battery the set survives a loss of power, as the recycling tables do.
+//! by this set. Price: eight bytes for every revived page that is valid, counted in
+//! [`ValidityStore::ram_bytes_by_structure`] at its maximum. Nothing is written to flash. On a battery the set survives
+//! a loss of power, as the recycling tables do.
 //!
 //! Invariant: every page of the set was reported as invalid to the validity store on flash since its block was opened.
 
@@ -134,8 +135,8 @@ impl<V: ValidityStore> ValidityStore for ValidityStoreWithRevivedPages<V> {
         self.validity_store.max_metadata_pages()
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let mut parts = self.validity_store.ram_bytes();
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let mut parts = self.validity_store.ram_bytes_by_structure();
         if self.peak_revived_pages > 0 {
             parts.push(("revived pages", self.peak_revived_pages as u64 * RAM_BYTES_PER_REVIVED_PAGE));
         }

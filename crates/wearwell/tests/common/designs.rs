@@ -80,7 +80,7 @@ const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapKind =
     ReverseMapKind::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
 const NVRAM_LOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: super::NVRAM_BYTES };
 const FLASH_LOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 4 };
-const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
+const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_hits: true };
 const FAST_LOADING: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
@@ -132,16 +132,16 @@ fn recycling_design(
     victims: VictimPolicy,
     policy: FingerprintStorePolicy,
     entries: Option<u32>,
-    verify_on_hit: bool,
+    must_verify_hits: bool,
 ) -> Parts {
     let options = RecycleOptions { capacity_entries: entries, policy, ..RecycleOptions::default() };
-    recyclable(gc_with_policy(victims), RecyclingPart { options, verify_on_hit })
+    recyclable(gc_with_policy(victims), RecyclingPart { options, must_verify_hits })
 }
 
 /// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
 fn with_history_of_store_only(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
-    recycle.options.history_scope = HistoryScope::Store;
+    recycle.options.history_scope = HistoryScope::FingerprintStore;
     parts
 }
 
@@ -180,7 +180,7 @@ fn demand_paged_design(cache_entries: u32) -> Parts {
 /// Returns a remap design that deduplicates with an index of few entries, so that some of them are evicted; contents
 /// are compared byte by byte.
 fn remap_design(reverse_map: ReverseMapKind, refs: ReferenceCountForm, index_entries: Option<u32>) -> Parts {
-    let dedup = Some(DedupOptions { capacity_entries: index_entries, verify_on_hit: true });
+    let dedup = Some(DedupOptions { capacity_entries: index_entries, must_verify_hits: true });
     remap(
         GcOptions::default(),
         SharingOptions { reverse_map, reference_count_form: refs, dedup, has_atomic_remap_commands: false },

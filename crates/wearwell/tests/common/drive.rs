@@ -63,14 +63,14 @@ impl DriveOptions {
             dedup: false,
             policy: VictimPolicy::Greedy,
             buffer_pages: 0,
-            cut_outcome: CutOutcome::Before,
+            cut_outcome: CutOutcome::NoEffect,
             atomic_commands: false,
             survey: RecoveryBlockScan::OobScan,
         }
     }
 
     pub fn build_drive(&self) -> Drive {
-        let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+        let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
         let sharing = SharingOptions {
             reverse_map,

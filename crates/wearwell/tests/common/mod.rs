@@ -63,7 +63,7 @@ pub type FragileNand = PowerCutNand<FaultyNand<RecordingNand<SimNand>>>;
 
 /// Returns a medium that records its programs and erases, and that never fails.
 pub fn recording_medium(medium: SimNand) -> FragileNand {
-    medium_with_power_cut(medium, None, CutOutcome::Before)
+    medium_with_power_cut(medium, None, CutOutcome::NoEffect)
 }
 
 /// Returns the programs and erases that the medium of a device has executed, in order.
@@ -82,7 +82,7 @@ pub fn medium_with_power_cut(medium: SimNand, cut_at: Option<u64>, outcome: CutO
 
 /// Returns a medium whose programs and erases fail as planned, and whose power is never cut.
 pub fn medium_with_faults(medium: SimNand, plan: FaultProbabilities, seed: u64) -> FragileNand {
-    PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), plan, seed), None, CutOutcome::Before)
+    PowerCutNand::new(FaultyNand::new(RecordingNand::new(medium), plan, seed), None, CutOutcome::NoEffect)
 }
 
 /// Returns a device with the logical size of the world (tiny device) on the medium `nand`.

@@ -40,7 +40,7 @@ const NVRAM_BYTES: u64 = 1 << 18;
 const FEW_ENTRIES: u32 = 10;
 const GECKO: GeckoOptions =
     GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
-const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, verify_on_hit: true };
+const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_hits: true };
 
 /// Which of a design's content mechanisms (deduplication, deltas and others) are switched on during a run.
 #[derive(Clone, Copy)]
@@ -92,7 +92,7 @@ fn options() -> (RecyclingPart, DeltaOptions) {
         deltas_per_cold_scan: 4,
         ..DeltaOptions::default()
     };
-    (RecyclingPart { options, verify_on_hit: true }, deltas)
+    (RecyclingPart { options, must_verify_hits: true }, deltas)
 }
 
 /// Returns the design `wearwell`, composed of all content mechanisms, with a map cache of `cache_entries` entries.
@@ -186,7 +186,7 @@ impl Manager {
 /// Returns the flash operations among `operations`, without scans of NVRAM, and with `ops_back_to_dependency` 0, so
 /// that lists are equal if they have the same operations in the same order.
 fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
-    let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::Scan);
+    let on_flash = operations.iter().filter(|operation| operation.kind != OpKind::NvramScan);
     on_flash.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
 }
 

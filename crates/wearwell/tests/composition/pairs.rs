@@ -402,11 +402,11 @@ fn compression_does_not_enlarge_the_l2p_map() {
     let sizes = |kinds: &[MechanismKind]| {
         let rig = Rig::new(&on_flash(6, mixture(kinds)));
         let AnyMapping::Cached(cached) = rig.device.ftl().mapping() else { panic!("the map is on flash") };
-        (cached.translation_pages(), cached.max_metadata_pages(), cached.ram_bytes())
+        (cached.translation_pages(), cached.max_metadata_pages(), cached.ram_bytes_by_structure())
     };
     assert_eq!(sizes(&[]), sizes(&MechanismKind::ALL));
     let ram = |rig: &Rig, name: &str| {
-        let parts = rig.device.ftl().ram_bytes();
+        let parts = rig.device.ftl().ram_bytes_by_structure();
         parts.into_iter().find(|(part, _)| *part == name).map(|(_, bytes)| bytes)
     };
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));

@@ -72,7 +72,7 @@ pub fn mixture(kinds: &[MechanismKind]) -> Parts {
     let schemes: MechanismSet = kinds.iter().copied().collect();
     let has = |kind| schemes.contains(kind);
     let options = RecycleOptions { capacity_entries: None, ..RecycleOptions::default() };
-    let dedup = Some(DedupOptions { capacity_entries: None, verify_on_hit: true });
+    let dedup = Some(DedupOptions { capacity_entries: None, must_verify_hits: true });
     let (reverse_map, refs) = (ReverseMapKind::Ideal, ReferenceCountForm::Sparse);
     let deltas = DeltaOptions {
         cold_scan_interval_writes: 0,
@@ -80,7 +80,7 @@ pub fn mixture(kinds: &[MechanismKind]) -> Parts {
         ..DeltaOptions::default()
     };
     parts.content.recycle =
-        has(MechanismKind::Recycle).then_some(RecyclingPart { options, verify_on_hit: true });
+        has(MechanismKind::Recycle).then_some(RecyclingPart { options, must_verify_hits: true });
     parts.content.sharing = has(MechanismKind::Dedup).then_some(SharingOptions {
         reverse_map,
         reference_count_form: refs,

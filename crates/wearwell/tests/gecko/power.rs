@@ -74,7 +74,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
         [(2, 4, MergeMode::MultiWay), (3, 1, MergeMode::Pairwise), (4, 16, MergeMode::MultiWay)]
     {
         let options = options_of(ratio, parts, mode);
-        let mut uncut = rig(options, None, CutOutcome::Before);
+        let mut uncut = rig(options, None, CutOutcome::NoEffect);
         run(&mut uncut, UPDATES, 1);
         let operations = uncut.store.nand().cuttable_operations_since_power_restore();
         assert!(operations > 60, "{operations} operations: {options:?}");
@@ -86,7 +86,7 @@ fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
                 run(&mut rig, UPDATES, 1);
                 assert!(rig.store.nand().is_power_lost());
                 unfinished += u32::from(recover_and_compare(&mut rig, options));
-                if outcome != CutOutcome::Before && rig.last_cut_was_a_program() {
+                if outcome != CutOutcome::NoEffect && rig.last_cut_was_a_program() {
                     go_on(&mut rig);
                 }
             }

@@ -112,7 +112,7 @@ fn one_by_one(list: &[FlashOp]) -> Vec<(FlashOp, Option<usize>)> {
 
 impl Reference {
     pub fn new(geometry: &Geometry, flash: FlashTiming, options: &TimingOptions) -> Self {
-        let arrays = if options.independent_planes { geometry.planes() } else { geometry.dies() };
+        let arrays = if options.has_independent_planes { geometry.planes() } else { geometry.dies() };
         Self {
             geometry: geometry.clone(),
             flash,
@@ -133,7 +133,7 @@ impl Reference {
     pub fn submit(&mut self, arrival: u64, list: &[FlashOp]) {
         // A list with copies for which the host waits is taken apart, too.
         let is_awaited_batch = |op: &FlashOp| op.kind == OpKind::Copies && !op.is_background();
-        let takes_batches_apart = self.options.multi_plane || list.iter().any(is_awaited_batch);
+        let takes_batches_apart = self.options.uses_multi_plane_ops || list.iter().any(is_awaited_batch);
         let list = &one_by_one(list);
         self.run(arrival);
         self.now = arrival;
@@ -150,7 +150,7 @@ impl Reference {
             self.ops.push(op);
             let id = base + index;
             self.count_issued(id);
-            if flash.kind == OpKind::Scan {
+            if flash.kind == OpKind::NvramScan {
                 scan = Some(id);
                 self.scans.push(id);
                 self.consider_scans();
@@ -188,10 +188,10 @@ impl Reference {
     /// Returns the arrays that hold the victim of an operation; empty unless the operation is a scan with a victim.
     fn victim_arrays(&self, flash: FlashOp) -> Vec<usize> {
         let first = flash.plane.0;
-        if flash.kind != OpKind::Scan || first == u32::MAX {
+        if flash.kind != OpKind::NvramScan || first == u32::MAX {
             return vec![];
         }
-        let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
+        let per_array = if self.options.has_independent_planes { 1 } else { self.geometry.planes_per_die };
         (first..first + self.geometry.superblock_planes).map(|plane| (plane / per_array) as usize).collect()
     }
 
@@ -204,7 +204,7 @@ impl Reference {
     fn log_is_read(&self, scan: usize) -> bool {
         let request = self.ops[scan].request;
         let before = self.ops[..scan].iter().rev();
-        let own = before.take_while(|op| op.request == request && op.flash.kind != OpKind::Scan);
+        let own = before.take_while(|op| op.request == request && op.flash.kind != OpKind::NvramScan);
         let is_log = |op: &&Op| (op.flash.kind, op.flash.cause) == (OpKind::Read, Cause::RemapLog);
         own.filter(is_log).all(|op| op.done)
     }
@@ -259,10 +259,10 @@ impl Reference {
 
     fn op(&self, flash: FlashOp, request: usize) -> Op {
         let plane = flash.plane.0;
-        let per_array = if self.options.independent_planes { 1 } else { self.geometry.planes_per_die };
-        let urgent = flash.kind == OpKind::Read && self.options.read_priority;
+        let per_array = if self.options.has_independent_planes { 1 } else { self.geometry.planes_per_die };
+        let urgent = flash.kind == OpKind::Read && self.options.prioritises_reads;
         let queue = match flash.is_background() {
-            _ if flash.kind == OpKind::Scan => usize::MAX,
+            _ if flash.kind == OpKind::NvramScan => usize::MAX,
             true if self.options.background_yields_to_host => 2,
             false if urgent => 0,
             _ => 1,
@@ -285,7 +285,7 @@ impl Reference {
 
     fn follow(&mut self, op: usize, predecessor: usize) {
         let (a, b) = (&self.ops[op], &self.ops[predecessor]);
-        let same_queue = a.array == b.array && a.queue == b.queue && !self.options.multi_plane;
+        let same_queue = a.array == b.array && a.queue == b.queue && !self.options.uses_multi_plane_ops;
         if same_queue && b.queued {
             self.join(op);
         } else if let (true, Some(scan)) = (same_queue, b.held_by) {
@@ -309,8 +309,9 @@ impl Reference {
         }
     }
 
-    /// Returns the position at which an operation joins its queue. Background work goes before what was issued later, but
-    /// behind the batch of copies that the array executes or has suspended; an operation of the host goes to the end.
+    /// Returns the position at which an operation joins its queue. Background work goes before what was issued later,
+    /// but behind the batch of copies that the array executes or has suspended; an operation of the host goes to the
+    /// end.
     fn position_in_queue(&self, id: usize) -> usize {
         let op = &self.ops[id];
         let Array { queues, running, suspended, .. } = &self.arrays[op.array];
@@ -465,7 +466,7 @@ impl Reference {
         let mut group = vec![first];
         while let Some(&next) = array.queues[queue].front() {
             let fresh = group.iter().all(|&op| self.ops[op].flash.plane != self.ops[next].flash.plane);
-            if !self.options.multi_plane || self.ops[next].flash.kind != kind || !fresh {
+            if !self.options.uses_multi_plane_ops || self.ops[next].flash.kind != kind || !fresh {
                 break;
             }
             group.push(array.queues[queue].pop_front().unwrap());
@@ -486,7 +487,7 @@ impl Reference {
             OpKind::Read => self.at(self.flash.read_ns, SENSED, index),
             OpKind::Program => self.want_channel(index),
             OpKind::Erase => self.begin_phase(index, self.flash.erase_ns),
-            OpKind::Copies | OpKind::Scan => unreachable!("taken apart, or no work of an array"),
+            OpKind::Copies | OpKind::NvramScan => unreachable!("taken apart, or no work of an array"),
         }
     }
 

@@ -19,12 +19,12 @@ pub fn check(
     let mut numbers: Vec<u64> = ops.iter().map(|op| op.op_number).collect();
     numbers.sort_unstable();
     assert!(numbers.into_iter().eq(0..submitted), "every operation is traced once");
-    if !options.multi_plane {
+    if !options.uses_multi_plane_ops {
         for op in &ops {
             assert_eq!(op.end_ns, expected_end(op, flash, options), "{op:?}");
         }
     }
-    let planes_per_array = if options.independent_planes { 1 } else { shape.planes_per_die };
+    let planes_per_array = if options.has_independent_planes { 1 } else { shape.planes_per_die };
     let arrays = shape.planes() / planes_per_array;
     let of_array = |array| ops.iter().filter(move |op| op.op.plane.0 / planes_per_array == array);
     let busy: Vec<u64> = (0..arrays).map(|array| busy_of(of_array(array))).collect();

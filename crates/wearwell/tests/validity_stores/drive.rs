@@ -293,7 +293,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         let blocks = self.io.blocks();
         let candidates = (0..self.geometry.blocks()).map(BlockId).filter(|&block| {
             blocks.state(block) == BlockState::Closed
-                && (1..blocks.block_pages()).contains(&blocks.valid_pages(block))
+                && (1..blocks.max_valid_pages_per_block()).contains(&blocks.valid_pages(block))
         });
         let Some(victim) = candidates.min_by_key(|&block| blocks.valid_pages(block)) else { return Ok(()) };
         let owned = |&ppn: &Ppn| self.validity.holds_current_metadata_page(self.io.owner_in_oob(ppn).0, ppn);

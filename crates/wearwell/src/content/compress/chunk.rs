@@ -9,6 +9,7 @@ use crate::data::Fingerprint;
 pub(super) struct PageToCompress {
     pub(super) lpn: Lpn,
     pub(super) fingerprint: Fingerprint,
+    /// Compressed size of the page, bytes; the page size if the size is unknown or `page_content` holds the bytes.
     pub(super) compressed_bytes: u32,
     /// Content of the page; empty on a medium that keeps only fingerprints and sizes of page contents.
     pub(super) page_content: Vec<u8>,
@@ -45,7 +46,8 @@ pub(super) struct Chunk {
     writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; MAX_CHUNK_MEMBERS - 1],
-    compressed_bytes: [u16; MAX_CHUNK_MEMBERS],
+    /// Compressed size of each member of the chunk, bytes; [`WHOLE_PAGE_SIZE_MARK`] if the member takes a whole page.
+    member_compressed_bytes: [u16; MAX_CHUNK_MEMBERS],
 }
 
 const _: () = assert!(size_of::<Chunk>() == 68);
@@ -60,7 +62,7 @@ impl Chunk {
         fingerprints: [Fingerprint(0); MAX_CHUNK_MEMBERS],
         writer_lpns: [Lpn::NONE; MAX_CHUNK_MEMBERS],
         pages: [Ppn::NONE; MAX_CHUNK_MEMBERS - 1],
-        compressed_bytes: [0; MAX_CHUNK_MEMBERS],
+        member_compressed_bytes: [0; MAX_CHUNK_MEMBERS],
     };
 
     /// Creates a chunk with these members (compressed logical pages). None of them is live yet, and no flash page is
@@ -70,7 +72,7 @@ impl Chunk {
         for (k, ChunkMember { fingerprint, lpn, compressed_bytes }) in members.enumerate() {
             chunk.fingerprints[k] = fingerprint;
             chunk.writer_lpns[k] = Lpn(lpn.0 | DEAD_MEMBER_MARK);
-            chunk.compressed_bytes[k] = compressed_bytes;
+            chunk.member_compressed_bytes[k] = compressed_bytes;
         }
         chunk
     }
@@ -98,7 +100,7 @@ impl Chunk {
         ChunkMember {
             fingerprint: self.fingerprints[k],
             lpn: self.writer_lpn(k),
-            compressed_bytes: self.compressed_bytes[k],
+            compressed_bytes: self.member_compressed_bytes[k],
         }
     }
 

@@ -260,7 +260,8 @@ impl CompressionState {
     }
 
     /// Rebuilds the table of compressed chunks in recovery, from the mapped members and the chunks found on flash. The
-    /// RAM buffer of the next chunk is empty afterwards, and the average of the space that compression takes begins anew.
+    /// RAM buffer of the next chunk is empty afterwards, and the average of the space that compression takes begins
+    /// anew.
     pub(crate) fn rebuild_chunk_table(
         &mut self,
         mapped: impl Iterator<Item = Unit>,
@@ -320,7 +321,7 @@ impl CompressionState {
         self.ram_bytes_per_chunk * self.chunk_count()
     }
 
-    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("chunk directory", self.chunk_table_ram_bytes()),
             ("chunk buffer", MAX_CHUNK_MEMBERS as u64 * self.page_bytes as u64),

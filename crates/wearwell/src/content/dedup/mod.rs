@@ -40,7 +40,7 @@ pub struct DedupOptions {
     /// Whether a write that hits in the content index reads the stored page that was found and compares the bytes,
     /// before its logical page is bound (mapped without a program) to that page. The flash read is counted under the
     /// cause "content". A device that stores real bytes needs this, because fingerprints have only 64 bits.
-    pub verify_on_hit: bool,
+    pub must_verify_hits: bool,
 }
 
 #[derive(Clone, Debug)]

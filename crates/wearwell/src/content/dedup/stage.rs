@@ -60,8 +60,8 @@ impl ContentMechanism for Deduplication {
 
 impl<N: Nand> Ftl<N> {
     /// Finds a stored unit (physical page or member of a compressed chunk) with this content in the content index, the
-    /// hash table of stored contents. With `verify_on_hit`, reads the unit that was found from flash and compares its
-    /// bytes.
+    /// hash table of stored contents. With `must_verify_hits`, reads the unit that was found from flash and compares
+    /// its bytes.
     #[inline(always)]
     fn find_stored_content(
         &mut self,
@@ -113,7 +113,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     fn verifies_hits(&self) -> bool {
-        let design = self.sharing.as_ref().and_then(|sharing| sharing.design.dedup);
-        design.is_some_and(|dedup| dedup.verify_on_hit)
+        let options = self.sharing.as_ref().and_then(|sharing| sharing.options.dedup);
+        options.is_some_and(|dedup| dedup.must_verify_hits)
     }
 }

@@ -57,7 +57,7 @@ impl<N: Nand> Ftl<N> {
     /// may be in the victim.
     pub(crate) fn move_deltas(&mut self, victim: BlockId, pool: u32, cause: Cause) -> Result<()> {
         if self.persistence == Persistence::NvramMap
-            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page())
+            && let Some(at) = self.delta.as_ref().and_then(|stage| stage.temp_buffer.first_nonempty_page())
         {
             self.commit_buffer_page_in_pool(at, pool, cause)?;
         }
@@ -72,7 +72,7 @@ impl<N: Nand> Ftl<N> {
                 loaded => loaded?,
             };
             for delta in deltas {
-                if packer.page_with_room(delta.delta_bytes as usize).is_none() {
+                if packer.page_with_room(delta.delta_and_tag_bytes as usize).is_none() {
                     self.write_compacted_page(&mut packer, pool, cause)?;
                 }
                 packer.push(0, delta);
@@ -146,7 +146,12 @@ impl<N: Nand> Ftl<N> {
         let load = |lpn: Lpn| {
             let place = stage.current_deltas[&lpn];
             let payload = ranges.get(&lpn).map_or_else(Vec::new, |range| bytes[range.clone()].to_vec());
-            BufferedDelta { lpn, delta_bytes: place.delta_bytes, fingerprint: place.fingerprint, payload }
+            BufferedDelta {
+                lpn,
+                delta_and_tag_bytes: place.delta_and_tag_bytes,
+                fingerprint: place.fingerprint,
+                payload,
+            }
         };
         Ok(self.lpns_of_current_deltas_in(ppn).into_iter().map(load).collect())
     }

@@ -53,7 +53,7 @@ pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 #[derive(Clone, Copy, Debug)]
 struct AccessCountEntry {
     lpn: Lpn,
-    heat: AccessCounts,
+    access_counts: AccessCounts,
     is_in_protected_segment: bool,
 }
 
@@ -98,7 +98,7 @@ impl AccessCountTable {
             }
             None => self.insert_entry(lpn),
         };
-        let heat = &mut self.entries[slot as usize].heat;
+        let heat = &mut self.entries[slot as usize].access_counts;
         match access {
             AccessKind::Read => heat.reads = heat.reads.saturating_add(1),
             AccessKind::Write => heat.writes = heat.writes.saturating_add(1),
@@ -108,7 +108,7 @@ impl AccessCountTable {
 
     /// Returns the access counts of the logical page `lpn`; both are 0 if the table has no entry for it.
     pub fn access_counts(&self, lpn: Lpn) -> AccessCounts {
-        self.slot_of(lpn).map_or(AccessCounts::default(), |slot| self.entries[slot as usize].heat)
+        self.slot_of(lpn).map_or(AccessCounts::default(), |slot| self.entries[slot as usize].access_counts)
     }
 
     /// Reads the entries of the table of access counts that counting accesses to these logical pages will need, and the
@@ -116,7 +116,7 @@ impl AccessCountTable {
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
         self.slots_by_lpn.prefetch(lpns.iter().map(|lpn| lpn.0));
         let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
-        load_into_cpu_cache(known.map(|slot| self.entries[slot as usize].heat.writes.into()));
+        load_into_cpu_cache(known.map(|slot| self.entries[slot as usize].access_counts.writes.into()));
         if self.slots_by_lpn.len() + lpns.len() > self.size.capacity_entries as usize {
             let leaving = self.probationary_segment.slots_oldest_first().take(HOST_WRITES_PER_PREFETCH);
             let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
@@ -133,7 +133,7 @@ impl AccessCountTable {
         self.protected_segment.push_newest(slot);
         self.entries[slot as usize].is_in_protected_segment = true;
         if self.protected_segment.len() > self.size.capacity_entries / 2
-            && let Some(cold) = self.protected_segment.oldest()
+            && let Some(cold) = self.protected_segment.oldest_slot()
         {
             self.protected_segment.remove(cold);
             self.probationary_segment.push_newest(cold);
@@ -145,7 +145,8 @@ impl AccessCountTable {
         if self.slots_by_lpn.len() >= self.size.capacity_entries as usize {
             self.evict_entry();
         }
-        let entry = AccessCountEntry { lpn, heat: AccessCounts::default(), is_in_protected_segment: false };
+        let entry =
+            AccessCountEntry { lpn, access_counts: AccessCounts::default(), is_in_protected_segment: false };
         let slot = self.free_slots.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
@@ -160,8 +161,8 @@ impl AccessCountTable {
     fn evict_entry(&mut self) {
         let slot = self
             .probationary_segment
-            .oldest()
-            .or(self.protected_segment.oldest())
+            .oldest_slot()
+            .or(self.protected_segment.oldest_slot())
             .expect("a full table has an entry");
         if self.entries[slot as usize].is_in_protected_segment {
             self.protected_segment.remove(slot);
@@ -176,7 +177,7 @@ impl AccessCountTable {
     /// stay hot for as long as it has an entry.
     pub fn halve_access_counts(&mut self, lpn: Lpn) -> AccessCounts {
         let Some(slot) = self.slot_of(lpn) else { return AccessCounts::default() };
-        let heat = &mut self.entries[slot as usize].heat;
+        let heat = &mut self.entries[slot as usize].access_counts;
         *heat = AccessCounts { reads: heat.reads / 2, writes: heat.writes / 2 };
         *heat
     }

@@ -128,7 +128,8 @@ pub struct DeltaStatistics {
 pub(crate) struct CurrentDelta {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     flash_page: Option<Ppn>,
-    delta_bytes: u16,
+    /// Size of the delta with its base tag, bytes.
+    delta_and_tag_bytes: u16,
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
     /// keep the bytes of some pages and only describe others.
@@ -148,7 +149,7 @@ impl CurrentDelta {
         let fingerprint = described.unwrap_or(otherwise);
         Self {
             flash_page: None,
-            delta_bytes: bytes as u16,
+            delta_and_tag_bytes: bytes as u16,
             fingerprint,
             has_known_bytes: described.is_none(),
         }
@@ -167,10 +168,10 @@ struct DeltaPage {
 /// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaState {
-    design: DeltaOptions,
+    options: DeltaOptions,
     access_count_table_size: AccessCountTableSize,
-    heat: AccessCountTable,
-    buffer: DeltaTempBuffer,
+    access_count_table: AccessCountTable,
+    temp_buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
     /// buffer that is full is counted and discarded, not written.
     sample_buffer: DeltaTempBuffer,
@@ -268,8 +269,8 @@ impl DeltaState {
     ) -> Self {
         Self {
             access_count_table_size,
-            heat: AccessCountTable::new(access_count_table_size),
-            buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
+            access_count_table: AccessCountTable::new(access_count_table_size),
+            temp_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             sample_buffer: DeltaTempBuffer::new(design.temp_buffer_pages, store.geometry().page_bytes),
             is_delta_encoding_on: true,
             current_deltas: HashMap::default(),
@@ -287,14 +288,14 @@ impl DeltaState {
             usable_delta_share: 1.0,
             eligible_writes_in_chunks: 0,
             statistics: DeltaStatistics::default(),
-            design,
+            options: design,
         }
     }
 
-    /// Limits the number of flash pages of deltas to [`DeltaOptions::max_delta_share_of_spare_pages`] of `spare_pages`, the
-    /// device's spare flash pages.
+    /// Limits the number of flash pages of deltas to [`DeltaOptions::max_delta_share_of_spare_pages`] of `spare_pages`,
+    /// the device's spare flash pages.
     pub(crate) fn limit_delta_pages_by_spare_pages(&mut self, spare_pages: u64) {
-        self.max_delta_pages = (spare_pages as f64 * self.design.max_delta_share_of_spare_pages) as u64;
+        self.max_delta_pages = (spare_pages as f64 * self.options.max_delta_share_of_spare_pages) as u64;
     }
 
     /// Limits the number of deltas in a flash page to the number of logical pages that its spare area can list, so that
@@ -346,9 +347,9 @@ impl DeltaState {
 
     fn limit_deltas_per_buffer_page(&mut self, most_deltas: usize) {
         self.max_deltas_per_page = most_deltas;
-        self.buffer = DeltaTempBuffer::new(self.design.temp_buffer_pages, self.page_bytes)
+        self.temp_buffer = DeltaTempBuffer::new(self.options.temp_buffer_pages, self.page_bytes)
             .with_max_deltas_per_page(most_deltas);
-        self.sample_buffer = self.buffer.clone();
+        self.sample_buffer = self.temp_buffer.clone();
     }
 
     fn lists_delta_lpns_in_spare(&self) -> bool {
@@ -364,16 +365,16 @@ impl DeltaState {
     /// Reads the access counts that host writes of `lpns` will need to find hot pages, and the entries of the delta
     /// table that they will drop, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_writes(&self, lpns: &[Lpn]) {
-        self.heat.prefetch(lpns);
+        self.access_count_table.prefetch(lpns);
         load_into_cpu_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
     }
 
     fn is_write_hot(&self, heat: AccessCounts) -> bool {
-        heat.writes >= self.design.hot_access_threshold
+        heat.writes >= self.options.hot_access_threshold
     }
 
     fn is_read_hot(&self, heat: AccessCounts) -> bool {
-        heat.reads >= self.design.hot_access_threshold
+        heat.reads >= self.options.hot_access_threshold
     }
 
     /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
@@ -382,7 +383,7 @@ impl DeltaState {
         if !self.current_deltas.contains_key(&lpn) {
             return false;
         }
-        let heat = self.heat.access_counts(lpn);
+        let heat = self.access_count_table.access_counts(lpn);
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
@@ -405,9 +406,10 @@ impl DeltaState {
         self.usable_delta_share += (outcome - self.usable_delta_share) / DELTA_ATTEMPTS_IN_AVERAGE;
     }
 
-    /// Whether an eligible page that was a member of a compressed chunk should be stored as a page of its own, so that
-    /// its next writes can become deltas: if deltas have lately succeeded and take clearly less of a page than a chunk
-    /// does (`chunk_share_of_page`). Every [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write is, so that this is found out.
+    /// Counts an eligible write of a page that was a member of a compressed chunk. Returns whether the page should be
+    /// stored as a page of its own, so that its next writes can become deltas: if deltas have lately succeeded and take
+    /// clearly less of a page than a chunk does (`chunk_share_of_page`). Every [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th
+    /// write is, so that this is found out.
     fn count_write_and_decide_on_base(&mut self, chunk_share_of_page: f64) -> bool {
         self.eligible_writes_in_chunks += 1;
         let delta_share_of_page =
@@ -426,7 +428,7 @@ impl DeltaState {
     /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
     fn pack_into_sample_buffer(&mut self, delta: &BufferedDelta) -> u64 {
         self.sample_buffer.remove(delta.lpn);
-        let free = self.sample_buffer.page_with_room(delta.delta_bytes.into());
+        let free = self.sample_buffer.page_with_room(delta.delta_and_tag_bytes.into());
         let at = free.unwrap_or_else(|| self.sample_buffer.fullest_page());
         if free.is_none() {
             self.sample_buffer.take_page_deltas(at);
@@ -440,15 +442,15 @@ impl DeltaState {
     /// larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_on_average(&self) -> bool {
         self.delta_pages_in_average < MIN_DELTA_PAGES_TO_JUDGE_SAVING
-            || self.mean_deltas_per_page * self.design.max_mean_delta_share_of_page >= 1.0
+            || self.mean_deltas_per_page * self.options.max_mean_delta_share_of_page >= 1.0
     }
 
     /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
     /// (the paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
     fn is_delta_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
-            && self.buffer.fits_in_page(bytes)
-            && bytes as f64 <= self.design.max_mean_delta_share_of_page * self.page_bytes as f64
+            && self.temp_buffer.fits_in_page(bytes)
+            && bytes as f64 <= self.options.max_mean_delta_share_of_page * self.page_bytes as f64
     }
 
     /// Counts a flash page with `deltas` deltas that was written for the host, and updates the moving average of deltas
@@ -463,16 +465,16 @@ impl DeltaState {
 
     /// Resets all access counts of logical pages by which delta encoding finds hot pages.
     pub(crate) fn clear_access_counts(&mut self) {
-        self.heat = AccessCountTable::new(self.access_count_table_size);
+        self.access_count_table = AccessCountTable::new(self.access_count_table_size);
     }
 
-    /// Returns the logical pages that the next scan for write-cold pages examines: those with current deltas in the
+    /// Advances the scan for write-cold pages. Returns the logical pages to examine: those with current deltas in the
     /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
     /// these are the longest unwritten. The examined flash pages move to the end, too.
     fn advance_cold_scan(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.delta_page_log.len() {
-            if oldest.len() >= self.design.deltas_per_cold_scan as usize {
+            if oldest.len() >= self.options.deltas_per_cold_scan as usize {
                 break;
             }
             let Some(ppn) = self.delta_page_log.pop_front() else { break };
@@ -488,7 +490,7 @@ impl DeltaState {
     /// Halves the access counts of the logical page `lpn`. Returns `true` if the page has a delta that should be merged
     /// with its base.
     fn halve_access_counts_and_check_merge(&mut self, lpn: Lpn) -> bool {
-        self.heat.halve_access_counts(lpn);
+        self.access_count_table.halve_access_counts(lpn);
         self.should_merge_delta(lpn)
     }
 
@@ -559,7 +561,7 @@ impl DeltaState {
             ..
         } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
-        let new = Self::new(store, self.design, self.access_count_table_size);
+        let new = Self::new(store, self.options, self.access_count_table_size);
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
@@ -584,11 +586,11 @@ impl DeltaState {
         self.delta_table_bytes() + self.deltas_on_flash.as_ref().map_or(0, FlashDeltaTable::ram_bytes)
     }
 
-    pub(crate) fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let mut parts = vec![
             ("delta table", self.delta_table_bytes()),
-            ("access counts", self.heat.ram_bytes()),
-            ("delta temp buffer", self.buffer.ram_bytes()),
+            ("access counts", self.access_count_table.ram_bytes()),
+            ("delta temp buffer", self.temp_buffer.ram_bytes()),
         ];
         parts.extend(self.deltas_on_flash.as_ref().map(|written| ("deltas on flash", written.ram_bytes())));
         parts
@@ -623,9 +625,9 @@ impl DeltaState {
             match place.flash_page {
                 Some(ppn) => {
                     *live.entry(ppn).or_default() += 1;
-                    *bytes.entry(ppn).or_default() += place.delta_bytes as u32;
+                    *bytes.entry(ppn).or_default() += place.delta_and_tag_bytes as u32;
                 }
-                None if self.buffer.buffered_delta(lpn).is_none() => {
+                None if self.temp_buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!(
                         "the delta of logical page {lpn} is neither in the RAM buffer of deltas nor on flash"
                     ));
@@ -634,7 +636,7 @@ impl DeltaState {
             }
         }
         let stray = self
-            .buffer
+            .temp_buffer
             .buffered_deltas()
             .find(|delta| self.current_deltas.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
@@ -677,7 +679,7 @@ impl<N: Nand> Ftl<N> {
     pub(crate) fn try_store_as_delta_or_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
-        let heat = stage.heat.count_access(lpn, AccessKind::Write);
+        let heat = stage.access_count_table.count_access(lpn, AccessKind::Write);
         let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
         if !stage.is_delta_encoding_on {
             self.sample_delta(lpn, is_eligible, &content, fingerprint)?;
@@ -698,7 +700,7 @@ impl<N: Nand> Ftl<N> {
             self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::TriedWithoutSuccess);
             return Ok(false);
         };
-        let at = self.ensure_buffer_page_with_room(delta.delta_bytes as usize)?;
+        let at = self.ensure_buffer_page_with_room(delta.delta_and_tag_bytes as usize)?;
         self.drop_delta(lpn);
         let stage = self.delta.as_mut().expect("asked above");
         let has_bytes = matches!(content, Content::Bytes(_));
@@ -706,12 +708,12 @@ impl<N: Nand> Ftl<N> {
             lpn,
             CurrentDelta {
                 flash_page: None,
-                delta_bytes: delta.delta_bytes,
+                delta_and_tag_bytes: delta.delta_and_tag_bytes,
                 fingerprint,
                 has_known_bytes: has_bytes,
             },
         );
-        stage.buffer.push(at, delta);
+        stage.temp_buffer.push(at, delta);
         self.count_mechanism_outcome(MechanismKind::Delta, MechanismOutcome::Served);
         self.store.stats.host_page_writes += 1;
         self.store.stats.delta_writes += 1;
@@ -721,7 +723,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the number of recent host writes from which on a page in a chunk may be stored as a page that can be a
     /// base. A base takes a whole page, so it has to be overwritten more than once to pay.
     fn min_writes_to_become_base(&self) -> u8 {
-        self.delta.as_ref().map_or(u8::MAX, |stage| stage.design.hot_access_threshold.saturating_add(1))
+        self.delta.as_ref().map_or(u8::MAX, |stage| stage.options.hot_access_threshold.saturating_add(1))
     }
 
     /// Stores a host write of a page in a chunk, which cannot be a base, as a page that can be one, if that promises to
@@ -821,8 +823,13 @@ impl<N: Nand> Ftl<N> {
         };
         let stage = self.delta.as_ref().expect("only the delta stage encodes");
         let is_small_enough = stage.is_delta_small_enough(bytes);
-        let delta_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
-        Ok(delta_bytes.map(|delta_bytes| BufferedDelta { lpn, delta_bytes, fingerprint, payload }))
+        let delta_and_tag_bytes = u16::try_from(bytes).ok().filter(|_| is_small_enough);
+        Ok(delta_and_tag_bytes.map(|delta_and_tag_bytes| BufferedDelta {
+            lpn,
+            delta_and_tag_bytes,
+            fingerprint,
+            payload,
+        }))
     }
 
     /// Reads the base of a delta (physical page or member of a compressed chunk) from flash. Returns the generation of
@@ -849,7 +856,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the index of a page of the RAM buffer with room for a delta of `bytes` bytes. If there is none, writes
     /// the fullest page to flash and returns its index.
     fn ensure_buffer_page_with_room(&mut self, bytes: usize) -> Result<usize> {
-        let buffer = &self.delta.as_ref().expect("only the delta stage packs").buffer;
+        let buffer = &self.delta.as_ref().expect("only the delta stage packs").temp_buffer;
         if let Some(at) = buffer.page_with_room(bytes) {
             return Ok(at);
         }
@@ -863,7 +870,7 @@ impl<N: Nand> Ftl<N> {
         let pool = self.make_room_for_pages(Stream::Delta, 1)?;
         // Making room may have merged the logical pages whose deltas were staged here.
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        if stage.buffer.open_page_at(at).deltas().is_empty() {
+        if stage.temp_buffer.open_page_at(at).deltas().is_empty() {
             return Ok(());
         }
         self.commit_buffer_page_in_pool(at, pool, Cause::Content)
@@ -872,11 +879,12 @@ impl<N: Nand> Ftl<N> {
     /// Programs page `at` of the RAM buffer of deltas in `pool` (set of planes), which must have room for it.
     fn commit_buffer_page_in_pool(&mut self, at: usize, pool: u32, cause: Cause) -> Result<()> {
         let stage = self.delta.as_ref().expect("only the delta stage commits");
-        let page = stage.buffer.open_page_at(at).encode(self.store.geometry().page_bytes as usize);
-        let lpns: Vec<Lpn> = stage.buffer.open_page_at(at).deltas().iter().map(|delta| delta.lpn).collect();
+        let page = stage.temp_buffer.open_page_at(at).encode(self.store.geometry().page_bytes as usize);
+        let lpns: Vec<Lpn> =
+            stage.temp_buffer.open_page_at(at).deltas().iter().map(|delta| delta.lpn).collect();
         let ppn = self.append_deltas(pool, &lpns, page, cause)?;
         let stage = self.delta.as_mut().expect("only the delta stage commits");
-        let deltas = stage.buffer.take_page_deltas(at);
+        let deltas = stage.temp_buffer.take_page_deltas(at);
         stage.count_committed_page(deltas.len());
         for delta in deltas {
             self.record_stored_delta(delta.lpn, ppn);
@@ -931,12 +939,12 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = delta else { return };
         let Some(place) = stage.current_deltas.remove(&lpn) else { return };
         let Some(ppn) = place.flash_page else {
-            stage.buffer.remove(lpn);
+            stage.temp_buffer.remove(lpn);
             return;
         };
         let page = stage.live_delta_pages.get_mut(&ppn).expect("a stored delta has a page");
         page.live_deltas -= 1;
-        page.obsolete_delta_bytes += place.delta_bytes as u32;
+        page.obsolete_delta_bytes += place.delta_and_tag_bytes as u32;
         if page.live_deltas == 0 {
             stage.live_delta_pages.remove(&ppn);
             store.count_page_invalid(ppn);
@@ -951,7 +959,7 @@ impl<N: Nand> Ftl<N> {
         let work = &mut self.store.stats.controller_work;
         *(if cause == Cause::Host { &mut work.host_decoded_deltas } else { &mut work.merged_deltas }) += 1;
         let Some(ppn) = place.flash_page else {
-            let staged = stage.buffer.buffered_delta(lpn).expect("a delta without a page is staged");
+            let staged = stage.temp_buffer.buffered_delta(lpn).expect("a delta without a page is staged");
             let payload = &staged.payload[..staged.payload.len().saturating_sub(tag_bytes)];
             return if page.is_empty() || !place.has_known_bytes {
                 Ok(())
@@ -984,7 +992,7 @@ impl<N: Nand> Ftl<N> {
     /// page). `page` is the content that was read, or empty. The merge is deferred, so that the read returns before it.
     pub(crate) fn count_host_read_and_merge_delta_if_hot(&mut self, lpn: Lpn, page: &[u8]) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        let heat = stage.heat.count_access(lpn, AccessKind::Read);
+        let heat = stage.access_count_table.count_access(lpn, AccessKind::Read);
         if !stage.is_read_hot(heat) || !stage.current_deltas.contains_key(&lpn) {
             return Ok(());
         }
@@ -1004,14 +1012,14 @@ impl<N: Nand> Ftl<N> {
     /// deltas that became write-cold, and merges them (rewrites base and delta as one page) in the background.
     pub(crate) fn count_write_and_merge_cold_deltas_if_due(&mut self) -> Result<()> {
         let Some(stage) = &mut self.delta else { return Ok(()) };
-        if stage.design.cold_scan_interval_writes == 0 {
+        if stage.options.cold_scan_interval_writes == 0 {
             return Ok(());
         }
         stage.writes_until_cold_scan -= 1;
         if stage.writes_until_cold_scan > 0 {
             return Ok(());
         }
-        stage.writes_until_cold_scan = stage.design.cold_scan_interval_writes;
+        stage.writes_until_cold_scan = stage.options.cold_scan_interval_writes;
         let oldest = stage.advance_cold_scan();
         self.run_with_deferred_flash_ops(|ftl| ftl.halve_counts_and_merge_cold_pages(&oldest))
     }
@@ -1130,7 +1138,7 @@ impl<N: Nand> Ftl<N> {
     /// Writes all deltas in the RAM buffer to flash. The capacitor powers this at a power loss; it is also done at a
     /// shutdown.
     pub(crate) fn write_buffered_deltas(&mut self) -> Result<()> {
-        while let Some(at) = self.delta.as_ref().and_then(|stage| stage.buffer.first_nonempty_page()) {
+        while let Some(at) = self.delta.as_ref().and_then(|stage| stage.temp_buffer.first_nonempty_page()) {
             self.commit_buffer_page(at)?;
         }
         Ok(())

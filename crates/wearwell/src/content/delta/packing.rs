@@ -87,18 +87,18 @@ pub fn placeholder_fingerprint(delta: &[u8]) -> Option<Fingerprint> {
 pub struct BufferedDelta {
     /// Logical page whose new content the delta encodes.
     pub lpn: Lpn,
-    /// Size of the buffered delta, bytes.
-    pub delta_bytes: u16,
+    /// Size of the delta with its base tag, bytes; the tag takes 0 or 4 bytes.
+    pub delta_and_tag_bytes: u16,
     /// Fingerprint of the content that results from applying the delta to its base (the stored page).
     pub fingerprint: Fingerprint,
-    /// Bytes of the delta. If only its size is known, the placeholder that [`placeholder_delta`] returns; empty on a
-    /// medium that does not keep the bytes.
+    /// Bytes of the delta with its base tag. If only the size of the delta is known, the placeholder that
+    /// [`placeholder_delta`] returns, with the tag; empty on a medium that does not keep the bytes.
     pub payload: Vec<u8>,
 }
 
 impl BufferedDelta {
     fn packed_size_bytes(&self) -> usize {
-        self.delta_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
+        self.delta_and_tag_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
     }
 }
 
@@ -137,12 +137,12 @@ impl OpenDeltaPage {
         page.extend_from_slice(&(self.deltas.len() as u16).to_le_bytes());
         let mut end = DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES * self.deltas.len();
         for delta in &self.deltas {
-            end += delta.delta_bytes as usize;
+            end += delta.delta_and_tag_bytes as usize;
             page.extend_from_slice(&delta.lpn.0.to_le_bytes());
             page.extend_from_slice(&(end as u16).to_le_bytes());
         }
         for delta in &self.deltas {
-            let end = page.len() + delta.delta_bytes as usize;
+            let end = page.len() + delta.delta_and_tag_bytes as usize;
             page.extend_from_slice(&delta.payload);
             page.resize(end, 0);
         }
@@ -296,7 +296,12 @@ mod tests {
             expected.push((lpn, payload.clone()));
             buffer.push(
                 0,
-                BufferedDelta { lpn, delta_bytes: bytes, fingerprint: Fingerprint::default(), payload },
+                BufferedDelta {
+                    lpn,
+                    delta_and_tag_bytes: bytes,
+                    fingerprint: Fingerprint::default(),
+                    payload,
+                },
             );
         }
         let page = buffer.open_page_at(0).encode(page_bytes as usize);

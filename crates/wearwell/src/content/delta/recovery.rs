@@ -194,7 +194,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             self.store.nand_mut().read_spare(ppn, &mut spare)?
         };
-        FoundDeltaPage::lost(oob.sequence_number, &spare).ok_or(error)
+        FoundDeltaPage::from_lost_page(oob.sequence_number, &spare).ok_or(error)
     }
 }
 
@@ -215,7 +215,7 @@ impl FoundDeltaPage {
         })
     }
 
-    fn lost(sequence_number: u64, spare: &[u8]) -> Option<Self> {
+    fn from_lost_page(sequence_number: u64, spare: &[u8]) -> Option<Self> {
         let directory = decode_delta_lpns(spare)?.into_iter().map(|lpn| (lpn, 0..0)).collect();
         Some(Self { sequence_number, directory, bytes: Vec::new(), is_lost: true })
     }

@@ -31,8 +31,8 @@ struct LevelQueue {
     /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
     /// if there is none.
     oldest_entry_index: usize,
-    /// Ticket of `slot_log[0]`, a multiple of 256 (the positions of a chunk); wraps around. A ticket is the position of
-    /// an entry in the log, counted from the first entry ever appended.
+    /// Log position of `slot_log[0]`, a multiple of 256 (a section); wraps around. A log position (ticket) counts from
+    /// the first entry ever appended.
     first_log_position: u32,
 }
 
@@ -72,7 +72,7 @@ impl LevelQueue {
         }
     }
 
-    /// Drops the leading chunks (256 positions each) of a probability level's log that end before the oldest entry.
+    /// Drops the leading sections (256 positions each) of a probability level's log that end before the oldest entry.
     /// They contain only blanks (positions of removed entries).
     #[cold]
     fn drop_leading_log_sections(&mut self) {

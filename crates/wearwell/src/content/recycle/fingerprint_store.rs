@@ -141,7 +141,8 @@ impl FingerprintStore {
         (self.slots.len() - self.free_slots.len()) as u32 - self.entry_count
     }
 
-    pub(super) fn capacity(&self) -> Option<u32> {
+    /// Returns the maximum number of entries of the store; `None` means unbounded.
+    pub(super) fn max_entries(&self) -> Option<u32> {
         self.max_entries
     }
 
@@ -292,7 +293,7 @@ impl FingerprintStore {
     /// Sets the read count of the entry of the fingerprint store (index of dead pages) in `slot` to `read_count` and
     /// makes it the most recent one of probability level `level`. Returns `false` for a duplicate (page with the
     /// content of an entry), which does not change.
-    pub(super) fn raise_to_best_rank(&mut self, slot: u32, read_count: u8, level: u8) -> bool {
+    pub(super) fn set_read_count_and_level(&mut self, slot: u32, read_count: u8, level: u8) -> bool {
         let is_entry = self.slots[slot as usize].slot_state == SlotState::Entry;
         if is_entry {
             self.slots[slot as usize].read_count = read_count;

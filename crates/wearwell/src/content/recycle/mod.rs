@@ -14,9 +14,9 @@
 //!    equal to a valid page is not a hit. On a hit: [`Recycler::revive_page`]; otherwise program a page and call
 //!    [`Recycler::record_page_programmed`]. Then [`Recycler::record_page_invalidated`] for the previous page, if there
 //!    was one, with the new one as its successor.
-//! 2. After a hit, fast loading: [`Recycler::raise_or_append_neighbour_pages`] of the page's former owner, one spare-area
-//!    read and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived or be
-//!    erased in between.
+//! 2. After a hit, fast loading: [`Recycler::raise_or_append_neighbour_pages`] of the page's former owner, one
+//!    spare-area read and one [`Recycler::offer_fast_loaded_page`] for each page returned. No page may die, be revived
+//!    or be erased in between.
 //! 3. Trim: [`Recycler::record_page_invalidated`] without a successor. The page stays in its list and can be recycled.
 //! 4. Host read: [`Recycler::count_read`] for the valid page that was read.
 //! 5. GC: [`Recycler::record_page_moved`] for each copied valid page; [`Recycler::record_block_erased`] (or
@@ -41,9 +41,10 @@
 //! - A fast-loaded page counts as read 15 times while it is in the store; eviction ends that.
 //! - Positions in lists are not stored: they are found by walking at most 15 links when a list changes.
 //! - The paper's history has every dead page, for 12.5 bytes of RAM per physical page and 4 per logical page, about
-//!   four times the RAM of a page map. Only entries of the fingerprint store can be revived, so [`HistoryScope::Store`]
-//!   keeps the history of these alone: its RAM is bounded. The price: a version that is not in the store does not lower
-//!   the probability of older ones, and fast loading knows no page that the store does not have.
+//!   four times the RAM of a page map. Only entries of the fingerprint store can be revived, so
+//!   [`HistoryScope::FingerprintStore`] keeps the history of these alone: its RAM is bounded. The price: a version that
+//!   is not in the store does not lower the probability of older ones, and fast loading knows no page that the store
+//!   does not have.
 
 mod buckets;
 mod eviction_order;
@@ -106,7 +107,7 @@ pub enum HistoryScope {
     AllPages,
     /// History of the dead pages that are entries of the fingerprint store, and read counts of as many pages as the
     /// store may have entries: those read last. 25 bytes of RAM per entry, however large the drive is.
-    Store,
+    FingerprintStore,
 }
 
 /// Options of recycling, the reuse of dead pages ([`Recycler`]). The default is the standard configuration of the
@@ -167,7 +168,7 @@ impl RecycleOptions {
     ///
     /// # Errors
     /// [`RecycleError`] with the option that is out of range.
-    pub fn checked(self) -> Result<Self, RecycleError> {
+    pub fn require_paper_ranges(self) -> Result<Self, RecycleError> {
         if !(0.10..=0.15).contains(&self.popularity_growth_alpha) {
             return Err(RecycleError::AlphaOutOfRange(self.popularity_growth_alpha));
         }
@@ -240,8 +241,8 @@ pub struct FingerprintStoreEntry {
 pub struct Recycler {
     history: DeadPageLists,
     read_counts: ReadCounts,
-    probability: ProbabilityTable,
-    store: FingerprintStore,
+    probability_table: ProbabilityTable,
+    fingerprint_store: FingerprintStore,
     owners: OwnerTable,
     /// Set of the physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication)
     /// hashed the content when it was written.
@@ -249,7 +250,7 @@ pub struct Recycler {
     policy: FingerprintStorePolicy,
     history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
-    /// [`HistoryScope::Store`]).
+    /// [`HistoryScope::FingerprintStore`]).
     history_removal_queue: Vec<Ppn>,
     counts_comparisons: bool,
     statistics: RecycleStatistics,
@@ -275,15 +276,15 @@ impl Recycler {
             history: DeadPageLists::new(HeadStorage::AtValidPages, pages, logical_pages),
             read_counts: match options.history_scope {
                 HistoryScope::AllPages => ReadCounts::for_all_pages(pages),
-                HistoryScope::Store => {
+                HistoryScope::FingerprintStore => {
                     ReadCounts::for_recent_pages(options.capacity_entries.map_or(pages, |n| n as usize))
                 }
             },
-            probability: ProbabilityTable::new(
+            probability_table: ProbabilityTable::new(
                 options.popularity_growth_alpha,
                 options.probability_decay_beta,
             ),
-            store: FingerprintStore::new(options.capacity_entries),
+            fingerprint_store: FingerprintStore::new(options.capacity_entries),
             owners: OwnerTable::new(pages),
             unhashed_pages: PageSet::new(physical_pages),
             policy: options.policy,
@@ -309,22 +310,25 @@ impl Recycler {
     /// statistics.
     #[inline]
     pub fn find_dead_page(&mut self, fingerprint: Fingerprint) -> Option<Ppn> {
-        let Some(slot) = self.store.find_slot(fingerprint) else {
+        let Some(slot) = self.fingerprint_store.find_slot(fingerprint) else {
             self.statistics.misses += 1;
-            self.statistics.linear_scan_comparisons_on_misses += self.store.len() as u64;
+            self.statistics.linear_scan_comparisons_on_misses += self.fingerprint_store.len() as u64;
             return None;
         };
         self.statistics.hits += 1;
         if self.counts_comparisons {
-            self.statistics.linear_scan_comparisons_on_hits += self.store.rank_from_best(slot) as u64;
+            self.statistics.linear_scan_comparisons_on_hits +=
+                self.fingerprint_store.rank_from_best(slot) as u64;
         }
-        Some(self.store.page_in_slot(slot).ppn)
+        Some(self.fingerprint_store.page_in_slot(slot).ppn)
     }
 
     /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead_page`], but
     /// does not count the look-up in the statistics.
     pub fn peek_dead_page(&self, fingerprint: Fingerprint) -> Option<Ppn> {
-        self.store.find_slot(fingerprint).map(|slot| self.store.page_in_slot(slot).ppn)
+        self.fingerprint_store
+            .find_slot(fingerprint)
+            .map(|slot| self.fingerprint_store.page_in_slot(slot).ppn)
     }
 
     /// Marks a physical page just programmed as not hashed. Until it is erased, it is never offered to the fingerprint
@@ -352,10 +356,10 @@ impl Recycler {
         self.history.prefetch_links(newest.iter().copied());
         let slots = self.fingerprint_slots_of(&newest);
         self.history.prefetch_newer_links_by_slot(&slots);
-        self.store.prefetch_eviction_order_positions(&slots);
-        self.store.prefetch_content_lookups(contents);
-        let evicted = self.store.prefetch_evictions(&self.history, ppns.len());
-        if self.history_scope == HistoryScope::Store {
+        self.fingerprint_store.prefetch_eviction_order_positions(&slots);
+        self.fingerprint_store.prefetch_content_lookups(contents);
+        let evicted = self.fingerprint_store.prefetch_evictions(&self.history, ppns.len());
+        if self.history_scope == HistoryScope::FingerprintStore {
             self.unhashed_pages.prefetch(ppns.iter().copied());
             self.owners.prefetch(ppns);
             self.prefetch_removals_from_lists(&evicted, spare_owner);
@@ -383,7 +387,7 @@ impl Recycler {
     /// Reads the entries of the fingerprint store (index of dead pages) that look-ups of these contents will need, so
     /// that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch_lookups(&self, contents: &[Fingerprint]) {
-        self.store.prefetch_content_lookups(contents);
+        self.fingerprint_store.prefetch_content_lookups(contents);
     }
 
     /// Makes the dead page `ppn` the valid page of `lpn`. Removes it from the fingerprint store and from the list of
@@ -436,8 +440,8 @@ impl Recycler {
 
     /// Makes the overwritten or trimmed physical page `ppn` the newest dead page of `lpn`, and offers it to the
     /// fingerprint store. `successor` is the new valid page of `lpn`, if any; it must have been reported before. The
-    /// recycle probability of up to 15 older dead pages of `lpn` decreases. With [`HistoryScope::Store`], a page that
-    /// the store would refuse is not added to the history.
+    /// recycle probability of up to 15 older dead pages of `lpn` decreases. With [`HistoryScope::FingerprintStore`], a
+    /// page that the store would refuse is not added to the history.
     #[inline]
     pub fn record_page_invalidated(
         &mut self,
@@ -446,7 +450,7 @@ impl Recycler {
         successor: Option<Ppn>,
         fingerprint: Fingerprint,
     ) {
-        if self.history_scope == HistoryScope::Store
+        if self.history_scope == HistoryScope::FingerprintStore
             && self.count_if_fingerprint_store_refuses(ppn, fingerprint)
         {
             return self.detach_invalidated_page(lpn, ppn, successor);
@@ -460,16 +464,16 @@ impl Recycler {
         );
     }
 
-    /// Whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the refusal
-    /// in the statistics if the page's content was hashed.
+    /// Returns whether the fingerprint store surely refuses the page `ppn`, which has just become invalid. Counts the
+    /// refusal in the statistics if the page's content was hashed.
     #[inline(never)]
     fn count_if_fingerprint_store_refuses(&mut self, ppn: Ppn, fingerprint: Fingerprint) -> bool {
         if self.unhashed_pages.contains(ppn) {
             return true;
         }
         let candidate = DeadPageCandidate { ppn, fingerprint, read_count: self.read_counts.read_count(ppn) };
-        let refuses = self.store.find_slot(fingerprint).is_none()
-            && !self.store.accepts_probability_level(self.candidate_level(candidate, 0));
+        let refuses = self.fingerprint_store.find_slot(fingerprint).is_none()
+            && !self.fingerprint_store.accepts_probability_level(self.candidate_level(candidate, 0));
         self.statistics.refused_pages += u64::from(refuses);
         refuses
     }
@@ -484,7 +488,7 @@ impl Recycler {
     /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::record_page_invalidated`], but does not offer it to
     /// the fingerprint store, because it is too old to be revived.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
-        if self.history_scope == HistoryScope::Store {
+        if self.history_scope == HistoryScope::FingerprintStore {
             return self.detach_invalidated_page(lpn, ppn, successor);
         }
         if let Some(older) = self.history.push_dead(lpn, ppn, successor) {
@@ -504,15 +508,15 @@ impl Recycler {
     /// revived. The engine calls this once per page that is invalidated, so every entry of a full store is checked once
     /// in as many invalidations as the store has entries.
     pub fn expire_next_entry_if_aged(&mut self, is_aged: impl Fn(Ppn) -> bool) {
-        if let Some(ppn) = self.store.advance_expiry_scan()
+        if let Some(ppn) = self.fingerprint_store.advance_expiry_scan()
             && is_aged(ppn)
         {
             self.drop_expired_fingerprint_entry(ppn);
         }
     }
 
-    /// With [`HistoryScope::Store`], removes from the history the dead pages that left the fingerprint store since the
-    /// last call. `spare_owner` returns the owner in the spare area of a page.
+    /// With [`HistoryScope::FingerprintStore`], removes from the history the dead pages that left the fingerprint store
+    /// since the last call. `spare_owner` returns the owner in the spare area of a page.
     #[inline]
     pub fn remove_queued_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.history_removal_queue.pop() {
@@ -521,26 +525,28 @@ impl Recycler {
         }
     }
 
-    /// With [`HistoryScope::Store`], removes from the history the dead pages that were not loaded into the fingerprint
-    /// store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
+    /// With [`HistoryScope::FingerprintStore`], removes from the history the dead pages that were not loaded into the
+    /// fingerprint store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
     pub fn remove_unloaded_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         self.queue_unstored_pages_for_history_removal();
         self.remove_queued_pages_from_history(spare_owner);
     }
 
-    /// With [`HistoryScope::Store`], records that the dead page `ppn` must be removed from the history if it has no
-    /// slot in the fingerprint store.
+    /// With [`HistoryScope::FingerprintStore`], records that the dead page `ppn` must be removed from the history if it
+    /// has no slot in the fingerprint store.
     #[inline]
     fn queue_for_history_removal_if_evicted(&mut self, ppn: Ppn) {
-        if self.history_scope == HistoryScope::Store && self.history.fingerprint_slot(ppn).is_none() {
+        if self.history_scope == HistoryScope::FingerprintStore
+            && self.history.fingerprint_slot(ppn).is_none()
+        {
             self.history_removal_queue.push(ppn);
         }
     }
 
-    /// With [`HistoryScope::Store`], records that all dead pages without a slot in the fingerprint store must be
-    /// removed from the history, as [`Recycler::queue_for_history_removal_if_evicted`] does for one.
+    /// With [`HistoryScope::FingerprintStore`], records that all dead pages without a slot in the fingerprint store
+    /// must be removed from the history, as [`Recycler::queue_for_history_removal_if_evicted`] does for one.
     fn queue_unstored_pages_for_history_removal(&mut self) {
-        if self.history_scope == HistoryScope::Store {
+        if self.history_scope == HistoryScope::FingerprintStore {
             self.history_removal_queue = self
                 .history
                 .all_dead_pages()
@@ -554,7 +560,7 @@ impl Recycler {
     fn drop_expired_fingerprint_entry(&mut self, ppn: Ppn) {
         let Some(slot) = self.history.fingerprint_slot(ppn) else { return };
         self.statistics.expired_entries += 1;
-        let heir = self.store.remove_dead_page(&mut self.history, slot);
+        let heir = self.fingerprint_store.remove_dead_page(&mut self.history, slot);
         self.promote_duplicate(heir);
         self.queue_for_history_removal_if_evicted(ppn);
     }
@@ -655,8 +661,8 @@ impl Recycler {
         let newer: ArrayVec<Ppn, HOST_WRITES_PER_PREFETCH> =
             dead.iter().filter_map(|&ppn| self.history.next_newer(ppn)).collect();
         self.history.prefetch_links(newer.iter().copied());
-        self.store.prefetch_eviction_order_positions(&slots);
-        self.store.prefetch_index_entries_of_slots(&slots);
+        self.fingerprint_store.prefetch_eviction_order_positions(&slots);
+        self.fingerprint_store.prefetch_index_entries_of_slots(&slots);
     }
 
     /// Returns the logical page that owns the physical page `ppn`, dead or valid. `spare_owner` is the owner that the
@@ -680,7 +686,7 @@ impl Recycler {
         out: &mut Vec<Ppn>,
     ) {
         let FingerprintStorePolicy::ProbabilityFastLoading { window } = self.policy else { return };
-        if self.store.capacity() == Some(0) {
+        if self.fingerprint_store.max_entries() == Some(0) {
             return;
         }
         let pages = self.history.logical_pages();
@@ -713,13 +719,13 @@ impl Recycler {
     /// steps along the list of dead pages.
     pub fn recycle_probability(&self, ppn: Ppn) -> f64 {
         if let Some(level) = self.fingerprint_entry_level(ppn) {
-            return self.probability.recycle_probability_at_level(level);
+            return self.probability_table.recycle_probability_at_level(level);
         }
         let accesses = self.read_count_for_probability(ppn);
         if accesses == 0 || !self.history.is_dead(ppn) {
             return 0.0;
         }
-        self.probability.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
+        self.probability_table.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
     }
 
     /// Returns the probability level of the page `ppn` if it is an entry of the fingerprint store. `None` for other
@@ -727,7 +733,7 @@ impl Recycler {
     fn fingerprint_entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot =
             self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;
-        self.store.probability_level(slot)
+        self.fingerprint_store.probability_level(slot)
     }
 
     /// Returns the weight of a victim block for recycling-aware GC: the sum of `1 - probability` over the block's dead
@@ -743,13 +749,13 @@ impl Recycler {
     /// Clears the fingerprint store (index of dead pages), as a power failure does. History, read counts and owners are
     /// in battery-backed RAM and survive.
     pub fn clear_fingerprint_store_after_power_loss(&mut self) {
-        self.store.clear(&mut self.history);
+        self.fingerprint_store.clear(&mut self.history);
     }
 
     /// Clears all recycling state, as a power failure without a battery does: all dead pages and read counts are
     /// forgotten.
     pub fn clear_all_state(&mut self) {
-        self.store.clear(&mut self.history);
+        self.fingerprint_store.clear(&mut self.history);
         let pages = self.history.physical_pages() as usize;
         self.history = DeadPageLists::new(self.history.head_storage(), pages, self.history.logical_pages());
         self.read_counts.clear();
@@ -772,7 +778,9 @@ impl Recycler {
             .map(|ppn| (self.level_by_probability(ppn, self.read_counts.read_count(ppn)), ppn))
             .collect();
         dead.sort_unstable();
-        let surplus = dead.len().saturating_sub(self.store.capacity().map_or(usize::MAX, |c| c as usize));
+        let surplus = dead
+            .len()
+            .saturating_sub(self.fingerprint_store.max_entries().map_or(usize::MAX, |c| c as usize));
         dead.into_iter().skip(surplus).map(|(_, ppn)| ppn).collect()
     }
 
@@ -795,7 +803,7 @@ impl Recycler {
     /// once, and evicts its worst entries beyond the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
-        let Self { store, history, probability, .. } = self;
+        let Self { fingerprint_store: store, history, probability_table: probability, .. } = self;
         store.set_capacity_and_levels(history, capacity_entries, |history, page| {
             level_under_policy(
                 policy,
@@ -825,7 +833,7 @@ impl Recycler {
     /// Returns the number of entries of the fingerprint store (index of dead pages), without duplicates (pages with the
     /// content of an entry).
     pub fn fingerprint_store_len(&self) -> u32 {
-        self.store.len()
+        self.fingerprint_store.len()
     }
 
     /// Returns the number of dead (invalid, not erased) pages in the history.
@@ -851,27 +859,32 @@ impl Recycler {
 
     /// Returns the entries of the fingerprint store (index of dead pages); the entry to be evicted last comes first.
     pub fn fingerprint_store_entries(&self) -> impl Iterator<Item = FingerprintStoreEntry> + '_ {
-        self.store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count }| FingerprintStoreEntry {
-            ppn,
-            fingerprint,
-            probability: self
-                .probability
-                .recycle_probability(read_count, self.history.capped_newer_version_count(ppn)),
+        self.fingerprint_store.entries().map(|DeadPageCandidate { ppn, fingerprint, read_count }| {
+            FingerprintStoreEntry {
+                ppn,
+                fingerprint,
+                probability: self
+                    .probability_table
+                    .recycle_probability(read_count, self.history.capped_newer_version_count(ppn)),
+            }
         })
     }
 
     /// Returns the RAM that the controller of a real drive needs for recycling, as one pair of name and bytes per
     /// structure. History, read counts and owners need a battery; the fingerprint store (index of dead pages) does not.
-    pub fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        let entries: u64 =
-            self.store.capacity().unwrap_or(self.store.len() + self.store.duplicate_count()).into();
+    pub fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        let entries: u64 = self
+            .fingerprint_store
+            .max_entries()
+            .unwrap_or(self.fingerprint_store.len() + self.fingerprint_store.duplicate_count())
+            .into();
         let (listed, heads) = match self.history_scope {
             HistoryScope::AllPages => {
                 let logical_pages: u64 = self.history.logical_pages().into();
                 (self.history.physical_pages().into(), 4 * logical_pages)
             }
             // A head is found by its logical page, so both are stored.
-            HistoryScope::Store => (entries, 8 * entries),
+            HistoryScope::FingerprintStore => (entries, 8 * entries),
         };
         vec![
             ("history: next", 4 * listed),
@@ -903,13 +916,13 @@ impl Recycler {
         }
         self.owners.check_stored_owners(&owners)?;
         let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_fingerprint_slot());
-        if self.history_scope == HistoryScope::Store && dead != entries {
+        if self.history_scope == HistoryScope::FingerprintStore && dead != entries {
             return Err(format!(
                 "with recycle.history=store the history may only have dead (invalid) pages with a slot in the \
                  fingerprint store, but of its {dead} dead pages {entries} have a slot"
             ));
         }
-        self.store.check_invariants(&self.history, |candidate| {
+        self.fingerprint_store.check_invariants(&self.history, |candidate| {
             let dead = self.history.is_dead(candidate.ppn);
             dead.then(|| {
                 self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn))
@@ -922,7 +935,7 @@ impl Recycler {
     #[inline]
     fn remove_dead_page(&mut self, owner: Lpn, ppn: Ppn) {
         let slot = self.history.fingerprint_slot(ppn);
-        let heir = slot.and_then(|slot| self.store.remove_dead_page(&mut self.history, slot));
+        let heir = slot.and_then(|slot| self.fingerprint_store.remove_dead_page(&mut self.history, slot));
         if let Some(older) = self.history.next_older(ppn) {
             let position = self.history.capped_newer_version_count(ppn);
             self.history.remove_dead(owner, ppn);
@@ -938,10 +951,10 @@ impl Recycler {
     #[inline]
     fn promote_duplicate(&mut self, heir: Option<u32>) {
         if let Some(slot) = heir {
-            let candidate = self.store.page_in_slot(slot);
+            let candidate = self.fingerprint_store.page_in_slot(slot);
             let level =
                 self.candidate_level(candidate, self.history.capped_newer_version_count(candidate.ppn));
-            self.store.add_to_eviction_order(slot, level);
+            self.fingerprint_store.add_to_eviction_order(slot, level);
         }
     }
 
@@ -955,8 +968,10 @@ impl Recycler {
         for position in first..=MAX_COUNTED_NEWER_VERSIONS {
             let Some(ppn) = page else { return };
             if let Some(slot) = self.history.fingerprint_slot(ppn) {
-                let level = self.probability.probability_level_of_page(self.store.read_count(slot), position);
-                self.store.set_probability_level(slot, level);
+                let level = self
+                    .probability_table
+                    .probability_level_of_page(self.fingerprint_store.read_count(slot), position);
+                self.fingerprint_store.set_probability_level(slot, level);
             }
             page = self.history.next_older(ppn);
         }
@@ -966,7 +981,7 @@ impl Recycler {
     /// page's number of newer dead versions.
     #[inline]
     fn candidate_level(&self, candidate: DeadPageCandidate, newer_versions: u8) -> u8 {
-        level_under_policy(self.policy, &self.probability, candidate.read_count, newer_versions)
+        level_under_policy(self.policy, &self.probability_table, candidate.read_count, newer_versions)
     }
 
     /// Offers a dead page to the fingerprint store, unless its content was not hashed. `newer_versions` is the page's
@@ -977,11 +992,11 @@ impl Recycler {
             return;
         }
         let level = self.candidate_level(candidate, newer_versions);
-        if let Some(rival) = self.store.find_slot(candidate.fingerprint) {
+        if let Some(rival) = self.fingerprint_store.find_slot(candidate.fingerprint) {
             self.resolve_duplicate(rival, candidate, level);
             return;
         }
-        match self.store.try_insert_dead_page(&mut self.history, candidate, level) {
+        match self.fingerprint_store.try_insert_dead_page(&mut self.history, candidate, level) {
             AdmissionOutcome::Inserted => self.statistics.inserted_pages += 1,
             AdmissionOutcome::Refused => {
                 self.statistics.refused_pages += 1;
@@ -999,17 +1014,17 @@ impl Recycler {
     /// `rival`, or `candidate`. The more probable page wins; if both are equal, `candidate`.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.offered_duplicates += 1;
-        let entry = self.store.page_in_slot(rival);
+        let entry = self.fingerprint_store.page_in_slot(rival);
         let newcomer_wins = self.level_by_probability(candidate.ppn, candidate.read_count)
             >= self.level_by_probability(entry.ppn, entry.read_count);
         if newcomer_wins {
-            self.store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
+            self.fingerprint_store.replace_entry_of_equal_content(&mut self.history, rival, candidate, level);
             return self.queue_for_history_removal_if_evicted(entry.ppn);
         }
-        self.store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
+        self.fingerprint_store.keep_entry_of_equal_content(&mut self.history, rival, candidate);
         self.queue_for_history_removal_if_evicted(candidate.ppn);
         if self.policy == FingerprintStorePolicy::Lru {
-            self.store.make_most_recent(rival);
+            self.fingerprint_store.make_most_recent(rival);
         }
     }
 
@@ -1027,7 +1042,7 @@ impl Recycler {
     /// not in the store. A duplicate (page with the content of an entry) does not move: its entry has equal content.
     fn raise_to_best_rank(&mut self, ppn: Ppn) -> bool {
         let Some(slot) = self.history.fingerprint_slot(ppn) else { return false };
-        let raised = self.store.raise_to_best_rank(
+        let raised = self.fingerprint_store.set_read_count_and_level(
             slot,
             MAX_READ_COUNT,
             self.level_by_probability(ppn, MAX_READ_COUNT),
@@ -1039,14 +1054,15 @@ impl Recycler {
     /// Returns the level (rank from 0 to 255) that the recycle probability of the dead page `ppn` would give for the
     /// number of reads `read_count`, whatever the policy of the fingerprint store.
     fn level_by_probability(&self, ppn: Ppn, read_count: u8) -> u8 {
-        self.probability.probability_level_of_page(read_count, self.history.capped_newer_version_count(ppn))
+        self.probability_table
+            .probability_level_of_page(read_count, self.history.capped_newer_version_count(ppn))
     }
 
     /// Returns the read count from which the recycle probability of `ppn` is computed: the count in the fingerprint
     /// store (index of dead pages), which fast loading raises, or else the page's own.
     fn read_count_for_probability(&self, ppn: Ppn) -> u8 {
         match self.history.fingerprint_slot(ppn) {
-            Some(slot) => self.store.read_count(slot),
+            Some(slot) => self.fingerprint_store.read_count(slot),
             None => self.read_counts.read_count(ppn),
         }
     }

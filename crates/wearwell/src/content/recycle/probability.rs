@@ -23,6 +23,7 @@ use super::read_counts::MAX_READ_COUNT;
 /// more than 15 newer dead versions has position 15, too. The recycle probability decreases with the position.
 pub const MAX_COUNTED_NEWER_VERSIONS: u8 = 15;
 
+/// Number of values, 0 to 15, that a read count or a number of newer dead versions can have in the tables.
 const CAPPED_COUNT_VALUES: usize = 16;
 
 /// Tables of recycle probability and level (rank of that probability, 0 to 255) for each pair of read count and

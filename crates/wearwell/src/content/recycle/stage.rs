@@ -77,8 +77,11 @@ impl RecycleState {
         design: &RecyclingPart,
         is_only_content_mechanism: bool,
     ) -> Result<Self> {
-        let options =
-            design.options.clone().checked().map_err(|error| Error::InvalidOptions(error.to_string()))?;
+        let options = design
+            .options
+            .clone()
+            .require_paper_ranges()
+            .map_err(|error| Error::InvalidOptions(error.to_string()))?;
         let part = Recycler::new(store.geometry().pages(), logical_pages, &options);
         let part = if is_only_content_mechanism { part } else { part.with_heads_by_lpn() };
         Ok(Self { recycler: part, is_on: true, options: design.clone(), neighbour_page_buffer: Vec::new() })
@@ -141,7 +144,7 @@ impl<N: Nand> Ftl<N> {
         stage.recycler.remove_queued_pages_from_history(|ppn| store.owner_in_oob(ppn));
     }
 
-    /// Finds a dead (invalid) page with this content in the fingerprint store. With `verify_on_hit`, reads the page
+    /// Finds a dead (invalid) page with this content in the fingerprint store. With `must_verify_hits`, reads the page
     /// that was found from flash and compares its bytes.
     #[inline(always)]
     fn find_dead_page(&mut self, fingerprint: Fingerprint, content: &Content<'_>) -> Result<Option<Ppn>> {
@@ -183,7 +186,7 @@ impl<N: Nand> Ftl<N> {
         if self.store.is_unreadable(dead) {
             return Ok(None);
         }
-        if stage.options.verify_on_hit && !self.read_and_compare_content(dead.into(), content)? {
+        if stage.options.must_verify_hits && !self.read_and_compare_content(dead.into(), content)? {
             return Ok(None);
         }
         Ok(Some(dead))

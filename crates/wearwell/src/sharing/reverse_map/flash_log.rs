@@ -543,7 +543,7 @@ impl ReverseMap for FlashLog {
 
     /// Returns the bytes of controller memory: directory of the flash log, and its NVRAM buffer. The index by block is
     /// not counted: only the simulation has it.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("reverse map log directory", self.max_log_pages as u64 * 4),
             ("reverse map log buffer (NVRAM)", self.page_buffer.len() as u64 + 8),

@@ -220,7 +220,7 @@ impl ReverseMap for IdealReverseMap {
         self.entry_count
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let name = if self.is_rebuilt_in_recovery { "reverse map" } else { "reverse map (battery-backed)" };
         vec![(name, self.total_entry_bytes())]
     }

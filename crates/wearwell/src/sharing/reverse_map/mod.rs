@@ -87,9 +87,14 @@ pub const COMMAND_ENTRY_BYTES: u64 = 24;
 /// refused: the host must write instead (Remap-SSD, section 4.4).
 const MAX_FILL_PERCENT_FOR_BINDS: u64 = 95;
 
+/// Bit that is 1 in every word of a stored reverse-map entry: a 0 shows that the slot is empty, or that a loss of power
+/// interrupted the store.
 const TORN_BIT: u64 = 1;
+/// Number of bits of the page offset in a reverse-map entry.
 const PAGE_OFFSET_BITS: u32 = 21;
+/// Number of bits of the sequence number in a reverse-map entry.
 const SEQUENCE_BITS: u32 = 42;
+/// Number of bits of an LPN in a reverse-map entry.
 const LPN_BITS: u32 = 31;
 /// Page offset with all bits one, which marks a reverse-map entry as a tombstone (record of a trim): it names no page.
 const NO_PAGE_OFFSET: u64 = (1 << PAGE_OFFSET_BITS) - 1;
@@ -162,6 +167,7 @@ pub struct RemapCommand {
     pub target_pages: u32,
 }
 
+/// Bit of the third word of a reverse-map entry that is set if the entry belongs to an atomic remap command.
 const COMMAND_FLAG: u64 = 1 << 63;
 
 impl RemapCommand {
@@ -263,8 +269,7 @@ impl EntryLayout {
 #[derive(Clone, Copy, Debug, Default)]
 struct RemapCommandState {
     entry_layout: EntryLayout,
-    /// Index of the NVRAM word with the vouched number: the sequence number up to which all atomic commands count as
-    /// complete.
+    /// Index of the NVRAM word with the sequence number up to which all atomic remap commands count as complete.
     complete_until_word_index: usize,
     complete_until_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
@@ -331,6 +336,7 @@ fn incomplete_commands(recorded: &[(ReverseMapEntry, Option<RemapCommand>)]) -> 
     found.into_iter().filter_map(is_torn).collect()
 }
 
+/// Number of bits of a page number (LPN or PPN) in an entry of a reverse-map log.
 const LOG_ENTRY_PAGE_NUMBER_BITS: u32 = 28;
 /// Page number with all bits one in an entry of a reverse-map log: the entry names no page.
 const NO_LOG_ENTRY_PAGE_NUMBER: u64 = (1 << LOG_ENTRY_PAGE_NUMBER_BITS) - 1;
@@ -513,9 +519,9 @@ impl PerBlockCountHistogram {
 
 /// Reverse map: records the logical pages that are bound (mapped without a program) to each physical page.
 pub trait ReverseMap {
-    /// Whether the host may record a reverse-map entry now. May compact entries first. Keeps enough space free for GC
-    /// to record the entries of any one victim once more, so that GC is not blocked after `true`. The caller must have
-    /// made room for the flash pages that one call may append.
+    /// Makes room for a reverse-map entry, by compaction if needed. Returns whether the host may record the entry now.
+    /// Keeps enough space free for GC to record the entries of any one victim once more, so that GC is not blocked
+    /// after `true`. The caller must have made room for the flash pages that one call may append.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -525,10 +531,10 @@ pub trait ReverseMap {
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool>;
 
-    /// Whether all reverse-map entries of `block`, the next GC victim, can be recorded once more now. May compact
-    /// entries, so GC calls this while the L2P map still names the victim's pages. A log on flash appends pages only if
-    /// they do not use the block that GC keeps for its copies. After `false`, GC takes another victim or records
-    /// nothing.
+    /// Makes room to record all reverse-map entries of `block`, the next GC victim, once more, by compaction if needed.
+    /// Returns whether there is room. GC calls this while the L2P map still names the victim's pages, because
+    /// compaction needs the map. A log on flash appends pages only if they do not use the block that GC keeps for its
+    /// copies. After `false`, GC takes another victim or records nothing.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -553,9 +559,9 @@ pub trait ReverseMap {
         liveness_of: LivenessOf<'_>,
     ) -> Result<()>;
 
-    /// Whether the host may record a remap command with several reverse-map entries at once, one for each physical page
-    /// in `places`. Space for GC is kept as by [`ReverseMap::make_room_for_entry`]. Always `false` unless entries have
-    /// 24 bytes.
+    /// Makes room for the reverse-map entries of a remap command, one for each physical page in `places`. Returns
+    /// whether the host may record all of them at once. Space for GC is kept as by [`ReverseMap::make_room_for_entry`].
+    /// Always `false` unless entries have 24 bytes.
     ///
     /// # Errors
     /// Errors of the medium.
@@ -626,8 +632,8 @@ pub trait ReverseMap {
     /// (records of trims) included.
     fn valid_entry_count(&self) -> u64;
 
-    /// Returns the maximum number of flash pages that one [`ReverseMap::make_room_for_entry`] or
-    /// [`ReverseMap::record_entry`] may append; 0 for reverse maps without pages on flash.
+    /// Returns the maximum number of flash pages that recording one entry may append,
+    /// [`ReverseMap::make_room_for_entry`] before it included; 0 for reverse maps without pages on flash.
     fn max_pages_per_recorded_entry(&self) -> u32 {
         0
     }
@@ -649,7 +655,7 @@ pub trait ReverseMap {
 
     /// Returns the bytes of controller memory that the reverse map takes, one pair of name and bytes per data
     /// structure; the name says if it is NVRAM.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)>;
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)>;
 
     /// Checks the invariants of the reverse map's own state.
     ///
@@ -868,8 +874,8 @@ impl ReverseMap for AnyReverseMap {
     fn record_metadata_page_move(&mut self, id: u32, new: Ppn) {
         delegate!(self, m => m.record_metadata_page_move(id, new), else unreachable!("no log page {id}"));
     }
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
-        delegate!(self, m => m.ram_bytes(), else Vec::new())
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
+        delegate!(self, m => m.ram_bytes_by_structure(), else Vec::new())
     }
     fn check_invariants(&self) -> std::result::Result<(), String> {
         delegate!(self, m => m.check_invariants(), else Ok(()))

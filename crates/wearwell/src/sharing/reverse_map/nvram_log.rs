@@ -403,7 +403,7 @@ impl ReverseMap for NvramLog {
 
     /// Returns the bytes of NVRAM of the reverse-map log. The index by block is not counted: only the simulation has
     /// it.
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![(
             "reverse map log (NVRAM)",
             self.slot_count as u64 * self.command_state.entry_layout.entry_bytes(),

@@ -70,10 +70,14 @@ const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
 /// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
+/// Bit that is 1 in every word of a stored segment header: a 0 shows that there is none, or that a loss of power
+/// interrupted the store.
 const TORN_BIT: u64 = 1;
+/// Number of bits, in a segment header, of the position of the segment in the chain of its block.
 const CHAIN_POSITION_BITS: u32 = 21;
 /// Largest number of segments that fits in the position bits of a chain.
 pub const MAX_SEGMENTS: u64 = 1 << CHAIN_POSITION_BITS;
+/// Number of bits, in a segment header, of the number of the next segment of the chain.
 const NEXT_SEGMENT_BITS: u32 = 31;
 /// Value of the next-segment field in the last NVRAM segment of a block's chain: all bits one.
 const NO_NEXT_SEGMENT: u64 = (1 << NEXT_SEGMENT_BITS) - 1;
@@ -81,7 +85,7 @@ const NO_NEXT_SEGMENT: u64 = (1 << NEXT_SEGMENT_BITS) - 1;
 /// of superseded entries.
 const CHAIN_RAM_BYTES: u64 = 16;
 
-/// Head of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
+/// Header of an NVRAM segment, stored in its first slot: the block whose entries it holds, its position in the block's
 /// chain, and the next segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct NvramSegmentHeader {
@@ -335,8 +339,8 @@ impl NvramSegments {
         Some((ReverseMapEntry::decode(words, first)?, command))
     }
 
-    /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are relative; page
-    /// 0 for the tombstones (records of trims).
+    /// Returns the first page of the block `entry_block`, to which page offsets in its reverse-map entries are
+    /// relative; page 0 for the tombstones (records of trims).
     fn first_page_of_entry_block<N: Nand>(io: &Store<N>, entry_block: BlockId) -> Ppn {
         if entry_block == BlockId::NONE { Ppn(0) } else { io.geometry().first_page(entry_block) }
     }
@@ -383,8 +387,8 @@ impl NvramSegments {
         self.free_segments += 1;
     }
 
-    /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the one that
-    /// compaction is building. `chain` is its state.
+    /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the
+    /// one that compaction is building. `chain` is its state.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -862,7 +866,7 @@ impl ReverseMap for NvramSegments {
         self.entry_count - self.superseded_entries
     }
 
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("segment bitmap", self.used_segments_bitmap.len() as u64 * 8),
             ("segment groups", self.chains_by_block.len() as u64 * CHAIN_RAM_BYTES),

@@ -8,6 +8,7 @@ use super::layout::{GeckoEntries, GeckoLayout};
 use crate::address::BlockId;
 use crate::tables::SlotIndex;
 
+/// Buffer in RAM of Logarithmic Gecko (LSM tree of invalid pages), with the reports that are not on flash yet.
 #[derive(Clone, Debug)]
 pub(super) struct GeckoBuffer {
     entry_keys: Vec<u32>,

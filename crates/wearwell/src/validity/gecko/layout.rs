@@ -23,8 +23,11 @@ use crate::nand::{Geometry, PageWord};
 
 /// Bytes of the key of a Gecko LSM entry; the key names a part of a block, the entry has a bitmap of its invalid pages.
 pub(super) const GECKO_KEY_BYTES: usize = 4;
+/// Bytes of the header of a page of a Gecko LSM run.
 const PAGE_HEADER_BYTES: usize = 8;
+/// Bytes of the summary at the end of a Gecko LSM run ([`RunPostamble`]).
 const RUN_POSTAMBLE_BYTES: usize = 32;
+/// Bytes of a cache line of most processors.
 const CACHE_LINE_BYTES: usize = 64;
 
 /// Sizes of the entries, pages and sorted runs of Logarithmic Gecko (LSM tree of invalid pages), which follow from the

@@ -117,6 +117,7 @@ pub struct Gecko {
     options: GeckoOptions,
     layout: GeckoLayout,
     buffer: GeckoBuffer,
+    /// Whether a flush of the buffer was requested that has not started yet.
     is_flush_requested: bool,
     /// The buffer of the Gecko LSM tree that is being flushed; queries read it until its sorted run is complete on
     /// flash.
@@ -530,7 +531,7 @@ impl ValidityStore for Gecko {
     /// page per input of a merge (the frozen buffer is one) and one for its output; directories with 8 bytes for every
     /// page that the runs can have. Appendix B of the `GeckoFTL` paper assumes twice the largest run instead, which is
     /// the average and not the maximum (see [`ValidityStore::max_metadata_pages`]).
-    fn ram_bytes(&self) -> Vec<(&'static str, u64)> {
+    fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let page = self.page_buffer.len() as u64;
         let inputs = match self.options.merge_mode {
             MergeMode::Pairwise => 2,

@@ -49,7 +49,7 @@ fn decode(records: u32, raw: &[u8]) {
 }
 
 fn copy(text: &[u8]) {
-    let options = OpenOptions { format: Some(Format::Csv), skip_bad_lines: true, ..OpenOptions::default() };
+    let options = OpenOptions { format: Some(Format::Csv), skips_bad_lines: true, ..OpenOptions::default() };
     let header = b"time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
     round_trip(&requests([header, text].concat(), &options).0);
 }

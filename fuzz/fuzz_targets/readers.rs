@@ -25,7 +25,7 @@ fn options(choice: u8) -> OpenOptions {
         },
         time_unit: (format == Some(Format::MqSim) && choice & 64 != 0).then_some(TimeUnit::Microseconds),
         assumed_op: (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes),
-        skip_bad_lines: choice & 128 != 0,
+        skips_bad_lines: choice & 128 != 0,
         ..OpenOptions::default()
     }
 }

@@ -13,7 +13,7 @@ import numpy
 import pytest
 import wearwell as ww
 from wearwell._native import Configuration
-from wearwell._settings import config_file_text, flag, setting
+from wearwell._settings import config_file_text, setting, settings_of_value
 
 from common import PGBENCH, TINY, Command, refused_alike, sentence_of
 
@@ -122,7 +122,7 @@ def test_an_error_is_a_value_error() -> None:
 )
 def test_a_setting_may_be_any_text(text: str) -> None:
     # Above U+FFFF the text was written as two surrogates, which TOML refuses; keywords wrote quotes as they are.
-    for written in (setting("content.model", text), *flag("content.model", text)):
+    for written in (setting("content.model", text), *settings_of_value("content.model", text)):
         read = tomllib.loads(Configuration([written]).to_toml())
         assert read["content"]["model"] == text
     file = config_file_text({"gc.policy": text, "parts.content": [text]})

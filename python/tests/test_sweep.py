@@ -190,13 +190,13 @@ def test_a_process_that_dies_fails_its_run_and_no_other(
 import os, signal
 from wearwell import _worker
 
-class Runs(_worker.Runs):
+class Runs(_worker.TaskRunner):
     def run(self, task):
         if "replay.seed=2" in task["settings"]:
             os.kill(os.getpid(), signal.SIGKILL)
         return super().run(task)
 
-_worker.Runs = Runs
+_worker.TaskRunner = Runs
 _worker.main()
 """,
         tmp_path,
@@ -389,9 +389,9 @@ def test_an_unknown_executor_is_refused() -> None:
 def test_an_executor_is_one_class() -> None:
     class InThisProcess(ww.Executor):
         def run(self, tasks: Sequence[ww.Task]) -> Iterator[tuple[int, ww.Outcome]]:
-            from wearwell._worker import Runs
+            from wearwell._worker import TaskRunner
 
-            runs = Runs()
+            runs = TaskRunner()
             for number, task in enumerate(tasks):
                 done = runs.run(dict(task))
                 yield number, ww.Outcome(done.get("record"), done.get("error"))

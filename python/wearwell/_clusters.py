@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from . import _worker
 from ._executors import Executor, Outcome, Task
 from ._native import WearwellError
-from ._settings import JOBS_MAX, integer
+from ._settings import JOBS_MAX, checked_integer
 
 TRIES = 3
 """How often a task is begun whose worker dies."""
@@ -30,7 +30,7 @@ Answer = TypeVar("Answer")
 
 
 def _import_package(name: str, extra: str) -> Any:
-    """An optional package, or the sentence that says how to install it."""
+    """Imports an optional package. Raises an error that says how to install it if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError as error:
@@ -59,9 +59,10 @@ class DaskExecutor(Executor):
                 "jobs has no effect together with cluster, which determines the number of workers: leave jobs out"
             )
         self._cluster: Any = cluster
-        self._jobs = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
+        self._jobs = None if jobs is None else checked_integer("jobs", jobs, 1, JOBS_MAX)
 
     def _connect_client(self) -> Any:
+        """Returns a new client of the cluster, which is started on this machine if none was given."""
         if self._cluster is not None:
             return self._distributed.Client(self._cluster)
         local = self._distributed.LocalCluster(n_workers=self._jobs, threads_per_worker=1, dashboard_address=None)
@@ -122,7 +123,7 @@ class SlurmExecutor(Executor):
         if shutil.which("sbatch") is None:
             raise WearwellError("this machine has no `sbatch`: start the sweep on a machine that can submit jobs to Slurm")
         self._executor = submitit.AutoExecutor(folder=str(folder), cluster="slurm")
-        parallel = {} if jobs is None else {"slurm_array_parallelism": integer("jobs", jobs, 1, JOBS_MAX)}
+        parallel = {} if jobs is None else {"slurm_array_parallelism": checked_integer("jobs", jobs, 1, JOBS_MAX)}
         self._executor.update_parameters(**{"name": "wearwell", "cpus_per_task": 1, **parallel, **parameters})
         self._tries = tries
         self._outage_s = outage_s
@@ -156,7 +157,7 @@ class SlurmExecutor(Executor):
                 job.cancel(check=False)
 
     def _dead_tasks(self, missing_since: Mapping[str, float], jobs: Mapping[int, Any]) -> list[int]:
-        """Tasks whose job is missing for so long that it is dead."""
+        """Returns the numbers of the tasks whose job is missing for so long that it is dead."""
         now = time.monotonic()
         return [number for number, job in jobs.items() if now - missing_since.get(job.job_id, now) > self.GONE_S]
 
@@ -172,7 +173,7 @@ def _times_missing_since(
 
 
 class _RetriedCommand:
-    """A command of Slurm that may fail for a time: pauses between attempts, and an end to them.
+    """A command of Slurm that is tried again after failures, with pauses, until it has failed for too long.
 
     One object for each command: that `squeue` answers does not mean that `sbatch` does.
     """
@@ -224,7 +225,7 @@ class _RetriedCommand:
 
 
 def _queued_job_ids() -> set[str]:
-    """Numbers of the jobs that wait, run or end. Accounting, which `submitit` asks, is not set up on every cluster."""
+    """Returns the ids of jobs that wait, run or end. Accounting, which `submitit` asks, is not set up on every cluster."""
     command = ["squeue", "--noheader", "--array", "--me", "--format=%A %F_%a"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if answer.returncode != 0:
@@ -240,7 +241,7 @@ def _outcome_of_job(job: Any) -> Outcome:
 
 
 def _lost_job_message(job: Any, tries: int) -> str:
-    """The sentence about a job that left no result."""
+    """Returns the sentence about a job that left no result."""
     log = job.stderr() or ""
     last = log.strip().splitlines()[-1:] or ["its log is empty"]
     attempts = "1 attempt" if tries == 1 else f"{tries} attempts"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from ._native import WearwellError
-from ._tables import needed
+from ._tables import import_optional
 
 if TYPE_CHECKING:
     import pandas
@@ -58,12 +58,12 @@ class Columns(Mapping[str, memoryview]):
 
     def to_numpy(self) -> dict[str, Any]:
         """Returns read-only NumPy arrays that share the memory of the columns; codes remain numbers."""
-        numpy = needed("numpy", "to_numpy")
+        numpy = import_optional("numpy", "to_numpy")
         return {name: numpy.frombuffer(data, kind) for name, (data, kind, _) in self._columns.items()}
 
     def to_arrow(self) -> Any:
         """Returns a `pyarrow.Table` that shares the memory of the columns; codes become dictionary arrays."""
-        pa = needed("pyarrow", "to_arrow")
+        pa = import_optional("pyarrow", "to_arrow")
         arrays = {}
         for name, (data, kind, names) in self._columns.items():
             of_codes = kind == "u1"
@@ -74,7 +74,7 @@ class Columns(Mapping[str, memoryview]):
 
     def to_pandas(self) -> pandas.DataFrame:
         """Returns a pandas data frame; codes become categories."""
-        pd, arrays = needed("pandas", "to_pandas"), self.to_numpy()
+        pd, arrays = import_optional("pandas", "to_pandas"), self.to_numpy()
         columns = {
             name: pd.Categorical.from_codes(array, self.names(name)) if self.names(name) else array
             for name, array in arrays.items()
@@ -85,7 +85,7 @@ class Columns(Mapping[str, memoryview]):
     def to_polars(self) -> polars.DataFrame:
         """Returns a polars data frame; codes are replaced by their names."""
         columns = {name: self.texts(name) if self.names(name) else list(self[name]) for name in self}
-        frame: polars.DataFrame = needed("polars", "to_polars").DataFrame(columns)
+        frame: polars.DataFrame = import_optional("polars", "to_polars").DataFrame(columns)
         return frame
 
     def __repr__(self) -> str:

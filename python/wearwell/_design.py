@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ._native import Configuration, WearwellError, designs, unknown_name
-from ._settings import Value, config_file_text, items_of, setting, text
+from ._settings import Value, checked_text, config_file_text, items_of, setting
 
 
 def _content_names(content: Any) -> list[str]:
@@ -48,7 +48,7 @@ class Design:
             "parts.content": None if names is None else ",".join(names) or "none",
         }
         named = {"map": map, "validity": validity, "reverse_map": reverse_map, "survives": survives}
-        parts.update({f"parts.{key}": text(key, value) for key, value in named.items() if value is not None})
+        parts.update({f"parts.{key}": checked_text(key, value) for key, value in named.items() if value is not None})
         self.values: dict[str, Value] = {key: value for key, value in parts.items() if value is not None}
         """Settings that differ from those of the named design, by dotted key."""
         self.values.update(items_of(settings))

@@ -13,7 +13,7 @@ from ._design import Design
 from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
-from ._settings import Value, integer, items_of, path_text, refuse_ignored, refuse_surrogates, setting, text
+from ._settings import Value, checked_integer, checked_text, items_of, path_text, refuse_ignored, refuse_surrogates, setting
 
 CutOutcome: TypeAlias = Literal["before", "torn", "after"]
 """Outcome of a power cut for the operation that it interrupts: not done, a torn page or block, or fully done."""
@@ -74,7 +74,7 @@ class Device:
         refuse_ignored(configuration, chosen, self.design.name)
         refuse_two_policies(victim_policy, chosen)
         choice = native_choice(victim_policy)
-        footprint = integer("footprint_pages", footprint_pages, 1, _FOOTPRINT_PAGES_MAX)
+        footprint = checked_integer("footprint_pages", footprint_pages, 1, _FOOTPRINT_PAGES_MAX)
         self._native = _native.Device(configuration, self.design.name, footprint, choice)
 
     @property
@@ -136,11 +136,11 @@ class Device:
 
     def power_cut(self, after: int | None = None, outcome: CutOutcome = "torn") -> None:
         """Cuts power now, or at a later program, erase or NVRAM store: `after` counts them from now on, 0 is the next one."""
-        self._native.power_cut(after, text("outcome", outcome))
+        self._native.power_cut(after, checked_text("outcome", outcome))
 
     def recover(self, cut_after: int | None = None, outcome: CutOutcome = "torn") -> dict[str, Any]:
         """Restores power and runs the recovery. Returns what it cost. `cut_after` cuts power again at that operation of it."""
-        report: dict[str, Any] = json.loads(self._native.recover(cut_after, text("outcome", outcome)))
+        report: dict[str, Any] = json.loads(self._native.recover(cut_after, checked_text("outcome", outcome)))
         return report
 
     def check(self) -> None:
@@ -172,6 +172,7 @@ class Device:
         return "\n".join(self._picture_lines())
 
     def _picture_lines(self) -> Iterator[str]:
+        """Yields the lines of `picture()`, one per block in use."""
         pages, blocks, _ = self.view()
         letters = [_LETTERS[state] for state in pages.texts("state")]
         states, kinds, streams = (blocks.texts(name) for name in ("state", "kind", "stream"))

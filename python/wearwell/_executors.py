@@ -22,7 +22,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any, NamedTuple, TypedDict
 
 from ._native import WearwellError, unknown_name
-from ._settings import JOBS_MAX, integer
+from ._settings import JOBS_MAX, checked_integer
 
 
 class Task(TypedDict):
@@ -68,7 +68,7 @@ class LocalExecutor(Executor):
     """Runs tasks in processes of this machine, `jobs` at a time (default: one per core)."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        given = None if jobs is None else integer("jobs", jobs, 1, JOBS_MAX)
+        given = None if jobs is None else checked_integer("jobs", jobs, 1, JOBS_MAX)
         self.jobs = given or os.cpu_count() or 1
         """Number of runs at a time."""
 
@@ -80,7 +80,7 @@ class LocalExecutor(Executor):
         for worker in workers:
             idle_workers.put(worker)
 
-        def one(task: Task) -> Outcome:
+        def run_on_idle_worker(task: Task) -> Outcome:
             worker = idle_workers.get()
             try:
                 return worker.run(task)
@@ -88,7 +88,7 @@ class LocalExecutor(Executor):
                 idle_workers.put(worker)
 
         pool = ThreadPoolExecutor(len(workers))
-        futures = {pool.submit(one, task): number for number, task in enumerate(tasks)}
+        futures = {pool.submit(run_on_idle_worker, task): number for number, task in enumerate(tasks)}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -118,6 +118,7 @@ class _Worker:
         )
 
     def run(self, task: Task) -> Outcome:
+        """Runs a task in the process, and returns its outcome; an error message if the process dies."""
         process = self._process
         assert process.stdin is not None and process.stdout is not None
         try:

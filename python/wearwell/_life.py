@@ -17,8 +17,8 @@ from ._drive import Drive
 from ._native import Configuration, WearwellError
 from ._records import LifeRecord
 from ._result import PartialResultWarning
-from ._run import Run, common, larger_drive_bytes
-from ._settings import JOBS_MAX, Value, integer, checked_number, refuse_ignored, require_callable, text
+from ._run import Run, larger_drive_bytes, settings_of_keywords
+from ._settings import JOBS_MAX, Value, checked_integer, checked_number, checked_text, refuse_ignored, require_callable
 from ._trace import Trace
 
 if TYPE_CHECKING:
@@ -68,11 +68,11 @@ def life(
 
     Raises `WearwellError` with the error message of the command line.
     """
-    text("leveling", leveling)
+    checked_text("leveling", leveling)
     require_callable(progress)
-    seeds, jobs = integer("seeds", seeds, 1, _SEEDS_MAX), integer("jobs", jobs, 1, JOBS_MAX)
+    seeds, jobs = checked_integer("seeds", seeds, 1, _SEEDS_MAX), checked_integer("jobs", jobs, 1, JOBS_MAX)
     scale_to = larger_drive_bytes(scale_to)
-    keywords = common(
+    keywords = settings_of_keywords(
         over_provisioning=over_provisioning, content_model=content_model, seed=seed, settings=settings
     )
     run = Run.of(trace, drive, design, keywords, config)
@@ -111,7 +111,7 @@ def life(
 def _wear_out_drives(
     wear_out_drive: Callable[[int, Progress], str], seeds: int, jobs: int, progress: Progress | None
 ) -> list[str]:
-    """Returns the records of all drives in the order of their seeds; after ctrl-C those of the drives that were begun."""
+    """Wears out all drives. Returns their records in the order of their seeds; after ctrl-C those of the drives that were begun."""
     interrupted = threading.Event()
 
     def report_progress(phase: str, done: int, total: int) -> None:

@@ -15,7 +15,7 @@ from ._drive import Drive
 from ._native import Configuration, Input, WearwellError
 from ._records import Profile
 from ._result import PartialResultWarning
-from ._settings import Value, integer, items_of, path_text, displayed_path, require_callable, setting
+from ._settings import Value, checked_integer, displayed_path, items_of, path_text, require_callable, setting
 from ._trace import Trace, refuse_stream
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def profile(
     Raises `WearwellError` with the error message of the command line.
     """
     require_callable(progress)
-    sample = integer("sample", sample, 1, _SAMPLE_MAX)
+    sample = checked_integer("sample", sample, 1, _SAMPLE_MAX)
     configuration = _configuration_of_runs(run, drive, settings, config)
     if run and against is not None:
         raise WearwellError(

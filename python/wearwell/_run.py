@@ -14,7 +14,18 @@ from ._drive import Drive
 from ._native import Configuration
 from ._policy import VictimPolicy, native_choice, refuse_two_policies
 from ._result import PartialResultWarning, Result
-from ._settings import Value, flag, integer, items_of, path_text, checked_number, refuse_ignored, require_callable, setting, text
+from ._settings import (
+    Value,
+    checked_integer,
+    checked_number,
+    checked_text,
+    items_of,
+    path_text,
+    refuse_ignored,
+    require_callable,
+    setting,
+    settings_of_value,
+)
 from ._trace import Trace
 
 
@@ -54,7 +65,7 @@ def replay(
         trace,
         drive,
         design,
-        common(
+        settings_of_keywords(
             over_provisioning=over_provisioning,
             precondition=precondition,
             timing=timing,
@@ -98,16 +109,17 @@ class Run:
         trace: Trace | str | os.PathLike[str] | Any,
         drive: Drive | str | None,
         design: Design | str,
-        common: list[str],
+        run_settings: list[str],
         config: str | os.PathLike[str] | None,
     ) -> Run:
         trace = trace if isinstance(trace, Trace) else Trace(trace)
         drive = drive if isinstance(drive, Drive) else Drive(drive)
         design = design if isinstance(design, Design) else Design(design)
-        settings = (*drive.settings(), *design.settings(), *common)
+        settings = (*drive.settings(), *design.settings(), *run_settings)
         return cls(trace, drive, design, settings, path_text("config", config))
 
     def configuration(self) -> Configuration:
+        """Returns the configuration of the run: its settings on top of its configuration file."""
         return Configuration(list(self.settings), self.config)
 
 
@@ -115,27 +127,27 @@ def larger_drive_bytes(scale_to: Any) -> int | None:
     """Returns the argument `scale_to` as an integer. Raises an error if it is no number of bytes."""
     if scale_to is None:
         return None
-    return integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
+    return checked_integer("scale_to", scale_to, 1, (1 << 64) - 1, "bytes that the larger drive exports")
 
 
 def _integer_setting(name: str, value: int | None, least: int, most: int) -> list[str]:
     """Returns the setting of the section `replay` for a keyword of the same name."""
-    return [] if value is None else flag(f"replay.{name}", integer(name, value, least, most))
+    return [] if value is None else settings_of_value(f"replay.{name}", checked_integer(name, value, least, most))
 
 
 def _number_setting(name: str, value: float | None) -> list[str]:
     """Returns the setting of the section `device` for a keyword of the same name, which is a number."""
     if value is not None:
         checked_number(name, value)
-    return flag(f"device.{name}", value)
+    return settings_of_value(f"device.{name}", value)
 
 
 def _text_setting(name: str, key: str, value: str | None) -> list[str]:
     """Returns the setting of the dotted key for the keyword `name`, which is a text."""
-    return flag(key, None if value is None else text(name, value))
+    return settings_of_value(key, None if value is None else checked_text(name, value))
 
 
-def common(
+def settings_of_keywords(
     *,
     over_provisioning: float | None = None,
     precondition: str | None = None,

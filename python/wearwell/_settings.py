@@ -51,14 +51,14 @@ def path_text(name: str, path: str | bytes | os.PathLike[Any] | None) -> str | N
     return os.fsdecode(path)
 
 
-def flag(key: str, value: str | int | float | None) -> list[str]:
-    """Returns the setting that is equivalent to a flag of the command line, in a list; an empty list if there is no value."""
+def settings_of_value(key: str, value: str | int | float | None) -> list[str]:
+    """Returns a list with the setting of a key; an empty list if there is no value."""
     if value is None:
         return []
     return [f"{key}={_toml_of(key, value)}"]
 
 
-def integer(name: str, value: Any, least: int, most: int, meaning: str = "") -> int:
+def checked_integer(name: str, value: Any, least: int, most: int, meaning: str = "") -> int:
     """Returns an argument as an integer. Raises an error that names it if it is none, or not from `least` to `most`."""
     try:
         number = operator.index(value)
@@ -80,7 +80,7 @@ def checked_number(name: str, value: Any) -> float:
     raise WearwellError(f"{name} is {value!r}: give a number")
 
 
-def text(name: str, value: Any) -> str:
+def checked_text(name: str, value: Any) -> str:
     """Returns an argument that is a text. Raises an error that names it if it is none."""
     if isinstance(value, str):
         return value
@@ -128,7 +128,7 @@ def _toml_of(key: str, value: Value) -> str:
     if isinstance(value, Sequence) and not isinstance(value, (bytes, bytearray, memoryview)):
         return "[" + ", ".join(_toml_of(key, item) for item in value) + "]"
     if isinstance(value, int):
-        return repr(integer(key, value, -(1 << 63), (1 << 63) - 1))
+        return repr(checked_integer(key, value, -(1 << 63), (1 << 63) - 1))
     if isinstance(value, float) and math.isfinite(value):
         return repr(value)
     raise WearwellError(f"{key} is {value!r}: give a finite number, a text, True or False, or a list of these")

@@ -24,7 +24,7 @@ from ._drive import Drive
 from ._executors import Executor, Outcome, Task, executor_of
 from ._native import WearwellError
 from ._result import PartialResultWarning, Result
-from ._run import Run, common, larger_drive_bytes
+from ._run import Run, larger_drive_bytes, settings_of_keywords
 from ._settings import Value, items_of, path_text, without_numpy
 from ._trace import Trace
 
@@ -112,6 +112,7 @@ class _RunValues(NamedTuple):
 
 
 def _combinations(keywords: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterator[_RunValues]:
+    """Yields the values of each run: every combination of the values of keywords and settings."""
     axes = {name: _as_list(value) for name, value in {**keywords, **settings}.items()}
     for values in itertools.product(*axes.values()):
         chosen = dict(zip(axes, values, strict=True))
@@ -143,16 +144,17 @@ class _SweepPoint:
         values: _RunValues,
         config: str | os.PathLike[str] | None,
     ) -> _SweepPoint:
-        sweep_settings = common(**values.keywords, settings=values.settings)
+        sweep_settings = settings_of_keywords(**values.keywords, settings=values.settings)
         return cls(Run.of(trace, drive, design, sweep_settings, config), sweep_settings, values.varied_values)
 
     def variant(self) -> str:
         """Returns the settings that distinguish the run from others of the sweep, joined by blanks."""
         settings = {name: value for name, value in self.varied_values.items() if "." in name}
         keywords = {name: value for name, value in self.varied_values.items() if name not in settings}
-        return " ".join(common(**keywords, settings=settings)).replace('"', "")
+        return " ".join(settings_of_keywords(**keywords, settings=settings)).replace('"', "")
 
     def row(self, scale_to: int | None) -> dict[str, Any]:
+        """Returns the row of the run in tables: what distinguishes the run, its error, its key, and its figures."""
         named = {"trace": self.run.trace.name, "drive": self.run.drive.label, "design": self.run.design.label}
         result = self.result(scale_to)
         figures = {} if result is None else result.to_row()
@@ -161,6 +163,7 @@ class _SweepPoint:
         return {**mine, **{name: value for name, value in figures.items() if name not in mine}}
 
     def result(self, scale_to: int | None) -> Result | None:
+        """Returns the result of the run, with years of a drive of `scale_to` bytes if given; None if the run has not ended or failed."""
         text = None if self.outcome is None else self.outcome.record
         if text is None:
             return None
@@ -252,7 +255,7 @@ def _run_all(
                 for point in same:
                     point.outcome = outcome
                 ran += 1
-                teller.ended(len(same))
+                teller.count_ended_runs(len(same))
         if waiting:
             raise WearwellError(
                 f"{type(executor).__name__} yielded no outcome of {len(waiting)} of {len(tasks)} tasks: "
@@ -299,24 +302,25 @@ def _outcomes(executor: Executor, tasks: Sequence[Task]) -> Generator[tuple[int,
 
 def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, list[_SweepPoint]]:
     """Assigns stored runs to their points. Returns the points without one by key; points with the same run share a key."""
-    missing: dict[str, list[_SweepPoint]] = {}
-    known: dict[str, Outcome | None] = {}
+    points_to_run: dict[str, list[_SweepPoint]] = {}
+    outcomes_by_key: dict[str, Outcome | None] = {}
     for point in points:
         try:
             point.key = point.run.trace._input.key(point.run.configuration(), point.run.design.name)
         except WearwellError as error:
             point.outcome = Outcome(None, str(error))
             continue
-        if point.key not in known:
+        if point.key not in outcomes_by_key:
             record = _native.stored_run(store, point.key)
-            known[point.key] = None if record is None else Outcome(record, None)
-        point.outcome = known[point.key]
+            outcomes_by_key[point.key] = None if record is None else Outcome(record, None)
+        point.outcome = outcomes_by_key[point.key]
         if point.outcome is None:
-            missing.setdefault(point.key, []).append(point)
-    return missing
+            points_to_run.setdefault(point.key, []).append(point)
+    return points_to_run
 
 
 def _task_of_point(point: _SweepPoint, key: str, store: Path) -> Task:
+    """Returns the run of a point as a task, that is as plain data."""
     run = point.run
     return {
         "key": key,
@@ -333,22 +337,22 @@ def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
 
     A setting of a drive or of a design concerns only the runs of this drive or design.
     """
-    ignored: dict[tuple[str, str], list[str]] = {}
-    given: dict[tuple[str, str], int] = {}
+    ignored_messages: dict[tuple[str, str], list[str]] = {}
+    run_counts: dict[tuple[str, str], int] = {}
     for point in points:
         owners = _owners_by_setting_key(point)
         for key, owner in owners.items():
-            given[owner, key] = given.get((owner, key), 0) + 1
+            run_counts[owner, key] = run_counts.get((owner, key), 0) + 1
         try:
             configuration = point.run.configuration()
         except WearwellError:
             continue  # The row of this run will have the error.
         for key, sentence in configuration.ignored(list(point.run.settings), point.run.design.name):
-            ignored.setdefault((owners[key], key), []).append(sentence)
-    for setting, sentences in ignored.items():
-        if len(sentences) == given[setting]:
+            ignored_messages.setdefault((owners[key], key), []).append(sentence)
+    for setting, sentences in ignored_messages.items():
+        if len(sentences) == run_counts[setting]:
             raise WearwellError(sentences[0])
-    return list(dict.fromkeys(sentence for sentences in ignored.values() for sentence in sentences))
+    return list(dict.fromkeys(sentence for sentences in ignored_messages.values() for sentence in sentences))
 
 
 def _owners_by_setting_key(point: _SweepPoint) -> dict[str, str]:
@@ -367,6 +371,7 @@ def _as_list(value: Any) -> list[Any]:
 
 
 def _as_list_of_traces(trace: Any) -> list[Any]:
+    """Returns the traces of a list; a single trace, also a table, becomes a list of one."""
     return list(trace) if isinstance(trace, (list, tuple, Iterator)) else [trace]
 
 
@@ -381,12 +386,14 @@ class _ProgressPrinter:
         self._done = self._total = self._kept = 0
 
     def begin(self, points: int, missing: int) -> None:
+        """Prints the numbers of runs and of known ones, and starts the clock."""
         self._total, self._kept = missing, points - missing
         self._began = self._said = time.monotonic()
         known = f", {self._kept} of them known" if self._kept else ""
         self.print_line(f"{points} runs{known}")
 
-    def ended(self, points: int) -> None:
+    def count_ended_runs(self, points: int) -> None:
+        """Counts runs that have ended, and prints the progress."""
         self._done += points
         elapsed = time.monotonic() - self._began
         left = duration_text(elapsed * (self._total - self._done) / self._done)
@@ -398,6 +405,7 @@ class _ProgressPrinter:
             self.print_line(line)
 
     def end(self) -> None:
+        """Ends the line that was updated on a terminal."""
         if self._is_terminal and self._done:
             self._write("\n")
 

@@ -42,7 +42,7 @@ def columns(rows: Sequence[Row]) -> dict[str, list[Any]]:
     return table
 
 
-def needed(name: str, method: str) -> Any:
+def import_optional(name: str, method: str) -> Any:
     """Imports an optional package; raises an error with installation advice if it is missing."""
     try:
         return importlib.import_module(name)
@@ -51,14 +51,14 @@ def needed(name: str, method: str) -> Any:
 
 
 def to_pandas(rows: Sequence[Row]) -> pandas.DataFrame:
-    table: pandas.DataFrame = needed("pandas", "to_pandas").DataFrame(columns(rows))
+    table: pandas.DataFrame = import_optional("pandas", "to_pandas").DataFrame(columns(rows))
     return table
 
 
 def to_polars(rows: Sequence[Row]) -> polars.DataFrame:
-    table: polars.DataFrame = needed("polars", "to_polars").DataFrame(columns(rows))
+    table: polars.DataFrame = import_optional("polars", "to_polars").DataFrame(columns(rows))
     return table
 
 
 def to_arrow(rows: Sequence[Row]) -> Any:
-    return needed("pyarrow", "to_arrow").table(columns(rows))
+    return import_optional("pyarrow", "to_arrow").table(columns(rows))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from ._native import Input, WearwellError, write_trace
-from ._settings import integer, displayed_path, checked_number, refuse_surrogates, text
+from ._settings import checked_integer, checked_number, checked_text, displayed_path, refuse_surrogates
 
 _PATH_TYPES = (str, bytes, os.PathLike)
 _COLUMNS = ("time_us", "op", "offset_bytes", "length_bytes")
@@ -60,7 +60,7 @@ class Trace:
         options = {key: value for key, value in options.items() if value is not None}
         for key, value in options.items():
             if not isinstance(value, bool):
-                text(key, value)
+                checked_text(key, value)
         if isinstance(source, _PATH_TYPES):
             path = os.fsdecode(source)
             if not path:
@@ -98,6 +98,7 @@ class Trace:
         return trace
 
     def _set_description(self, description: dict[str, Any]) -> None:
+        """Sets the description of the trace, and opens its input."""
         self._description = description
         if "workload" in description:
             self._input = Input.workload(description["workload"])
@@ -174,6 +175,7 @@ class _TableFile:
 
 
 def _delete_if_writer(path: str, writer: int) -> None:
+    """Deletes the file of a table if this is the process that wrote it."""
     if os.getpid() == writer:
         Path(path).unlink(missing_ok=True)
 
@@ -225,15 +227,17 @@ def _refuse_first_wrong_value(
         if not isinstance(values[1], str):
             raise WearwellError(f"{at}op is {values[1]!r}: give read, write, trim, zero or flush")
         for name, value in zip(_COLUMNS[2:], values[2:], strict=True):
-            integer(f"{at}{name}", value, 0, (1 << 64) - 1)
+            checked_integer(f"{at}{name}", value, 0, (1 << 64) - 1)
 
 
 def _column_names(table: Any) -> list[Any]:
+    """Returns the names of the columns of a table of requests."""
     # In an Arrow table, `columns` has no names; they are in `column_names`.
     return list(getattr(table, "column_names", None) or getattr(table, "columns", table))
 
 
 def _column_values(name: str, column: Any) -> list[Any]:
+    """Returns the values of a column of a table of requests as a list."""
     if isinstance(column, (str, bytes)) or not isinstance(column, Iterable):
         raise WearwellError(f"the column {name} of the table of requests is {column!r}: give one value per request")
     for method in ("to_pylist", "to_list", "tolist"):

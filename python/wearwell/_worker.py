@@ -21,7 +21,7 @@ from ._native import Configuration, WearwellError
 from ._trace import Trace
 
 
-class Runs:
+class TaskRunner:
     """Runs tasks. Extent and checksum of a trace are kept for later tasks, so that it is scanned only once."""
 
     def __init__(self) -> None:
@@ -41,13 +41,14 @@ class Runs:
         return {"record": record}
 
     def _trace(self, description: dict[str, Any]) -> Trace:
+        """Returns the trace of this description, which is opened only once."""
         name = json.dumps(description, sort_keys=True)
         if name not in self._traces:
             self._traces[name] = Trace._of_description(description)
         return self._traces[name]
 
 
-_RUNS = Runs()
+_RUNS = TaskRunner()
 
 
 def run_task(task: Mapping[str, Any]) -> dict[str, str]:
@@ -76,7 +77,7 @@ def main() -> None:
             os._exit(status)
 
     threading.Thread(target=queue_tasks, daemon=True).start()
-    runs = Runs()
+    runs = TaskRunner()
     while True:
         answers.write(json.dumps(runs.run(json.loads(tasks.get()))) + "\n")
         answers.flush()

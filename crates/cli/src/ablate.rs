@@ -19,6 +19,7 @@ use crate::run::{
 };
 use crate::{Failure, Outcome};
 
+/// Executes the command `ablate`: runs every subset of a design's content mechanisms on each input.
 pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.traces.iter())?;
     let result_folder = open_result_folder(args.resume.as_deref())?;

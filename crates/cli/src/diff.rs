@@ -11,6 +11,7 @@ use crate::args::DiffArgs;
 use crate::output::{is_standard_stream, print};
 use crate::run::Outputs;
 
+/// Executes the command `diff`: prints the differences of two result files, and returns the exit status.
 pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
     match compare_and_print(args) {
         Ok(diff) => ExitCode::from(u8::from(args.exit_code && !diff.is_empty())),

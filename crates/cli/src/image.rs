@@ -14,8 +14,9 @@ use crate::output::{print, print_message};
 use crate::run::read_config;
 use crate::{Failure, Outcome};
 
+/// Executes the command `create`: creates the image of a live device.
 pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
-    let live = &args.live;
+    let live = &args.live_device;
     let specification = ImageSpecification {
         design: live.design.clone(),
         config: read_config(live.config.as_deref(), &live.all_settings())?,
@@ -87,7 +88,8 @@ pub(crate) fn image_failure(directory: &Path, error: &ImageError) -> Failure {
     if error.is_wrong_request() { Failure::of_usage(message) } else { Failure::of_run_message(message) }
 }
 
-/// The command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost or damage is left.
+/// Executes the command `repair`: repairs the image of a live device; exit status 3 if logical pages are lost or damage
+/// is left.
 pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     let report = image::repair(&args.directory, args.to.as_deref())
         .map_err(|error| image_failure(&args.directory, &error))?;
@@ -107,6 +109,7 @@ pub(crate) fn repair(args: &RepairArgs) -> Result<Outcome, Failure> {
     if report.leaves_damage() { Ok(Outcome::Partial) } else { Ok(Outcome::Done) }
 }
 
+/// Executes the command `copy`: copies the image of a live device, perhaps to another size or design.
 pub(crate) fn copy(args: &CopyArgs) -> Result<Outcome, Failure> {
     let changes = ImageCopyOptions {
         size_bytes: args.size,
@@ -141,7 +144,7 @@ fn copy_progress_callback() -> impl FnMut(u64, u64) {
     }
 }
 
-/// The command `resize`: makes the image of a live device larger in its place.
+/// Executes the command `resize`: makes the image of a live device larger in its place.
 pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failure> {
     let resized = image::resize(directory, size_bytes, &mut copy_progress_callback())
         .map_err(|error| image_failure(directory, &error))?;
@@ -153,6 +156,7 @@ pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failu
     Ok(Outcome::Done)
 }
 
+/// Executes the command `upgrade`: converts an image of an earlier format version to the present one.
 pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
     let superblock = image::upgrade(directory).map_err(|error| image_failure(directory, &error))?;
     print(&format!(
@@ -164,8 +168,8 @@ pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// The command `check`: audits the image of a live device. Its exit statuses are those of a file-system check, unlike
-/// those of other commands.
+/// Executes the command `check`: audits the image of a live device. The exit statuses are those of a file-system check,
+/// unlike those of other commands.
 pub(crate) fn check(directory: &Path) -> ExitCode {
     let report = match image::audit(directory) {
         Ok(report) => report,

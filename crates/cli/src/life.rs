@@ -34,16 +34,18 @@ struct LifeTask {
     /// Index of the [`LifeRecord`] (result of one design and wear leveling policy over all seeds) to which the life of
     /// this drive is added.
     life_record_index: usize,
-    label: String,
+    /// Text that names the drive in lines of progress: design, wear leveling and seed.
+    progress_label: String,
 }
 
+/// Executes the command `life`: wears out simulated drives and writes their lives.
 pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     let outputs = Outputs::of_run_args(&args.run, args.trace.iter())?;
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.run.config).map(PathBuf::as_path).collect();
     let overwrite = OverwriteRule { input_paths: &inputs, force: args.run.results.report.force };
     let curves =
         args.curves.as_deref().map(|path| TableOutput::by_file_ending(path, &overwrite)).transpose()?;
-    let finished_results = open_result_folder(args.resume.as_deref())?;
+    let result_folder = open_result_folder(args.resume.as_deref())?;
     let endurance = args.endurance();
     if let Some(sentence) = endurance.first_invalid_value_sentence() {
         return Err(Failure::of_usage(sentence));
@@ -76,8 +78,8 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
                     InputSource::Generated(input) => input,
                     InputSource::Trace(..) => opened.input.clone(),
                 };
-                let label = format!("{design} {} {seed}", leveling.name());
-                tasks.push(LifeTask { config, input, life_record_index: records.len(), label });
+                let progress_label = format!("{design} {} {seed}", leveling.name());
+                tasks.push(LifeTask { config, input, life_record_index: records.len(), progress_label });
             }
             let record = plan.new_life_record(design, leveling, endurance);
             records.push(LifeRecord { is_filled: !args.empty, scale_to_bytes: args.run.scale_to, ..record });
@@ -86,7 +88,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     wear_out_drives(
         &tasks,
         args.run.jobs,
-        &LifeContext { reporter: &reporter, finished_results: finished_results.as_ref() },
+        &LifeContext { reporter: &reporter, result_folder: result_folder.as_ref() },
         &mut records,
     )?;
     write_lives(args, records, &outputs, curves.as_ref())
@@ -100,7 +102,7 @@ fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Fa
 /// Data that the simulations of all drives of `wearwell life` use: progress display, and the folder of finished lives.
 struct LifeContext<'a> {
     reporter: &'a ProgressReporter,
-    finished_results: Option<&'a ResultFolder<LifeRecord>>,
+    result_folder: Option<&'a ResultFolder<LifeRecord>>,
 }
 
 /// Wears out all simulated drives, `jobs` at a time, and adds their lives to the records in the order of seeds.
@@ -128,17 +130,15 @@ fn wear_out_drive(
     let plan = Plan::new(&task.config, &task.input).map_err(|error| replay_failure(&error))?;
     let mut record = template.clone();
     let key = plan.life_result_key(&record);
-    if let Some(finished_results) =
-        context.finished_results.and_then(|finished_results| finished_results.get(&key))
-    {
-        context.reporter.print_message(&format!("{}: was run before", task.label));
+    if let Some(finished_life) = context.result_folder.and_then(|result_folder| result_folder.get(&key)) {
+        context.reporter.print_message(&format!("{}: was run before", task.progress_label));
         let origins = plan.setting_origins_of_lives(&record.design);
-        return Ok(LifeRecord { origins, ..finished_results });
+        return Ok(LifeRecord { origins, ..finished_life });
     }
-    plan.run_life(&mut record, &mut context.reporter.run_progress_callback(&task.label))
+    plan.run_life(&mut record, &mut context.reporter.run_progress_callback(&task.progress_label))
         .map_err(|error| replay_failure(&error))?;
-    if let Some(finished_results) = context.finished_results {
-        finished_results.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
+    if let Some(result_folder) = context.result_folder {
+        result_folder.store_if_finished(&key, &record).map_err(|error| Failure::of_run(&error))?;
     }
     Ok(record)
 }

@@ -18,6 +18,7 @@ use crate::progress::ProgressReporter;
 use crate::run::{Outputs, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
+/// Executes the command `profile`: profiles each input and writes the profiles.
 pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     if args.against.is_some() && args.paths.len() != 1 {
         return Err(Failure::of_usage(

@@ -21,6 +21,7 @@ pub(crate) struct ProgressReporter {
     style: DisplayStyle,
 }
 
+/// How progress is displayed: not at all, as a bar on a terminal, or as lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DisplayStyle {
     Quiet,
@@ -139,6 +140,7 @@ pub(crate) struct RemainingTimeReporter<'a> {
     run_counts: Mutex<RunCounts>,
 }
 
+/// Numbers of finished and of all runs, and the time of the last line of progress.
 struct RunCounts {
     finished_runs: usize,
     total_runs: usize,
@@ -146,7 +148,7 @@ struct RunCounts {
 }
 
 impl<'a> RemainingTimeReporter<'a> {
-    /// Starts the countdown of `total` runs, which estimates the time left.
+    /// Starts counting the finished ones of `total` runs, from which the time left is estimated.
     pub(crate) fn of_runs(reporter: &'a ProgressReporter, total: usize) -> Self {
         let start_time = Instant::now();
         Self {
@@ -160,8 +162,8 @@ impl<'a> RemainingTimeReporter<'a> {
         }
     }
 
-    /// Removes a run from the countdown's total because its result is already known. It took no time, so it must not
-    /// affect the estimate.
+    /// Removes a run from the total because its result is already known. It took no time, so it must not affect the
+    /// estimate.
     pub(crate) fn exclude_resumed_run(&self) {
         self.run_counts.lock().expect("no thread panicked").total_runs -= 1;
     }

@@ -20,6 +20,7 @@ use crate::output::print;
 use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
+/// Executes the command `reproduce`: runs and evaluates the experiments of one paper, or of all papers.
 pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     let papers = match args.paper.as_str() {
         "all" => Paper::ALL.to_vec(),
@@ -165,6 +166,7 @@ fn summary_of(paper: Paper, results: &Results) -> String {
     text + &summary::tested_reasons_sentence(&targets, results) + "\n"
 }
 
+/// Callback that receives the progress of one experiment, and can end it.
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
 /// Reports on the terminal which experiments of a reproduced paper start, and their progress: as bars if only one

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 
 use wearwell_config::{Config, MAX_BLOCK_CHART_CELLS, Precondition};
 use wearwell_replay::data_table::DataTable;
+use wearwell_replay::html_report::{self, HtmlReport};
 use wearwell_replay::input::Input;
 use wearwell_replay::json::ToJson;
-use wearwell_replay::page::{self, HtmlReport};
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, RunTrace, TraceWindow};
 use wearwell_replay::report::Comparison;
@@ -21,6 +21,7 @@ use crate::output::{Output, OverwriteRule, print, print_message};
 use crate::progress::ProgressReporter;
 use crate::{Failure, Outcome};
 
+/// Executes the command `replay`: runs one design on one input.
 pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     let perfetto = PerfettoOutput::from_args(args)?;
     run_designs_on_inputs(
@@ -32,6 +33,7 @@ pub(crate) fn replay(args: &ReplayArgs) -> Result<Outcome, Failure> {
     .write_and_print(&args.run)
 }
 
+/// Executes the command `compare`: runs several designs on each input.
 pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
     run_designs_on_inputs(args.traces.iter(), &args.designs, &args.run, None)?.write_and_print(&args.run)
 }
@@ -79,6 +81,7 @@ impl PerfettoOutput {
     }
 }
 
+/// Executes the command `config`: prints the configuration that a run would use.
 pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
     if args.sweep_points().len() > 1 {
         return Err(Failure::of_usage(
@@ -112,7 +115,7 @@ pub(crate) struct Outputs {
     /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<TableOutput>,
     html_output: Option<Output>,
-    /// Whether a result of the command, such as JSON or CSV, is written to standard output, so that no table is printed
+    /// Whether the trace of flash operations (`--perfetto`) is written to standard output, so that no table is printed
     /// there.
     perfetto_uses_stdout: bool,
 }
@@ -183,7 +186,7 @@ impl Outputs {
 
     /// Writes the HTML page of a result, if the user requested one.
     pub(crate) fn write_html_page(&self, result: &dyn HtmlReport) -> Result<(), Failure> {
-        self.html_output.as_ref().map_or(Ok(()), |output| output.write(&page::html_page(result)))
+        self.html_output.as_ref().map_or(Ok(()), |output| output.write(&html_report::html_page(result)))
     }
 }
 
@@ -432,10 +435,10 @@ pub(crate) enum InputSource {
     Trace(PathBuf, wearwell_trace::OpenOptions),
 }
 
-/// An opened input, and the temporary copy of an input that could be read only once.
+/// An opened input and, for a trace, its file: perhaps a temporary copy of a stream.
 pub(crate) struct OpenedInput {
     pub(crate) input: Input,
-    file: Option<TraceFile>,
+    trace_file: Option<TraceFile>,
 }
 
 impl InputSource {
@@ -452,7 +455,7 @@ impl InputSource {
         let max_requests = max_requests_read(configs);
         let opened = self.open_repeatable(max_requests, || reporter.is_interrupted())?;
         if let (Some(TraceFile { is_truncated_copy: true, .. }), Some(requests)) =
-            (&opened.file, max_requests)
+            (&opened.trace_file, max_requests)
         {
             reporter.print_message(&format!(
                 "wearwell: note: {}: only {requests} requests are read (replay.requests), and a drive that is sized to its \
@@ -474,11 +477,11 @@ impl InputSource {
         is_interrupted: impl Fn() -> bool,
     ) -> Result<OpenedInput, Failure> {
         match self {
-            Self::Generated(input) => Ok(OpenedInput { input: input.clone(), file: None }),
+            Self::Generated(input) => Ok(OpenedInput { input: input.clone(), trace_file: None }),
             Self::Trace(path, options) => {
                 let file = TraceFile::open_repeatable(path, options, max_requests, is_interrupted)?;
                 let input = Input::Trace { path: file.path.clone(), options: file.options.clone() };
-                Ok(OpenedInput { input, file: Some(file) })
+                Ok(OpenedInput { input, trace_file: Some(file) })
             }
         }
     }

@@ -8,7 +8,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use tracing::{error, error_span, info, warn};
-use wearwell_replay::page;
+use wearwell_replay::html_report;
 use wearwell_serve::dashboard::SharedPageAssets;
 use wearwell_serve::image::{self, Access, CopyOnWrite, Image, ImageError, OpenImageFiles, OpenReport};
 use wearwell_serve::{
@@ -28,6 +28,7 @@ type TerminationSignals = mpsc::Receiver<()>;
 /// Interval at which the server checks whether the engine of each export (the thread that runs its device) has failed.
 const FAILED_EXPORT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
+/// Executes the command `serve`: serves images or a device in memory until Ctrl-C or SIGTERM.
 pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
     let logs_failures = log::start_stderr_logging(args.log.level(), args.log.log_format);
     serve_images_or_memory(args)
@@ -135,6 +136,7 @@ impl ListeningSockets {
         Ok(())
     }
 
+    /// Returns the list of the sockets with this protocol, for appending to it.
     fn sockets_of(&mut self, protocol: Protocol) -> &mut Vec<BoundListener> {
         match protocol {
             Protocol::Nbd => &mut self.nbd,
@@ -157,7 +159,7 @@ fn tls_of(_: &ServeArgs) -> Result<Option<Tls>, Failure> {
 }
 
 fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
-    let live = &args.live;
+    let live = &args.live_device;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
     let usage = |error: &dyn std::fmt::Display| Failure::of_usage(error.to_string());
     let specification = memory_device::MemoryDeviceSpecification::new(&live.design, config, live.size)
@@ -353,6 +355,7 @@ fn end_recording(device: &mut FlashDevice) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Joins a device with the name and the description of its export.
 fn named_device(name: &str, device: FlashDevice) -> NamedDevice<FlashDevice> {
     let size_mib = device.device().capacity_bytes() as f64 / (1 << 20) as f64;
     let description = format!("{}, {size_mib} MiB", device.health_facts().design);
@@ -494,7 +497,8 @@ fn start_listening(
         info!("metrics at http://{address}/metrics");
     }
     for bound in listening_sockets.dashboard {
-        let look = SharedPageAssets { style: page::style_sheet(), script: page::drawing_script() };
+        let look =
+            SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() };
         let address = server.open_dashboard_on(bound, &look)?;
         info!("dashboard at http://{address}/");
     }

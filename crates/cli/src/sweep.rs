@@ -16,6 +16,7 @@ use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
 use crate::{Failure, Outcome};
 
+/// Executes the command `sweep`: runs all combinations of a sweep file.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let sweep = SweepFile::read(&args.file).map_err(|error| usage_failure(&error))?;
     let inputs: Vec<_> = sweep.traces.iter().chain([&args.file]).map(AsRef::as_ref).collect();

@@ -12,6 +12,7 @@ use serde_json::Value;
 use crate::args::TopArgs;
 use crate::{Failure, Outcome};
 
+/// Executes the command `top`: shows statistics of a served device at intervals.
 pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     if !(0.01..=86_400.0).contains(&args.interval) {
         return Err(Failure::of_usage("--interval is out of range: give 0.01 to 86400 seconds"));
@@ -38,7 +39,7 @@ pub(crate) fn top(args: &TopArgs) -> Result<Outcome, Failure> {
     }
 }
 
-/// The command `snapshot`: makes the server copy an image to a directory.
+/// Executes the command `snapshot`: makes the server copy an image to a directory.
 pub(crate) fn snapshot(control: &Path, export: Option<String>, directory: &Path) -> Result<Outcome, Failure> {
     let mut device = ControlConnection::connect(control, export)?;
     // The working directory of the server may be another.

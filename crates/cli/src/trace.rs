@@ -13,6 +13,7 @@ use crate::input::TraceFile;
 use crate::output::{Output, OverwriteRule, print, print_message};
 use crate::{Failure, Outcome};
 
+/// Executes the command `trace`: prints statistics of traces, converts a trace, or lists the formats.
 pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
     match command {
         TraceCommand::Info { traces, input, json } => {
@@ -88,6 +89,7 @@ impl TraceInfos {
         text
     }
 
+    /// Returns `Done` if all traces were read to the end, and `Partial` otherwise; an error if no trace could be read.
     fn outcome(&self) -> Result<Outcome, Failure> {
         if self.trace_infos.is_empty() {
             return Err(Failure::no_readable_input());
@@ -211,7 +213,7 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
     print_message(&format!(
         "requests: {}; bad lines skipped: {}",
         with_thousands_separators(requests as f64, 0),
-        reader.rejected().rejected_count
+        reader.rejected_records().rejected_count
     ));
     Ok(Outcome::Done)
 }

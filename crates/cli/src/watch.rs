@@ -3,15 +3,16 @@
 use std::path::Path;
 
 use wearwell_config::Config;
+use wearwell_replay::html_report;
 use wearwell_replay::input::Input;
-use wearwell_replay::page;
-use wearwell_replay::watch::{Walkthrough, WalkthroughOptions, default_workload, walkthrough};
+use wearwell_replay::watch::{Walkthrough, WalkthroughOptions, default_workload, run_walkthrough};
 
 use crate::args::WatchArgs;
 use crate::output::{Output, OverwriteRule, print};
 use crate::run::{DesignVariant, InputSource, read_config, replay_failure};
 use crate::{Failure, Outcome};
 
+/// Executes the command `watch`: writes an HTML page that shows each step of a short run.
 pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     let inputs: Vec<&Path> = args.trace.iter().chain(&args.config).map(AsRef::as_ref).collect();
     let output = Output::for_path(&args.out, &OverwriteRule { input_paths: &inputs, force: args.force })?;
@@ -21,9 +22,9 @@ pub(crate) fn watch(args: &WatchArgs) -> Result<Outcome, Failure> {
     refuse_ignored_settings(&config, &variant.design, args)?;
     let opened = watch_input(args, &config, &variant.design)?.open_repeatable(None, || false)?;
     let extent = WalkthroughOptions { requests: args.requests, power_cut_after_requests: args.cut_after };
-    let walk = walkthrough(&config, &variant.design, &opened.input, extent)
+    let walk = run_walkthrough(&config, &variant.design, &opened.input, extent)
         .map_err(|error| replay_failure(&error))?;
-    output.write(&page::html_page(&walk))?;
+    output.write(&html_report::html_page(&walk))?;
     if !args.quiet && !output.is_standard_output() {
         print(&html_page_written_line(&walk, &args.out))?;
     }

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use wearwell_replay::page::embedded_record;
+use wearwell_replay::html_report::embedded_record;
 
 const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2";
 

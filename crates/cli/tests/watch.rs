@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use wearwell_replay::page::embedded_record;
+use wearwell_replay::html_report::embedded_record;
 
 const DOCUMENT: &str = include_str!("../../../docs/watch.md");
 

@@ -27,6 +27,7 @@ enum PowerLossAssumption {
 }
 
 impl PowerLossAssumption {
+    /// Returns the parts of the design called `design`, without a battery if this assumption excludes one.
     fn parts_of(
         self,
         config: &Config,
@@ -49,6 +50,7 @@ struct KeyChange {
     value: Option<String>,
     /// A key for the same part, set by the user, that the changed key replaces.
     replaced_key: Option<&'static str>,
+    /// The configuration with this change.
     config: Config,
 }
 
@@ -71,6 +73,7 @@ impl Config {
         self.compatible_parts(design, resolved, PowerLossAssumption::NoBattery)
     }
 
+    /// Returns the parts of a design, or an error with advice if they cannot be combined.
     fn compatible_parts(
         &self,
         design: &str,
@@ -93,8 +96,10 @@ impl Config {
 /// Search for changes of a refused configuration with which the parts of its design can be combined.
 struct ConfigChangeSearch<'a> {
     design: &'a str,
+    /// Device of the refused configuration, with every absent value filled in.
     resolved: &'a ResolvedDevice,
     power_loss_assumption: PowerLossAssumption,
+    /// Configuration that was refused, and for which changes are searched.
     refused: &'a Config,
 }
 
@@ -155,6 +160,7 @@ impl ConfigChangeSearch<'_> {
         })
     }
 
+    /// Returns whether, after the change, the parts can be combined and no setting of the user loses its effect.
     fn is_accepted(&self, change: &KeyChange, ignored_before: &[String]) -> bool {
         let config = &change.config;
         // Which parts can be combined does not depend on the device, and the changed configuration may not fit this
@@ -185,9 +191,12 @@ const ADVICE_FOOTPRINT_PAGES: u64 = 1 << 16;
 /// Number of changes that advice names at most together.
 const MAX_ADVISED_CHANGES: usize = 4;
 
+/// Kinds of L2P maps, in the order in which advice tries them.
 const MAPS: [MapName; 3] = [MapName::Cached, MapName::Flat, MapName::Lazy];
+/// Kinds of page-validity stores, in the order in which advice tries them.
 const VALIDITY_STORES: [ValidityName; 4] =
     [ValidityName::Ram, ValidityName::Bitmap, ValidityName::Log, ValidityName::Gecko];
+/// Kinds of reverse maps, in the order in which advice tries them.
 const REVERSE_MAPS: [ReverseMapName; 5] = [
     ReverseMapName::Ideal,
     ReverseMapName::Segments,
@@ -195,6 +204,7 @@ const REVERSE_MAPS: [ReverseMapName; 5] = [
     ReverseMapName::FlashLog,
     ReverseMapName::None,
 ];
+/// Means by which data survives a loss of power, in the order in which advice tries them.
 const PERSISTENCES: [SurvivalName; 7] = [
     SurvivalName::NvramMap,
     SurvivalName::OobScan,

@@ -23,8 +23,8 @@ use super::{
 
 /// A rule that states under which condition the settings of one key or section have an effect on a run.
 struct SettingEffectRule {
-    /// The key of the rule's setting as `section.key`, or `section.` for all keys of the section.
-    key: &'static str,
+    /// Key of the settings that the rule covers (`section.key`), or a section with a dot at its end (`section.`).
+    key_or_section: &'static str,
     /// Keys of the section to which this rule does not apply.
     excepted_keys: &'static [&'static str],
     /// Whether a run of this design with this configuration reads the setting of the rule. A setting that no run reads
@@ -40,12 +40,13 @@ struct DesignWithParts<'a> {
     parts: Parts,
 }
 
+/// Returns the rule for one key, or for a section without excepted keys.
 const fn rule_for_key_or_section(
-    key: &'static str,
+    key_or_section: &'static str,
     is_used: fn(&Config, &DesignWithParts<'_>) -> bool,
     effect_condition: &'static str,
 ) -> SettingEffectRule {
-    SettingEffectRule { key, excepted_keys: &[], is_used, effect_condition }
+    SettingEffectRule { key_or_section, excepted_keys: &[], is_used, effect_condition }
 }
 
 const WHEN_MAP_IS_ON_FLASH: &str = "the design has a map on flash, but not that of [delta]: on the designs dftl, \
@@ -106,6 +107,7 @@ fn uses_validity_and_recovery_sections(config: &Config, chosen: &DesignWithParts
     is_own && uses_mapping_section(config, chosen)
 }
 
+/// Returns whether logical pages may share flash pages as the section `[remap]` configures it.
 fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
@@ -114,10 +116,11 @@ fn encodes_deltas(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.delta.is_some()
 }
 
-fn compresses(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+fn compresses_pages(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.chunks.is_some()
 }
 
+/// Returns whether a content mechanism of the design needs the hashes of pages.
 fn hashes_contents(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     MechanismSet::of_design(&chosen.parts.content).iter().any(MechanismKind::needs_hash)
 }
@@ -166,7 +169,7 @@ fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
 }
 
-/// Returns whether the reverse map is in NVRAM, where a collection scans it.
+/// Returns whether the reverse map is in NVRAM, where GC scans it.
 fn has_reverse_map_in_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     matches!(
         reverse_map_kind(chosen),
@@ -217,7 +220,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         WHEN_REVERSE_MAP_IS_OF_REMAP,
     ),
     SettingEffectRule {
-        key: "remap.",
+        key_or_section: "remap.",
         excepted_keys: &["remap.dedup", "remap.size_mib", "remap.segment_bytes"],
         is_used: uses_remap_section,
         effect_condition: WHEN_SHARING_IS_SET_BY_REMAP,
@@ -277,7 +280,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
     rule_for_key_or_section("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     SettingEffectRule {
-        key: "validity.",
+        key_or_section: "validity.",
         excepted_keys: &["validity.kind"],
         is_used: uses_mapping_section,
         effect_condition: WHEN_MAP_IS_ON_FLASH,
@@ -348,7 +351,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section("buffer.policy", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
     rule_for_key_or_section("buffer.keep_at_end", has_write_buffer, WHEN_WRITES_ARE_BUFFERED),
     SettingEffectRule {
-        key: "timing.",
+        key_or_section: "timing.",
         excepted_keys: &[
             "timing.mode",
             "timing.delta_encode_us",
@@ -372,8 +375,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         hashes_contents,
         "contents are hashed: dedup or recycle is a part of the design",
     ),
-    rule_for_key_or_section("timing.compress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
-    rule_for_key_or_section("timing.decompress_us", compresses, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key_or_section("timing.compress_us", compresses_pages, WHEN_PAGES_ARE_COMPRESSED),
+    rule_for_key_or_section("timing.decompress_us", compresses_pages, WHEN_PAGES_ARE_COMPRESSED),
     rule_for_key_or_section("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key_or_section("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key_or_section("timing.read_priority", has_event_engine, "timing.mode is event"),
@@ -480,8 +483,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
 
 impl SettingEffectRule {
     fn applies_to_key(&self, key: &str) -> bool {
-        let whole_section = self.key.ends_with('.') && key.starts_with(self.key);
-        (key == self.key || whole_section) && !self.excepted_keys.contains(&key)
+        let whole_section = self.key_or_section.ends_with('.') && key.starts_with(self.key_or_section);
+        (key == self.key_or_section || whole_section) && !self.excepted_keys.contains(&key)
     }
 }
 
@@ -624,7 +627,7 @@ const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 14] = [
 
 /// Returns the keys of the settings that some designs or devices ignore; a key that ends in `.` stands for its section.
 pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
-    SETTING_EFFECT_RULES.iter().map(|rule| rule.key)
+    SETTING_EFFECT_RULES.iter().map(|rule| rule.key_or_section)
 }
 
 impl TimingConfig {

@@ -305,6 +305,7 @@ fn access_count_table_experiments(conditions: &ExperimentConditions, scale: f64)
     PAGES_PER_ACCESS_COUNT_ENTRY.iter().map(one).collect()
 }
 
+/// Copies string slices to a vector of owned strings.
 fn to_owned_strings(of: &[&str]) -> Vec<String> {
     of.iter().map(|&text| text.to_owned()).collect()
 }
@@ -631,6 +632,7 @@ fn delta_load_variant_and_baseline<'a>(
     ))
 }
 
+/// Returns the GC count on the loads with a given Pc, percent of the baseline's, by drive and ratio Rc.
 fn delta_load_gc_count_percents(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
@@ -688,6 +690,7 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Name
     Ok(values)
 }
 
+/// Returns the increase of the mean read latency on the loads with a given Pc, percent, by drive and ratio Rc.
 fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
@@ -711,6 +714,7 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
+/// Returns the GC count, percent of the baseline's, for each compression ratio and spare share.
 fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
@@ -725,6 +729,7 @@ fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Name
     Ok(values)
 }
 
+/// Returns GC count, share of delta writes and share of reads of two pages, percent, by load variation.
 fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (name, _) in DELTA_LOAD_VARIATIONS {
@@ -742,6 +747,7 @@ fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
+/// Returns share of delta writes and GC count, percent, for each size of the table of access counts.
 fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
@@ -834,6 +840,7 @@ fn map_journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
+/// Returns reads and writes, million, share of reads, percent, and duration, hours, of a trace.
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named(&format!("{trace}/counts"))?;
     let millions = |figure: &str| run.figure_scaled_to_full_input(figure) / 1e6;
@@ -848,6 +855,7 @@ fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Named
 /// A function that computes a value from a run of the delta design and its baseline.
 type DeltaVsBaselineFunction = fn(ExperimentRun<'_>, ExperimentRun<'_>) -> f64;
 
+/// Computes `value` from the delta run with compression ratio `ratio` and its baseline, for one trace.
 fn delta_vs_baseline_value(
     runs: &ExperimentRecords,
     trace: &str,
@@ -874,6 +882,7 @@ fn values_on_both_drives(
     ])
 }
 
+/// Returns the mean of `value` over all traces on one of the two drives.
 fn mean_value_on_drive(
     runs: &ExperimentRecords,
     drive: &str,
@@ -910,6 +919,7 @@ fn means_on_both_drives(
     Ok(values)
 }
 
+/// Returns the median of `value` over all traces on the paper's drive, for compression ratio 0.50.
 fn median_over_traces_on_paper_drive(
     runs: &ExperimentRecords,
     value: DeltaVsBaselineFunction,
@@ -979,6 +989,7 @@ fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }
 
+/// Returns whether programs per host write fall with smaller deltas (Rc), and with more delta writes (Pc).
 fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |skew: &str, ratio: &str| runs.finished_run_named(&format!("synthetic/{skew}-{ratio}"));
     let by_ratio: Result<Vec<f64>> =
@@ -999,6 +1010,8 @@ fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<Name
     ])
 }
 
+/// Returns the share of delta writes (Pc) of each trace, whether it does not depend on Rc, and whether F1 and F2 have
+/// the lowest.
 fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut shares = Vec::new();
     for (trace, _) in TRACES {
@@ -1021,6 +1034,7 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
+/// Returns the pages that GC frees per victim in the baseline run of C8 and in a delta run of F2.
 fn freed_pages_per_victim_of_c8_and_f2(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
         NamedValue::new("C8 baseline", freed_pages_per_victim(runs.finished_run_named("C8/baseline")?)),
@@ -1028,6 +1042,7 @@ fn freed_pages_per_victim_of_c8_and_f2(runs: &ExperimentRecords) -> Result<Vec<N
     ])
 }
 
+/// Returns whether GC frees more pages per victim on F1 and on F2 than on each other trace (baseline).
 fn whether_f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()

@@ -283,6 +283,7 @@ fn experiment_config(settings: &[String]) -> Result<Config, String> {
     Ok(config)
 }
 
+/// Converts an error of a replay to the reason why the experiment has no record.
 fn missing_record_reason(error: &ReplayError) -> MissingRecordReason {
     MissingRecordReason::NotRun(error.to_string())
 }
@@ -340,6 +341,7 @@ impl Record {
         code_digest::short_sha256(&lines.collect::<String>())
     }
 
+    /// Sets figures, notes and the checksum of the trace from the record of a run.
     fn set_run_results(&mut self, run: &RunRecord) {
         self.sha256.clone_from(&run.trace.sha256);
         self.notes.clone_from(&run.notes);

@@ -166,7 +166,8 @@ struct BarSeries {
     text_after_label: &'static str,
 }
 
-const fn series(
+/// Returns a series of bars, for constants.
+const fn bar_series(
     legend: &'static str,
     id: &'static str,
     text_before_label: &'static str,
@@ -188,9 +189,9 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "collections, % of the baseline",
         labels: SPARE_SHARES,
         series: &[
-            series("Rc 0.50", "DF-37", "Rc 0.50 spare ", ""),
-            series("Rc 0.35", "DF-37", "Rc 0.35 spare ", ""),
-            series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
+            bar_series("Rc 0.50", "DF-37", "Rc 0.50 spare ", ""),
+            bar_series("Rc 0.35", "DF-37", "Rc 0.35 spare ", ""),
+            bar_series("Rc 0.20", "DF-37", "Rc 0.20 spare ", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -198,7 +199,10 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         title: "GeckoFTL, Fig. 1 top: RAM without the cache",
         value_axis_label: "MiB",
         labels: CAPACITY_LABELS,
-        series: &[series("LazyFTL", "GK-03", "", " RAM MiB"), series("GeckoFTL", "GK-04", "", " RAM MiB")],
+        series: &[
+            bar_series("LazyFTL", "GK-03", "", " RAM MiB"),
+            bar_series("GeckoFTL", "GK-04", "", " RAM MiB"),
+        ],
     },
     OwnValueFigurePlan {
         name: "gk-fig1-recovery",
@@ -206,8 +210,8 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "s",
         labels: CAPACITY_LABELS,
         series: &[
-            series("LazyFTL", "GK-03", "", " recovery s"),
-            series("GeckoFTL", "GK-04", "", " recovery s"),
+            bar_series("LazyFTL", "GK-03", "", " recovery s"),
+            bar_series("GeckoFTL", "GK-04", "", " recovery s"),
         ],
     },
     OwnValueFigurePlan {
@@ -215,7 +219,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         title: "GeckoFTL, Fig. 9: page validity by size ratio T, and bitmap on flash",
         value_axis_label: "write amplification",
         labels: &["T = 2", "T = 3", "T = 4", "T = 8", "T = 16", "T = 32", "bitmap"],
-        series: &[series("ours", "GK-21", "", "")],
+        series: &[bar_series("ours", "GK-21", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig10-whole",
@@ -223,8 +227,8 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "per host write",
         labels: &["B = 32", "B = 64", "B = 128"],
         series: &[
-            series("write amplification", "GK-24", "", ""),
-            series("without queries", "GK-24", "without queries, ", ""),
+            bar_series("write amplification", "GK-24", "", ""),
+            bar_series("without queries", "GK-24", "without queries, ", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -233,8 +237,8 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "per host write",
         labels: &["B = 64", "B = 128", "B = 256"],
         series: &[
-            series("write amplification", "GK-25", "", ""),
-            series("without queries", "GK-25", "without queries, ", ""),
+            bar_series("write amplification", "GK-25", "", ""),
+            bar_series("without queries", "GK-25", "without queries, ", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -242,14 +246,17 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         title: "GeckoFTL, Fig. 10: page validity by parts of an entry (B = 128)",
         value_axis_label: "write amplification",
         labels: &["S = 1", "S = 2", "S = 4", "S = 8", "S = 16", "S = 32", "S = 64", "S = 128"],
-        series: &[series("ours", "GK-26", "", "")],
+        series: &[bar_series("ours", "GK-26", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig11",
         title: "GeckoFTL, Fig. 11: page validity by capacity",
         value_axis_label: "write amplification",
         labels: &["2 GiB", "8 GiB", "32 GiB", "128 GiB", "2048 GiB"],
-        series: &[series("Logarithmic Gecko", "GK-27", "", ""), series("bitmap", "GK-27", "bitmap, ", "")],
+        series: &[
+            bar_series("Logarithmic Gecko", "GK-27", "", ""),
+            bar_series("bitmap", "GK-27", "bitmap, ", ""),
+        ],
     },
     OwnValueFigurePlan {
         name: "gk-fig12",
@@ -257,8 +264,8 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "per host write",
         labels: &["R = 0.5", "R = 0.7", "R = 0.8", "R = 0.85", "R = 0.9"],
         series: &[
-            series("write amplification", "GK-29", "", ""),
-            series("query reads", "GK-29", "query reads, ", ""),
+            bar_series("write amplification", "GK-29", "", ""),
+            bar_series("query reads", "GK-29", "query reads, ", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -266,7 +273,7 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         title: "GeckoFTL, Fig. 13 top: RAM at 2 TiB with a cache of 4 MiB",
         value_axis_label: "MiB",
         labels: &["DFTL, LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"],
-        series: &[series("ours", "GK-30", "", "")],
+        series: &[bar_series("ours", "GK-30", "", "")],
     },
     OwnValueFigurePlan {
         name: "gk-fig13-recovery",
@@ -274,9 +281,9 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "s",
         labels: FTL_LABELS,
         series: &[
-            series("formula, 2 TiB", "GK-36", "2 TiB, ", ""),
-            series("formula, 128 GiB", "GK-36", "formula, ", ""),
-            series("executed, 128 GiB", "GK-36", "executed, ", ""),
+            bar_series("formula, 2 TiB", "GK-36", "2 TiB, ", ""),
+            bar_series("formula, 128 GiB", "GK-36", "formula, ", ""),
+            bar_series("executed, 128 GiB", "GK-36", "executed, ", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -285,10 +292,10 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         value_axis_label: "per host write",
         labels: FTL_LABELS,
         series: &[
-            series("data pages", "GK-41", "", ""),
-            series("map", "GK-43", "", ""),
-            series("page validity", "GK-45", "", ""),
-            series("copies of metadata", "GK-46", "", ""),
+            bar_series("data pages", "GK-41", "", ""),
+            bar_series("map", "GK-43", "", ""),
+            bar_series("page validity", "GK-45", "", ""),
+            bar_series("copies of metadata", "GK-46", "", ""),
         ],
     },
     OwnValueFigurePlan {
@@ -296,7 +303,10 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
         title: "GeckoFTL, Fig. 14: write amplification of metadata with 70 MB of RAM",
         value_axis_label: "per host write",
         labels: &["DFTL", "u-FTL", "GeckoFTL"],
-        series: &[series("map", "GK-49", "", ", map"), series("page validity", "GK-49", "", ", validity")],
+        series: &[
+            bar_series("map", "GK-49", "", ", map"),
+            bar_series("page validity", "GK-49", "", ", validity"),
+        ],
     },
 ];
 

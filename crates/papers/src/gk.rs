@@ -342,6 +342,7 @@ fn device_capacity_value(run: ExperimentRun<'_>) -> NamedValue {
     NamedValue::new("device, GiB", bytes / f64::from(1 << 30))
 }
 
+/// Returns a figure of a run divided by its host page writes.
 fn figure_per_host_write(run: ExperimentRun<'_>, figure: &str) -> f64 {
     run.figure(figure) / run.figure("host_page_writes")
 }
@@ -358,10 +359,12 @@ fn cost_of_causes_per_host_write(run: ExperimentRun<'_>, causes: &[&str]) -> f64
     of("programs") + of("reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
+/// Returns the cost of page validity: programs plus a tenth of the reads, per host write.
 fn validity_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     cost_of_causes_per_host_write(run, &["validity"])
 }
 
+/// Returns the cost of the map: programs plus a tenth of the reads, per host write.
 fn map_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     cost_of_causes_per_host_write(run, &["translation", "checkpoint"])
 }
@@ -395,6 +398,7 @@ fn validity_query_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.collections") - run.figure("parts.collections_of_metadata")
 }
 
+/// Returns the flash operations of a validity bitmap on flash: reads and writes per update, reads per query.
 fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("bitmap")?;
     let (writes, reads) = (run.programs_by_cause("validity"), run.figure("reads_by_cause.validity"));
@@ -408,6 +412,7 @@ fn bitmap_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
+/// Returns the flash operations for a validity bitmap on flash, per 10,000 host writes.
 fn bitmap_operations_per_10000_writes(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("bitmap")?;
     let of = |figure: &str| 10_000.0 * figure_per_host_write(run, figure);
@@ -431,6 +436,7 @@ fn validity_update_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
         + gecko_merge_reads(run) / run.figure("host_page_writes") / PROGRAM_TO_READ_TIME_RATIO
 }
 
+/// Returns the flash operations of Logarithmic Gecko per update and per query, and whether they are within the bounds.
 fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("GeckoFTL")?;
     let levels = run.required_figure("parts.gecko_levels")?;
@@ -461,6 +467,7 @@ fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentR
     }
 }
 
+/// Returns each size ratio T with the cost of page validity per host write.
 fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f64)>> {
     GECKO_SIZE_RATIOS
         .into_iter()
@@ -468,6 +475,7 @@ fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f
         .collect()
 }
 
+/// Returns the cost of page validity for each size ratio T, and whether all are less than the bitmap's.
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let bitmap = runs.finished_run_named("bitmap")?;
     let (costs, bitmap_cost) = (validity_costs_of_size_ratios(runs)?, validity_cost_per_host_write(bitmap));
@@ -478,6 +486,7 @@ fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
+/// Returns the size ratio T with the least cost of page validity.
 fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let costs = validity_costs_of_size_ratios(runs)?;
     let best = costs.iter().min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0.0, |&(ratio, _)| f64::from(ratio));
@@ -528,6 +537,7 @@ fn costs_at_paper_or_larger_block_size(costs: &[f64]) -> &[f64] {
     &costs[BLOCK_SIZES_PAGES.iter().position(|&pages| pages == PAPER_PAGES_PER_BLOCK).unwrap_or(0)..]
 }
 
+/// Returns the largest cost divided by the smallest.
 fn largest_over_smallest(costs: &[f64]) -> f64 {
     let of = |f: fn(f64, f64) -> f64, start| costs.iter().copied().fold(start, f);
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
@@ -556,6 +566,7 @@ fn validity_cost_growth_with_block_size(runs: &ExperimentRecords) -> Result<Vec<
     Ok(values)
 }
 
+/// Returns how the cost of page validity varies with the block size if bitmaps have parts of 32 pages.
 fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (growing, same) =
         (block_size_sweep(runs, "parts of 32")?, block_size_sweep(runs, "parts of 32, same capacity")?);
@@ -580,6 +591,7 @@ fn validity_cost_of_balanced_parts(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
+/// Returns the cost of page validity for each number S of parts of a block's bitmap, and ratios of these.
 fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |parts: u32| {
         if parts == PAPER_PARTS_PER_BITMAP {
@@ -614,6 +626,7 @@ fn validity_costs_by_part_count(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
+/// Returns whether the cost of page validity grows with the capacity as the paper claims, and the costs.
 fn validity_cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (base, small_bitmap) =
         (runs.finished_run_named("bitmap")?, runs.finished_run_named("bitmap/K=4096")?);
@@ -638,6 +651,7 @@ fn validity_cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Na
     Ok(values)
 }
 
+/// Returns the cost of page validity per host write for each utilisation R, and whether the claims hold.
 fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |utilisation: u32| match utilisation {
         UTILISATION_PERCENT => runs.finished_run_named("GeckoFTL"),
@@ -703,6 +717,7 @@ fn recovery_step_s(run: ExperimentRun<'_>, step: &str) -> f64 {
     run.figure(&format!("recovery.steps.{step}.time_s"))
 }
 
+/// Names of the steps of an executed recovery, in their order in a record.
 const RECOVERY_STEPS: [&str; 7] = [
     "blocks",
     "directory",
@@ -713,6 +728,7 @@ const RECOVERY_STEPS: [&str; 7] = [
     "synchronisation",
 ];
 
+/// Returns the duration of each step of an executed recovery, seconds.
 fn executed_recovery_step_durations_s(run: ExperimentRun<'_>) -> impl Iterator<Item = NamedValue> + '_ {
     RECOVERY_STEPS
         .into_iter()
@@ -737,6 +753,7 @@ fn recovery_device_size() -> ModelledDeviceSize {
     }
 }
 
+/// Returns the duration of each step of `GeckoFTL`'s recovery, by formula and as executed, seconds.
 fn geckoftl_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let of_formula = recovery_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
@@ -748,6 +765,7 @@ fn geckoftl_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
     Ok(values)
 }
 
+/// Returns the duration of each design's recovery, by formula and as executed, seconds.
 fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of_formula = |design: ComparedFtl| recovery_device_size().recovery_s(design);
     let executed: Vec<(ComparedFtl, f64)> = ComparedFtl::ALL
@@ -769,6 +787,7 @@ fn recovery_times_of_all_designs(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     Ok(values)
 }
 
+/// Returns the durations of the steps of IB-FTL's recovery, by formula and as executed, seconds.
 fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::IbFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::IbFtl)?;
@@ -783,6 +802,8 @@ fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
+/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s executed recovery, and its share of the time,
+/// percent.
 fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
@@ -800,6 +821,7 @@ fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
+/// Returns the time that `GeckoFTL`'s executed recovery saves compared with `LazyFTL`'s, percent.
 fn executed_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, lazy) =
         (executed_recovery_s(runs, ComparedFtl::GeckoFtl)?, recovery_run_of(runs, ComparedFtl::LazyFtl)?);
@@ -818,6 +840,7 @@ fn executed_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<
     Ok(values)
 }
 
+/// Returns the data pages that each design programs per host write, and the largest over the smallest.
 fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, data_programs_per_host_write)?;
     values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
@@ -825,6 +848,7 @@ fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
     Ok(values)
 }
 
+/// Returns the cost of the map per host write of DFTL, u-FTL and `GeckoFTL`, and the largest over the smallest.
 fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
@@ -839,6 +863,7 @@ fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValu
     Ok(values)
 }
 
+/// Returns whether `LazyFTL` and IB-FTL have the highest cost of the map per host write, and all costs.
 fn highest_map_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, map_cost_per_host_write)?;
     let is_bound = |value: &&NamedValue| ["LazyFTL", "IB-FTL"].contains(&value.of.as_str());
@@ -865,6 +890,7 @@ fn checkpoint_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
+/// Returns the cost of page validity of each design, per host write, and whether the paper's claims hold.
 fn validity_costs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, validity_cost_per_host_write)?;
     let of = |name: &str| values.iter().find(|value| value.of == name).map_or(f64::NAN, |value| value.value);
@@ -889,6 +915,7 @@ fn total_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
+/// Returns the cost per host write of `GeckoFTL` if GC spares metadata blocks, and if it collects them.
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (spared, greedy) =
         (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("GeckoFTL/metadata collected")?);
@@ -907,6 +934,7 @@ fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     Ok(values)
 }
 
+/// Returns the cost of the map per host write with a cache of 4 MB, and of 68 MB.
 fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (small, large) =
         (runs.finished_run_named("Fig. 14/DFTL")?, runs.finished_run_named("Fig. 14/GeckoFTL")?);
@@ -917,6 +945,7 @@ fn map_cost_small_and_large_cache(runs: &ExperimentRecords) -> Result<Vec<NamedV
     ])
 }
 
+/// Returns whether `GeckoFTL` has the least cost of map and page validity in Figure 14, and all costs.
 fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let names = ["DFTL", "u-FTL", "GeckoFTL"];
     let all: Vec<(&str, ExperimentRun<'_>)> = names
@@ -936,6 +965,7 @@ fn design_with_least_cost(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
+/// Returns the programs for page validity per host write with multi-way and with pairwise merges, and their ratio.
 fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (multi, pair) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("pairwise")?);
     let writes = |run: ExperimentRun<'_>| figure_per_host_write(run, "programs_by_cause.validity");
@@ -947,6 +977,7 @@ fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
+/// Returns the pages of all runs of Logarithmic Gecko divided by those of the largest run, by size ratio.
 fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
@@ -963,6 +994,8 @@ fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
+/// Returns the number of spare areas that the backward scan of a recovery reads, divided by the cache entries C; and
+/// the duration of the recovery, seconds.
 fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("GeckoFTL/recovered")?;
     let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
@@ -973,6 +1006,8 @@ fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     ])
 }
 
+/// Returns what corrections of the map cost after a recovery: aborted synchronisations per translation page, and spare
+/// reads per cache entry.
 fn map_correction_costs_after_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("GeckoFTL/recovered")?;
     let pages = run.required_figure("parts.translation_pages")?;
@@ -987,6 +1022,8 @@ fn map_correction_costs_after_recovery(runs: &ExperimentRecords) -> Result<Vec<N
     ])
 }
 
+/// Returns what cleaning of IB-FTL's log costs per report: entries inserted again, and entries written (log pages times
+/// entries per page).
 fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("IB-FTL/log")?;
     let reports = run.required_figure("parts.log_reports")?;

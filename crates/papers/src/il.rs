@@ -335,6 +335,7 @@ fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }
 
+/// Returns lifetime, years, programs per host write and erases per block with each scheme on one trace.
 fn lifetime_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = |scheme: &str| runs.finished_run_named(&format!("{trace}/{scheme}"));
     let of = |name: &str, figure: fn(ExperimentRun<'_>) -> f64| -> Result<Vec<NamedValue>> {
@@ -389,6 +390,7 @@ fn saved_percent(
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
+/// Returns what the scheme `integrated` saves on trace WKSN, percent, and response times, microseconds.
 fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
@@ -415,6 +417,7 @@ fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     Ok(values)
 }
 
+/// Returns the mean response times with throttling and with `integrated` on trace DVMT, microseconds.
 fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
@@ -436,6 +439,7 @@ fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
+/// Returns lifetime, years, and programs per host write of the two throttling schemes on the synthetic load.
 fn throttled_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {

@@ -42,11 +42,11 @@ use verdict::NamedValue;
 /// Returns the experiments from which Wearwell's values for a paper's rows (reported results) are computed.
 pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Experiment> {
     match paper {
-        Paper::Lx => lx::experiments(conditions),
-        Paper::Df => df::experiments(conditions),
-        Paper::Rm => rm::experiments(conditions),
-        Paper::Il => il::experiments(conditions),
-        Paper::Gk => gk::experiments(conditions),
+        Paper::RecyclableSsd => lx::experiments(conditions),
+        Paper::DeltaFtl => df::experiments(conditions),
+        Paper::RemapSsd => rm::experiments(conditions),
+        Paper::IntegratedLifetime => il::experiments(conditions),
+        Paper::GeckoFtl => gk::experiments(conditions),
     }
 }
 
@@ -58,10 +58,10 @@ pub fn row_values_from_experiments(
     runs: &ExperimentRecords,
 ) -> Option<Result<Vec<NamedValue>, String>> {
     match paper {
-        Paper::Lx => lx::row_values_from_experiments(id, runs),
-        Paper::Df => df::row_values_from_experiments(id, runs),
-        Paper::Rm => rm::row_values_from_experiments(id, runs),
-        Paper::Il => il::row_values_from_experiments(id, runs),
-        Paper::Gk => gk::row_values_from_experiments(id, runs),
+        Paper::RecyclableSsd => lx::row_values_from_experiments(id, runs),
+        Paper::DeltaFtl => df::row_values_from_experiments(id, runs),
+        Paper::RemapSsd => rm::row_values_from_experiments(id, runs),
+        Paper::IntegratedLifetime => il::row_values_from_experiments(id, runs),
+        Paper::GeckoFtl => gk::row_values_from_experiments(id, runs),
     }
 }

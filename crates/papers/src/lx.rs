@@ -664,6 +664,7 @@ fn value_per_trace_against_baseline(
     TRACES.iter().map(of).collect()
 }
 
+/// Returns requests, million, share of writes, percent, and addresses, million, of a trace, as in Table I.
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let counts = runs.finished_run_named(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.figure_scaled_to_full_input(figure) / 1e6;
@@ -698,6 +699,7 @@ fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     fullest.unwrap_or(0) as f64
 }
 
+/// Returns the share of a histogram's counts that is in the classes 8 to 15, percent.
 fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     to_percent(
         histogram_class_range_count(run, histogram, 8..16)
@@ -705,15 +707,18 @@ fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     )
 }
 
+/// Returns how many of the dead pages with this popularity (number of reads) were written again, percent.
 fn recyclable_percent_at_popularity(run: ExperimentRun<'_>, popularity: usize) -> f64 {
     let dead = histogram_class_count(run, "invalid_by_popularity", popularity);
     to_percent(histogram_class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
+/// Returns the largest share of dead pages of one popularity that were written again, percent.
 fn largest_recyclable_percent(run: ExperimentRun<'_>) -> f64 {
     (0..16).map(|popularity| recyclable_percent_at_popularity(run, popularity)).fold(0.0, f64::max)
 }
 
+/// Returns how many of the recycled pages were among the newest four dead versions of an address, percent.
 fn recycled_percent_of_newest_four_versions(run: ExperimentRun<'_>) -> f64 {
     to_percent(histogram_class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
@@ -726,6 +731,7 @@ fn mean_comparisons_per_store_hit(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
 
+/// Returns the erases of a run in percent of those of the baseline.
 fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     to_percent(run.figure("erases") / baseline.figure("erases"))
 }
@@ -980,6 +986,7 @@ fn response_time_changes(runs: &ExperimentRecords, variant: &str, sign: f64) -> 
     response_time_changes_against(runs, "timed-baseline", variant, sign)
 }
 
+/// Returns the change of the mean response time per trace relative to `baseline`, percent, times `change_sign`.
 fn response_time_changes_against(
     runs: &ExperimentRecords,
     baseline: &str,

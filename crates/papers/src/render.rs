@@ -244,6 +244,7 @@ fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<
     paragraphs
 }
 
+/// Returns the cells of the table of results for one row (reported result).
 fn row_cells(target: &ReportedResult, row: &ReproducedResult) -> [String; 7] {
     let mut remarks = vec![target.class.describe().to_owned()];
     remarks.extend(target.contradictions.iter().cloned());

@@ -26,6 +26,7 @@ const POPULARITY_OR_VERSION_CLASSES: usize = 16;
 /// Number of requests of the trace that are counted between two calls of the progress callback.
 const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 
+/// Hash map with the hash function Fx, which is faster than the default one.
 type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 
 /// One page version of a trace, with its content, its current address and its number of reads.

@@ -23,29 +23,30 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Paper {
     /// The Recyclable SSD paper.
-    Lx,
+    RecyclableSsd,
     /// The Delta-FTL paper.
-    Df,
+    DeltaFtl,
     /// The Remap-SSD paper (remap commands and their reverse map).
-    Rm,
+    RemapSsd,
     /// The paper on integrated lifetime management.
-    Il,
+    IntegratedLifetime,
     /// The `GeckoFTL` paper.
-    Gk,
+    GeckoFtl,
 }
 
 impl Paper {
     /// All papers that can be reproduced.
-    pub const ALL: [Self; 5] = [Self::Lx, Self::Df, Self::Rm, Self::Il, Self::Gk];
+    pub const ALL: [Self; 5] =
+        [Self::RecyclableSsd, Self::DeltaFtl, Self::RemapSsd, Self::IntegratedLifetime, Self::GeckoFtl];
 
     /// Returns the paper's name on the command line, which is also the name of its folder in `papers/`.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Lx => "lx",
-            Self::Df => "df",
-            Self::Rm => "rm",
-            Self::Il => "il",
-            Self::Gk => "gk",
+            Self::RecyclableSsd => "lx",
+            Self::DeltaFtl => "df",
+            Self::RemapSsd => "rm",
+            Self::IntegratedLifetime => "il",
+            Self::GeckoFtl => "gk",
         }
     }
 
@@ -56,11 +57,11 @@ impl Paper {
     /// Never: a test parses the embedded files.
     pub fn targets(self) -> ReportedResults {
         let text = match self {
-            Self::Lx => include_str!("../../../papers/lx/targets.toml"),
-            Self::Df => include_str!("../../../papers/df/targets.toml"),
-            Self::Rm => include_str!("../../../papers/rm/targets.toml"),
-            Self::Il => include_str!("../../../papers/il/targets.toml"),
-            Self::Gk => include_str!("../../../papers/gk/targets.toml"),
+            Self::RecyclableSsd => include_str!("../../../papers/lx/targets.toml"),
+            Self::DeltaFtl => include_str!("../../../papers/df/targets.toml"),
+            Self::RemapSsd => include_str!("../../../papers/rm/targets.toml"),
+            Self::IntegratedLifetime => include_str!("../../../papers/il/targets.toml"),
+            Self::GeckoFtl => include_str!("../../../papers/gk/targets.toml"),
         };
         ReportedResults::parse(text)
             .unwrap_or_else(|error| panic!("papers/{}/targets.toml: {error}", self.name()))

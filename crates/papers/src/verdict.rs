@@ -180,9 +180,9 @@ fn round_up_percent(percent: f64) -> f64 {
     if percent < 10.0 { up(percent * 10.0) / 10.0 } else { up(percent) }
 }
 
-/// Compares Wearwell's values of a row (reported result) with its target. `input` is the kind of the input of Wearwell's
-/// runs. The row counts as not run if a value that the target names is missing. It also counts as not run if the target
-/// does not mention one of Wearwell's values, because that value may be the one to be judged.
+/// Compares Wearwell's values of a row (reported result) with its target. `input` is the kind of the input of
+/// Wearwell's runs. The row counts as not run if a value that the target names is missing. It also counts as not run if
+/// the target does not mention one of Wearwell's values, because that value may be the one to be judged.
 pub fn judge_values(target: &ReportedResult, ours: &[NamedValue], input: InputKind) -> Verdict {
     let is_substitute = input == InputKind::Substitute;
     let is_given = |reported: &&ReportedValue| is_substitute && reported.given;

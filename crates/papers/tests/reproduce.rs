@@ -340,7 +340,7 @@ fn unavailable_experiments_name_what_is_not_available() {
             match experiment.check_supported() {
                 Ok(()) => {}
                 Err(why) => assert!(
-                    paper != Paper::Lx && why.ends_with("not available"),
+                    paper != Paper::RecyclableSsd && why.ends_with("not available"),
                     "{}: {why}",
                     experiment.name
                 ),
@@ -367,8 +367,10 @@ fn original_traces_replace_generated_substitutes() {
     std::fs::write(folder.path().join("notes.txt"), "").unwrap();
     let traces = OriginalTraces::find_in(folder.path()).unwrap();
     assert_eq!(traces.len(), 1);
-    let with =
-        experiments(Paper::Lx, &ExperimentConditions { traces, ..setting_of_size(ExperimentSize::Quick) });
+    let with = experiments(
+        Paper::RecyclableSsd,
+        &ExperimentConditions { traces, ..setting_of_size(ExperimentSize::Quick) },
+    );
     let of = |name: &str| with.iter().find(|experiment| experiment.name == name).unwrap().clone();
     let mail = of("mail/128k");
     assert!(!mail.is_substitute() && matches!(mail.source, RequestSource::Original(_)));
@@ -489,7 +491,11 @@ fn a_generated_load_counts_as_the_papers_only_if_the_paper_generates_loads() {
     assert_eq!(kind_of(&["original", "substitute"], false), InputKind::Substitute);
     assert_eq!(kind_of(&["generated", "substitute"], false), InputKind::Substitute);
     let generating = Paper::ALL.into_iter().filter(|paper| paper.targets().paper.generates_loads);
-    assert_eq!(generating.collect::<Vec<_>>(), [Paper::Rm, Paper::Gk], "the others have traces alone");
+    assert_eq!(
+        generating.collect::<Vec<_>>(),
+        [Paper::RemapSsd, Paper::GeckoFtl],
+        "the others have traces alone"
+    );
 }
 
 #[test]
@@ -608,9 +614,9 @@ fn only_values_of_executed_runs_and_mechanisms_count_as_reproduced() {
 
 #[test]
 fn the_summary_counts_reported_results_by_kind_of_evidence() {
-    let mut results = Results::new_empty(Paper::Gk, ExperimentSize::Quick, 1);
-    results.evaluate_all_rows(Paper::Gk, None);
-    let tally = ResultCounts::of_results(&Paper::Gk.targets(), &results);
+    let mut results = Results::new_empty(Paper::GeckoFtl, ExperimentSize::Quick, 1);
+    results.evaluate_all_rows(Paper::GeckoFtl, None);
+    let tally = ResultCounts::of_results(&Paper::GeckoFtl.targets(), &results);
     assert_eq!((tally.reproduced_count(), tally.measured.total_compared()), (0, 0), "nothing was run");
     assert!(
         tally.arithmetic.agreeing_results > 10
@@ -716,7 +722,8 @@ fn run_session(
         ..RecordingObserver::default()
     };
     let jobs: Vec<ExperimentJob> = wanted.iter().cloned().map(ExperimentJob::from).collect();
-    let results = experiment_runner::run_experiment_jobs(Paper::Lx, &jobs, options, &mut watch).unwrap();
+    let results =
+        experiment_runner::run_experiment_jobs(Paper::RecyclableSsd, &jobs, options, &mut watch).unwrap();
     (results, watch)
 }
 
@@ -843,14 +850,14 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
 // Pages.
 
 fn example_results() -> Results {
-    let mut results = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
-    results.evaluate_all_rows(Paper::Lx, None);
+    let mut results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
+    results.evaluate_all_rows(Paper::RecyclableSsd, None);
     results
 }
 
 #[test]
 fn the_markdown_page_has_a_line_for_every_row() {
-    let (targets, mut results) = (Paper::Lx.targets(), example_results());
+    let (targets, mut results) = (Paper::RecyclableSsd.targets(), example_results());
     let row = results.rows.iter_mut().find(|row| row.id == "LX-17").unwrap();
     row.ours = vec![NamedValue::new("mail", 30.0)];
     row.input = InputKind::Substitute;
@@ -873,7 +880,7 @@ fn the_markdown_page_has_a_line_for_every_row() {
 
 #[test]
 fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
-    let (targets, mut results) = (Paper::Lx.targets(), example_results());
+    let (targets, mut results) = (Paper::RecyclableSsd.targets(), example_results());
     results.not_run.insert("a<b".into(), "x & y".into());
     let page = render::results_html(&targets, &results, &[]);
     assert!(page.contains("<b>a&lt;b</b>: x &amp; y"));
@@ -884,7 +891,7 @@ fn the_html_page_escapes_text_and_has_the_rows_of_the_markdown_page() {
 
 #[test]
 fn a_figure_is_drawn_only_if_its_values_exist() {
-    let (targets, mut results) = (Paper::Lx.targets(), example_results());
+    let (targets, mut results) = (Paper::RecyclableSsd.targets(), example_results());
     assert!(figures::draw_figures(&targets, &results).is_empty());
     let values =
         [("homes", 14.0), ("mail", 20.0), ("web", 10.0)].map(|(of, value)| NamedValue::new(of, value));
@@ -1015,7 +1022,7 @@ fn a_tested_reason_is_confirmed_only_if_no_difference_remains() {
     let remaining = of("tested_by = [\"a/*\"]\nremains = \"3 instead of 2\"");
     assert_eq!(remaining.reason_support(), ReasonSupport::DifferenceRemains);
     assert_eq!(of("").reason_support(), ReasonSupport::Untested);
-    let results = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
+    let results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
     let text = |difference: &Difference| summary::reason_support_text(difference, &results);
     assert_eq!(text(&tested), "Tested by `a/*` (not run at this size).");
     let not_gone = "Tested by `a/*` (not run at this size). **A difference remains:** 3 instead of 2.";
@@ -1037,8 +1044,8 @@ fn a_page_lists_every_contradiction_of_its_paper() {
 #[test]
 fn a_distance_from_a_range_that_ends_at_zero_is_printed_in_the_unit() {
     let (targets, mut results) =
-        (Paper::Rm.targets(), Results::new_empty(Paper::Rm, ExperimentSize::Quick, 1));
-    results.evaluate_all_rows(Paper::Rm, None);
+        (Paper::RemapSsd.targets(), Results::new_empty(Paper::RemapSsd, ExperimentSize::Quick, 1));
+    results.evaluate_all_rows(Paper::RemapSsd, None);
     let row = results.rows.iter_mut().find(|row| row.id == "RM-29").unwrap();
     row.ours = vec![NamedValue::new("performance lost", -0.25), NamedValue::new("write amplification", 2.0)];
     let page = render::results_markdown(&targets, &results, &[]);
@@ -1210,7 +1217,7 @@ fn a_deleted_result_folder_ends_the_reproduction() {
     let jobs: Vec<ExperimentJob> =
         (1..=4).map(|seed| small_experiment(&format!("e{seed}"), "page-map", seed).into()).collect();
     let outcome = experiment_runner::run_experiment_jobs(
-        Paper::Lx,
+        Paper::RecyclableSsd,
         &jobs,
         &options,
         &mut Vandal(options.result_folder.clone()),
@@ -1226,7 +1233,7 @@ fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
         scaled_down_experiment: Some(small_experiment("a", "recyclable", 2)),
     };
     let results = experiment_runner::run_experiment_jobs(
-        Paper::Lx,
+        Paper::RecyclableSsd,
         &[job],
         &session_options(folder.path()),
         &mut RecordingObserver::default(),
@@ -1247,12 +1254,17 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
     };
     let jobs = [job("same"), job("other")];
     let run = |watch: &mut RecordingObserver| {
-        experiment_runner::run_experiment_jobs(Paper::Lx, &jobs, &session_options(folder.path()), watch)
-            .unwrap()
-            .experiments
+        experiment_runner::run_experiment_jobs(
+            Paper::RecyclableSsd,
+            &jobs,
+            &session_options(folder.path()),
+            watch,
+        )
+        .unwrap()
+        .experiments
     };
     let today = run(&mut RecordingObserver::default());
-    let mut older = Results::new_empty(Paper::Lx, ExperimentSize::Full, 1);
+    let mut older = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
     older.experiments.clone_from(&today);
     for record in &mut older.experiments {
         record.code = "older".to_owned();
@@ -1269,7 +1281,7 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
 /// record was made.
 #[test]
 fn full_size_results_of_older_code_are_marked() {
-    let defined = experiments(Paper::Lx, &setting_of_size(ExperimentSize::Full));
+    let defined = experiments(Paper::RecyclableSsd, &setting_of_size(ExperimentSize::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
     let record = |name: &str, figure: f64| Record {
         name: name.to_owned(),
@@ -1279,16 +1291,16 @@ fn full_size_results_of_older_code_are_marked() {
         ..Record::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
-    let mut quick = Results::new_empty(Paper::Lx, ExperimentSize::Quick, 1);
+    let mut quick = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
     quick.experiments = names[..2].iter().map(|name| record(name, 0.1)).collect();
-    let mut full = Results::new_empty(Paper::Lx, ExperimentSize::Full, 1);
+    let mut full = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Full, 1);
     full.experiments = names.iter().map(|name| record(name, 0.2)).collect();
     for (full, quick) in full.experiments.iter_mut().zip(&quick.experiments) {
         full.quick_digest = Some(quick.figures_digest());
     }
     let older = |full: &Results, quick: Option<&Results>| {
         let mut full = full.clone();
-        full.evaluate_all_rows(Paper::Lx, quick);
+        full.evaluate_all_rows(Paper::RecyclableSsd, quick);
         let marked = full.rows.iter().filter(|row| row.verdict.contains("measured by older code")).count();
         (full.older_code.into_iter().collect::<Vec<_>>(), marked)
     };
@@ -1414,25 +1426,25 @@ fn assert_stored_results_are_current(paper: Paper) {
 
 #[test]
 fn the_checked_in_recyclable_ssd_record_was_made_by_this_code() {
-    assert_stored_results_are_current(Paper::Lx);
+    assert_stored_results_are_current(Paper::RecyclableSsd);
 }
 
 #[test]
 fn the_checked_in_delta_ftl_record_was_made_by_this_code() {
-    assert_stored_results_are_current(Paper::Df);
+    assert_stored_results_are_current(Paper::DeltaFtl);
 }
 
 #[test]
 fn the_checked_in_remap_ssd_record_was_made_by_this_code() {
-    assert_stored_results_are_current(Paper::Rm);
+    assert_stored_results_are_current(Paper::RemapSsd);
 }
 
 #[test]
 fn the_checked_in_record_of_integrated_lifetime_management_was_made_by_this_code() {
-    assert_stored_results_are_current(Paper::Il);
+    assert_stored_results_are_current(Paper::IntegratedLifetime);
 }
 
 #[test]
 fn the_checked_in_geckoftl_record_was_made_by_this_code() {
-    assert_stored_results_are_current(Paper::Gk);
+    assert_stored_results_are_current(Paper::GeckoFtl);
 }

@@ -71,7 +71,7 @@ impl Input {
             block_layer_stage: value_named("action", action, &BLKTRACE_ACTIONS)?.unwrap_or_default(),
             time_unit: value_named("time_unit", time_unit, &TIME_UNITS)?,
             assumed_op: value_named("assume", assume, &ASSUMED_OPS)?,
-            skip_bad_lines,
+            skips_bad_lines: skip_bad_lines,
             reads_payloads: bytes,
             allows_missing_size_files: without_sidecars,
             columns: columns.map(str::parse::<CsvColumns>).transpose().map_err(refusal_error)?,

@@ -1,9 +1,9 @@
 //! Lives of drives: one simulated drive at a time, and what several of them have in common.
 
 use pyo3::prelude::*;
+use wearwell_replay::html_report;
 use wearwell_replay::json::{FromJson, ToJson};
 use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeRecord, Lives};
-use wearwell_replay::page;
 
 use crate::configuration::Configuration;
 use crate::input::Input;
@@ -102,11 +102,11 @@ pub(crate) fn table_of_lives(records: Vec<String>) -> PyResult<String> {
 /// Returns the HTML page of drives' lives.
 #[pyfunction]
 pub(crate) fn html_page_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html_page(&parse_lives(&records)?))
+    Ok(html_report::html_page(&parse_lives(&records)?))
 }
 
 /// Returns the tables and notes of the HTML page of drives' lives, without its charts.
 #[pyfunction]
 pub(crate) fn html_tables_of_lives(records: Vec<String>) -> PyResult<String> {
-    Ok(page::tables_html(&parse_lives(&records)?))
+    Ok(html_report::tables_html(&parse_lives(&records)?))
 }

@@ -6,8 +6,8 @@ use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use wearwell_replay::html_report;
 use wearwell_replay::json::{FromJson, ToJson};
-use wearwell_replay::page;
 use wearwell_replay::profile::files::ProfiledFiles;
 use wearwell_replay::profile::{self, BASELINE_DESIGN, Profile, ProfileError, Profiles};
 use wearwell_trace::OpenOptions;
@@ -146,7 +146,7 @@ pub(crate) fn table_of_profile(profile: &str) -> PyResult<String> {
 /// Returns the HTML page of profiles.
 #[pyfunction]
 pub(crate) fn html_page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
-    Ok(page::html_page(&Profiles::of_profiles(
+    Ok(html_report::html_page(&Profiles::of_profiles(
         profiles.iter().map(|profile| parse_profile(profile)).collect::<PyResult<_>>()?,
     )))
 }
@@ -154,5 +154,5 @@ pub(crate) fn html_page_of_profiles(profiles: Vec<String>) -> PyResult<String> {
 /// Returns the tables and notes of the HTML page of a profile, without its charts.
 #[pyfunction]
 pub(crate) fn html_tables_of_profile(profile: &str) -> PyResult<String> {
-    Ok(page::tables_html(&Profiles::of_profiles(vec![parse_profile(profile)?])))
+    Ok(html_report::tables_html(&Profiles::of_profiles(vec![parse_profile(profile)?])))
 }

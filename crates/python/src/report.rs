@@ -1,8 +1,8 @@
 //! Tables and HTML pages of records of runs.
 
 use pyo3::prelude::*;
+use wearwell_replay::html_report;
 use wearwell_replay::json::{FromJson, ToJson};
-use wearwell_replay::page;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::report::Comparison;
 use wearwell_replay::sweep::{FailedRun, SweepResults};
@@ -38,7 +38,7 @@ pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
 /// Returns the HTML page of several runs.
 #[pyfunction]
 pub(crate) fn html_page_of_runs(records: Vec<String>) -> PyResult<String> {
-    Ok(page::html_page(&parse_comparison(&records)?))
+    Ok(html_report::html_page(&parse_comparison(&records)?))
 }
 
 /// Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its
@@ -52,7 +52,7 @@ pub(crate) fn html_page_of_sweep(
     let runs = runs.into_iter().map(run).collect::<PyResult<_>>()?;
     let failed = |(trace, design, variant, error)| FailedRun { trace, design, variant, error };
     let failures = failures.into_iter().map(failed).collect();
-    Ok(page::html_page(&SweepResults { comparison: Comparison::of_runs(runs), failures }))
+    Ok(html_report::html_page(&SweepResults { comparison: Comparison::of_runs(runs), failures }))
 }
 
 /// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.

@@ -16,8 +16,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use wearwell_config::Origin;
 
+use crate::html_report::embedded_record;
 use crate::json::ToJson;
-use crate::page::embedded_record;
 use crate::report::aligned_text;
 
 /// Names of the fields that describe what was run, such as the design and its settings, at any depth of the record; all
@@ -89,7 +89,8 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// Parses the text of a result file: JSON, or a [page](crate::page) that contains it. `file` is its name in errors.
+    /// Parses the text of a result file: JSON, or an [HTML page](crate::html_report) that contains it. `file` is its name
+    /// in errors.
     ///
     /// # Errors
     /// [`DiffError`] if the text is not a result of this program.

@@ -100,8 +100,8 @@ impl Input {
 
     /// Reads the input once to measure its extent. Of a damaged trace the part before the damage counts; the replay
     /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before:
-    /// pages, size and writes without content then cover both inputs, but the number of requests and the times are those
-    /// of this input alone.
+    /// pages, size and writes without content then cover both inputs, but the number of requests and the times are
+    /// those of this input alone.
     ///
     /// # Errors
     /// Errors of the reader, except damage after at least one good request.
@@ -209,7 +209,7 @@ impl InputReader {
     /// Returns the number of lines of the trace file that were skipped as invalid.
     pub fn rejected_lines(&self) -> u64 {
         match self {
-            Self::Trace(reader) => reader.rejected().rejected_count,
+            Self::Trace(reader) => reader.rejected_records().rejected_count,
             Self::Workload(_) | Self::Host(_) => 0,
         }
     }

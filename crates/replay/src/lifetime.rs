@@ -31,8 +31,11 @@ pub(crate) struct LifetimeManagement {
     endurance_bytes_at_start: u64,
     /// Total time for which throttling delayed host writes, nanoseconds.
     total_throttle_delay_ns: u64,
+    /// Number of host writes that throttling delayed.
     throttled_writes: u64,
+    /// Number of epochs in which at least one request arrived.
     epochs: u64,
+    /// Number of epochs in which host writes were throttled.
     throttled_epochs: u64,
     /// For each write-saving scheme (deduplication, compression, ...; index [`MechanismKind`]), how long it was
     /// running.

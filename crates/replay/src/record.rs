@@ -53,8 +53,8 @@ pub struct RunRecord {
     /// trims, and are counted as these too.
     #[serde(default)]
     pub host_page_remaps: u64,
-    /// Page writes that the write buffer absorbed, so that the FTL did not receive them: their page was written again, or
-    /// trimmed, while it was in the buffer.
+    /// Page writes that the write buffer absorbed, so that the FTL did not receive them: their page was written again,
+    /// or trimmed, while it was in the buffer.
     pub buffer_absorbed_writes: u64,
     /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,

@@ -164,8 +164,11 @@ fn name_in_configuration(value: &impl Serialize) -> String {
 
 /// A figure that is computed from a run record, and how tables show it.
 pub(crate) struct FigureColumn {
+    /// Title of the figure's column in typed tables; empty if only the table for people has the figure.
     key: &'static str,
+    /// Title of the figure in tables for people.
     pub(crate) title: &'static str,
+    /// Function that returns the figure of a run.
     figure: FigureFunction,
     decimal_digits_min: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.

@@ -46,7 +46,8 @@ impl StorableResult for RunRecord {
 #[derive(Clone, Debug)]
 pub struct ResultFolder<T> {
     folder: PathBuf,
-    kind: PhantomData<fn() -> T>,
+    /// Marks the type of the results in the folder; holds no data.
+    result_type: PhantomData<fn() -> T>,
 }
 
 impl<T: StorableResult> ResultFolder<T> {
@@ -56,7 +57,7 @@ impl<T: StorableResult> ResultFolder<T> {
     /// The folder cannot be created.
     pub fn open(folder: &Path) -> std::io::Result<Self> {
         std::fs::create_dir_all(folder)?;
-        Ok(Self { folder: folder.to_owned(), kind: PhantomData })
+        Ok(Self { folder: folder.to_owned(), result_type: PhantomData })
     }
 
     fn result_path(&self, key: &str) -> PathBuf {

@@ -107,7 +107,9 @@ impl Steadiness {
 /// How write amplification varied over the windows (parts of equally many requests) of a run.
 #[derive(Clone, Copy, Default)]
 struct AmplificationTrend {
+    /// Largest difference of a window's write amplification from the mean of all windows, as a share of the mean.
     deviation: f64,
+    /// Rise of the line fitted to the write amplification of the windows, from first to last, as a share of the mean.
     slope: f64,
     /// Smallest number of block erases in any of the windows (parts of equally many requests) of the run.
     min_window_erases: u64,

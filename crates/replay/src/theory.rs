@@ -51,6 +51,7 @@ fn lambert_halley_step(w: f64, x: f64) -> f64 {
     error / (w.exp() * (w + 1.0) - (w + 2.0) * error / (2.0 * w + 2.0))
 }
 
+/// Panics unless `u` is a utilisation: logical pages as a share of the physical ones, greater than 0 and less than 1.
 fn require_utilisation(u: f64) {
     assert!(u > 0.0 && u < 1.0, "utilisation is logical/physical and lies in (0, 1), not {u}");
 }

@@ -605,8 +605,8 @@ fn host_models_replay_on_every_design_with_a_note_that_they_are_models() {
     }
 }
 
-/// Regression: on a drive whose pages are larger than 4 KiB, a run of a host model ended at its first remap of a part of
-/// a page, with designs without remaps too.
+/// Regression: on a drive whose pages are larger than 4 KiB, a run of a host model ended at its first remap of a part
+/// of a page, with designs without remaps too.
 #[test]
 fn remaps_of_parts_of_pages_are_executed_as_reads_and_writes() {
     for design in ["page-map", "remap", "integrated"] {

@@ -66,8 +66,8 @@ fn the_erases_per_block_of_a_life_are_one_figure_in_its_curve_and_its_table() {
     assert!((last.mean_erases - life.wear.mean).abs() < 1e-9, "{last:?}, {:?}", life.wear);
 }
 
-/// Bug: a drive of which the host uses a small part can lose more blocks than it had spare ones. The share of these that
-/// was left was then negative.
+/// Bug: a drive of which the host uses a small part can lose more blocks than it had spare ones. The share of these
+/// that was left was then negative.
 #[test]
 fn the_share_of_spare_blocks_left_is_never_negative() {
     let settings = [

@@ -255,7 +255,7 @@ fn perfetto_slices_add_up_to_the_busy_times_of_the_record() {
                 run_traced_design(&[settings, &METADATA_SPACE].concat(), LOAD, design, WHOLE_RUN_WINDOW);
             let decoded = decode(&trace.to_perfetto());
             let layout = record.device.layout;
-            let planes = if trace.independent_planes { layout.planes_per_die } else { 1 };
+            let planes = if trace.has_independent_planes { layout.planes_per_die } else { 1 };
             // While an operation is suspended, the host reads that it is suspended for keep the die busy.
             let sum = |slices: Vec<&Slice>| slices.iter().map(|slice| slice.duration_ns()).sum::<u64>();
             let busy = sum(decoded.slices_of_tracks("die").filter(|slice| slice.depth == 0).collect());

@@ -488,7 +488,7 @@ fn skipped_trace_lines_are_counted_in_the_record() {
     std::fs::write(path, text).unwrap();
     let refused = Plan::new(&small_device_config(&[]), &input).unwrap_err().to_string();
     assert!(refused.contains("lines.csv: line 102, column 5"), "{refused}");
-    let options = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+    let options = OpenOptions { skips_bad_lines: true, ..OpenOptions::default() };
     let input = Input::Trace { path: path.clone(), options };
     let record = run_input(&small_device_config(&[]), &input, "page-map");
     assert_eq!((record.trace.rejected, record.trace.requests, record.partial), (3, 101, false));
@@ -1057,8 +1057,8 @@ fn the_note_on_times_that_run_backwards_counts_every_request_after_an_outlier() 
     }
 }
 
-/// Bug: the step from the last time of the ageing trace to the first of the input counted as a time that runs backwards,
-/// and so did those within the ageing trace, though they are not replayed at their times.
+/// Bug: the step from the last time of the ageing trace to the first of the input counted as a time that runs
+/// backwards, and so did those within the ageing trace, though they are not replayed at their times.
 #[test]
 fn times_of_requests_that_age_the_drive_are_not_noted_as_running_backwards() {
     let folder = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 //! A drive that a program controls request by request keeps flushed data over a loss of power, and refuses settings
 //! that it would ignore.
 
-use wearwell_replay::step::SteppedDrive;
+use wearwell_replay::stepped_drive::SteppedDrive;
 
 use crate::common::config_of_only;
 

@@ -11,7 +11,7 @@ use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 use wearwell_replay::watch::{
     DriveState, EventRow, Step, StepMark, WATCHED_REQUESTS_MAX, Walkthrough, WalkthroughOptions,
-    default_workload, run_walkthrough_with_step_callback, walkthrough,
+    default_workload, run_walkthrough, run_walkthrough_with_step_callback,
 };
 
 use crate::common::config_of_only;
@@ -153,7 +153,7 @@ fn a_watch_record_shows_the_mechanism_of_each_design() {
     ] {
         let config = config_of_only(&[]);
         let input = Input::of_generator_spec(&default_workload(&config, name).unwrap()).unwrap();
-        let walk = walkthrough(
+        let walk = run_walkthrough(
             &config,
             name,
             &input,
@@ -184,7 +184,7 @@ fn a_recorded_gc_victim_has_the_best_figure_of_its_candidates() {
                 "zipf:theta=0.8,pages=40,trim=0.04+revert:share=0.3,depth=3,delta=0.4",
             )
             .unwrap();
-            let walk = walkthrough(
+            let walk = run_walkthrough(
                 &config,
                 name,
                 &input,
@@ -221,7 +221,7 @@ fn a_drive_with_larger_or_smaller_pages_that_compresses_can_be_watched() {
     let input = Input::of_generator_spec("uniform:pages=40+dup:share=0.1,compress=0.5").unwrap();
     for page_bytes in [512, 8192, 16384] {
         let config = config_of_only(&[&format!("device.page_bytes={page_bytes}")]);
-        let walk = walkthrough(&config, "wearwell", &input, extent);
+        let walk = run_walkthrough(&config, "wearwell", &input, extent);
         let walk = walk.unwrap_or_else(|error| panic!("{page_bytes}: {error}"));
         assert!(walk.steps.len() > 60, "{page_bytes}: {} steps", walk.steps.len());
     }
@@ -232,7 +232,7 @@ fn a_watch_record_that_is_too_large_is_refused() {
     let small = WalkthroughOptions { requests: 10, power_cut_after_requests: None };
     let of = |settings: &[&str], workload: &str, extent: WalkthroughOptions| {
         let input = Input::of_generator_spec(workload).unwrap();
-        walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
+        run_walkthrough(&config_of_only(settings), "page-map", &input, extent).unwrap_err().to_string()
     };
     let too_many = WalkthroughOptions { requests: WATCHED_REQUESTS_MAX + 1, ..small };
     assert!(
@@ -258,7 +258,7 @@ fn a_watch_record_has_the_counters_of_a_replay() {
     for name in ["page-map", "recyclable", "remap", "delta"] {
         let spec = "zipf:theta=0.8,pages=40,read=0.08,trim=0.04+dup:share=0.3,pool=12,delta=0.25";
         let input = Input::of_generator_spec(spec).unwrap();
-        let walk = walkthrough(
+        let walk = run_walkthrough(
             &config_of_only(&[]),
             name,
             &input,
@@ -294,7 +294,7 @@ fn watch_replays_a_trace_on_the_pages_that_it_touches() {
     std::fs::write(&path, head.to_owned() + &lines.join("\n") + "\n").unwrap();
     let input = Input::Trace { path, options: wearwell_trace::OpenOptions::default() };
     let extent = WalkthroughOptions { requests: 60, power_cut_after_requests: Some(50) };
-    let walk = walkthrough(&config_of_only(&[]), "recyclable", &input, extent).unwrap();
+    let walk = run_walkthrough(&config_of_only(&[]), "recyclable", &input, extent).unwrap();
     assert_eq!(walk.steps.len(), 62);
     assert_eq!(walk.drive.logical_pages, 12, "the squares modulo 23 have twelve values");
     assert!(walk.notes.iter().any(|note| note.starts_with("Only pages that the requests touch")));

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
-use wearwell_replay::page;
+use wearwell_replay::html_report;
 use wearwell_serve::dashboard::{SharedPageAssets, UPDATE_SUBSCRIBERS_MAX};
 use wearwell_serve::{FlashDevice, Limits, ListenAddress, NamedDevice, Server};
 
@@ -19,7 +19,7 @@ const SCRIPT: &str = "<script>alert(1)</script>";
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn look() -> SharedPageAssets {
-    SharedPageAssets { style: page::style_sheet(), script: page::drawing_script() }
+    SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() }
 }
 
 fn open(server: &mut Server<FlashDevice>) -> SocketAddr {

@@ -129,6 +129,7 @@ impl Format {
         }
     }
 
+    /// Returns the names of all trace formats, joined by commas.
     pub(crate) fn all_names() -> String {
         Self::joined_names(&Self::ALL)
     }

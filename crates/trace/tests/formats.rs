@@ -257,7 +257,7 @@ fn a_damaged_file_beside_a_capture_is_named() {
             std::fs::copy(data.join(name), folder.path().join(name)).unwrap();
         }
         std::fs::write(folder.path().join(damaged), bytes).unwrap();
-        let options = OpenOptions { reads_payloads, skip_bad_lines: true, ..OpenOptions::default() };
+        let options = OpenOptions { reads_payloads, skips_bad_lines: true, ..OpenOptions::default() };
         let mut reader = match open(&folder.path().join("small.ops"), &options) {
             Ok(reader) => reader,
             Err(error) => return error.to_string(),
@@ -295,7 +295,7 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let advice = "correct the line, leave bad lines out by --skip-bad-lines, or name another format by --format or \
                   other columns by --columns";
     assert_eq!(end.unwrap_err().to_string(), format!("fixture: line {line}, {expected}; {advice}"));
-    fixture.options.skip_bad_lines = true;
+    fixture.options.skips_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len(), 1), "{name}");
 }
@@ -352,7 +352,7 @@ fn an_overlong_trace_line_is_refused_without_storing_it() {
     bytes.extend(b"\n130000000000000000,mill,0,Read,8192,4096,1200\n");
     let error = read_all(&bytes, &OpenOptions::default()).1.unwrap_err();
     assert!(error.to_string().contains("line 11, column 1: expected a line of less than 1 MiB"), "{error}");
-    let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+    let skip = OpenOptions { skips_bad_lines: true, ..OpenOptions::default() };
     let (requests, end) = read_all(&bytes, &skip);
     assert_eq!((requests.len(), end.unwrap()), (11, 1));
 }
@@ -368,7 +368,7 @@ fn a_bad_binary_record_is_reported_by_number_and_byte() {
         "fixture: record 3 at byte 44: expected an NBD command number of at most 8; get the file again from its source, \
          or name another format by --format"
     );
-    fixture.options.skip_bad_lines = true;
+    fixture.options.skips_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len() - 1, 1));
     fixture.bytes[request_number_2] = 0;
@@ -439,9 +439,10 @@ fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
         let units = std::iter::once(0xfeff).chain(text.encode_utf16());
         let bytes: Vec<u8> = units.flat_map(encode).collect();
         // Bug: if the format was named, the bytes were refused as a bad first line, or all lines were left out.
-        for (format, skip_bad_lines) in [(None, false), (Some(Format::Msr), false), (Some(Format::Msr), true)]
+        for (format, skips_bad_lines) in
+            [(None, false), (Some(Format::Msr), false), (Some(Format::Msr), true)]
         {
-            let options = OpenOptions { format, skip_bad_lines, ..OpenOptions::default() };
+            let options = OpenOptions { format, skips_bad_lines, ..OpenOptions::default() };
             let error = open_stream(std::io::Cursor::new(bytes.clone()), "f.csv", &options).err().unwrap();
             let is_utf_16 = matches!(error, TraceError::Utf16 { .. });
             assert!(is_utf_16 && error.to_string().contains("iconv"), "{format:?}: {error}");

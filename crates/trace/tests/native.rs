@@ -177,7 +177,7 @@ fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
 #[test]
 fn skipping_bad_lines_does_not_hide_damage_of_a_native_trace() {
     let file = to_native(&long_trace()[..3]);
-    let skip = OpenOptions { skip_bad_lines: true, ..OpenOptions::default() };
+    let skip = OpenOptions { skips_bad_lines: true, ..OpenOptions::default() };
     assert!(read_all(&file[..file.len() - 1], &skip).1.is_err());
 }
 

@@ -9,9 +9,9 @@ use wearwell_trace::{
 use crate::fixtures;
 
 /// Reads a trace to its end in one format, and checks the properties of requests on which consumers rely.
-fn read_as(format: Option<Format>, bytes: &[u8], skip_bad_lines: bool) {
+fn read_as(format: Option<Format>, bytes: &[u8], skips_bad_lines: bool) {
     let assumed_op = (format == Some(Format::OracleGeneral)).then_some(AssumedOp::Writes);
-    let options = OpenOptions { format, skip_bad_lines, assumed_op, ..OpenOptions::default() };
+    let options = OpenOptions { format, skips_bad_lines, assumed_op, ..OpenOptions::default() };
     let (requests, _) = read_all(bytes, &options);
     for request in requests {
         let pages = request.pages();

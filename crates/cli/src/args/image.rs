@@ -14,7 +14,7 @@ pub(crate) struct CreateArgs {
     /// Directory of the image; new or empty
     pub(crate) directory: PathBuf,
     #[command(flatten)]
-    pub(crate) live: LiveDeviceArgs,
+    pub(crate) live_device: LiveDeviceArgs,
     /// Failures that acknowledged data of the image survives while it is served
     #[arg(long, value_enum, default_value = "host")]
     pub(crate) durability: Durability,

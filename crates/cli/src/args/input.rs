@@ -96,7 +96,7 @@ impl InputArgs {
                 AssumedOpName::Reads => AssumedOp::Reads,
                 AssumedOpName::Writes => AssumedOp::Writes,
             }),
-            skip_bad_lines: self.skip_bad_lines,
+            skips_bad_lines: self.skip_bad_lines,
             reads_payloads: self.bytes,
             allows_missing_size_files: self.without_sidecars,
             columns: self.columns.clone(),

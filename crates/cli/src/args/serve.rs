@@ -22,7 +22,7 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     pub(crate) image_or_memory: ImageOrMemoryArgs,
     #[command(flatten)]
-    pub(crate) live: LiveDeviceArgs,
+    pub(crate) live_device: LiveDeviceArgs,
     /// Serve NBD on a Unix socket
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,

@@ -136,7 +136,7 @@ impl ModelledDeviceSize {
     }
 
     /// Returns the RAM that an FTL design needs in addition to the cached mapping table, bytes.
-    pub fn ram_bytes(self, design: ComparedFtl) -> f64 {
+    pub fn ram_without_cache_bytes(self, design: ComparedFtl) -> f64 {
         match design {
             ComparedFtl::Dftl | ComparedFtl::LazyFtl => {
                 self.validity_bitmap_bytes() + self.translation_directory_bytes()
@@ -158,6 +158,7 @@ impl ModelledDeviceSize {
         }
     }
 
+    /// Returns `GeckoFTL`'s RAM without mapping cache and counters of valid pages, bytes.
     fn geckoftl_ram_bytes_without_counters(self) -> f64 {
         self.translation_directory_bytes() + self.gecko_directory_bytes() + self.gecko_buffer_bytes()
     }
@@ -285,14 +286,16 @@ const FIGURE_1_CAPACITIES: [(&str, f64); 8] = [
     ("8 TiB", 8.0 * TIB),
 ];
 
-/// Returns RAM (bytes) and recovery time (seconds) of an FTL design at each capacity of the GeckoFTL paper's Figure 1.
+/// Returns RAM without the cached mapping table (bytes) and recovery time (seconds) of an FTL design at each capacity
+/// of the GeckoFTL paper's Figure 1.
 fn ram_bytes_and_recovery_s_by_capacity(design: ComparedFtl) -> impl Iterator<Item = (f64, f64)> {
     FIGURE_1_CAPACITIES.into_iter().map(move |(_, bytes)| {
         let scale = ModelledDeviceSize::of_capacity(bytes);
-        (scale.ram_bytes(design), scale.recovery_s(design))
+        (scale.ram_without_cache_bytes(design), scale.recovery_s(design))
     })
 }
 
+/// Returns RAM without the mapping cache, MiB, and recovery time, seconds, at each capacity of Figure 1.
 fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
     let name = |k: usize, what: &str| format!("{} {what}", FIGURE_1_CAPACITIES[k].0);
     let ram = ram_bytes_and_recovery_s_by_capacity(design)
@@ -319,7 +322,7 @@ fn ram_and_recovery_growth_values() -> Vec<NamedValue> {
 
 /// Returns the RAM of an FTL design including the mapping cache of 4 MiB, MiB.
 fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
-    (paper_device_size().ram_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
+    (paper_device_size().ram_without_cache_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
 fn ram_with_cache_mib_of_all_designs() -> Vec<NamedValue> {
@@ -359,6 +362,7 @@ fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
 
+/// Returns the duration of each recovery step of `design`, and of the whole recovery as `all`, seconds.
 fn step_and_total_recovery_durations_s(design: ComparedFtl) -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(design);
     let total = NamedValue::new("all", paper_device_size().recovery_s(design));
@@ -382,14 +386,18 @@ fn recovery_time_saved_percent() -> Vec<NamedValue> {
     named_values([("", saved(all)), ("without its synchronisation", saved(others))])
 }
 
+/// Returns the RAM, without the mapping cache, that `GeckoFTL` saves compared with `LazyFTL`, percent.
 fn ram_saved_percent() -> Vec<NamedValue> {
-    let saved = |bytes: f64| to_percent(1.0 - bytes / paper_device_size().ram_bytes(ComparedFtl::LazyFtl));
+    let saved = |bytes: f64| {
+        to_percent(1.0 - bytes / paper_device_size().ram_without_cache_bytes(ComparedFtl::LazyFtl))
+    };
     named_values([
         ("without counts", saved(paper_device_size().geckoftl_ram_bytes_without_counters())),
-        ("with counts", saved(paper_device_size().ram_bytes(ComparedFtl::GeckoFtl))),
+        ("with counts", saved(paper_device_size().ram_without_cache_bytes(ComparedFtl::GeckoFtl))),
     ])
 }
 
+/// Returns whether log and synchronisation take most of IB-FTL's recovery, and all its steps, seconds.
 fn log_recovery_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
@@ -400,6 +408,7 @@ fn log_recovery_dominance_values() -> Vec<NamedValue> {
     concatenated_values(claim, step_and_total_recovery_durations_s(ComparedFtl::IbFtl))
 }
 
+/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s recovery, and its share, percent.
 fn block_scan_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let share =
@@ -415,7 +424,8 @@ fn block_scan_dominance_values() -> Vec<NamedValue> {
 fn valid_counter_dominance_values() -> Vec<NamedValue> {
     let of = |design: ComparedFtl| {
         truth_value(
-            paper_device_size().valid_page_counters_bytes() > 0.5 * paper_device_size().ram_bytes(design),
+            paper_device_size().valid_page_counters_bytes()
+                > 0.5 * paper_device_size().ram_without_cache_bytes(design),
         )
     };
     named_values([("GeckoFTL", of(ComparedFtl::GeckoFtl)), ("u-FTL", of(ComparedFtl::UFtl))])
@@ -425,7 +435,7 @@ fn valid_counter_dominance_values() -> Vec<NamedValue> {
 /// figure, counters of valid pages are left out; their size is returned as a value of its own.
 fn figure_14_ram_mib() -> Vec<NamedValue> {
     let of = |design: ComparedFtl, cache_mib: f64, counters: f64| {
-        (paper_device_size().ram_bytes(design) - counters) / MIB + cache_mib
+        (paper_device_size().ram_without_cache_bytes(design) - counters) / MIB + cache_mib
     };
     let counters = paper_device_size().valid_page_counters_bytes();
     named_values([
@@ -436,6 +446,7 @@ fn figure_14_ram_mib() -> Vec<NamedValue> {
     ])
 }
 
+/// Returns the rate of host reads relative to that of the flash, with page validity in RAM and on flash.
 fn host_read_rate_values() -> Vec<NamedValue> {
     let writes = theory::fifo_write_amplification(0.7);
     let copies = (writes - 1.0) * (1.0 + 1.0 / PROGRAM_TO_READ_TIME_RATIO);
@@ -470,7 +481,7 @@ pub(super) fn row_values_from_formula(id: &str) -> Option<Vec<NamedValue>> {
     let recovery = |design: ComparedFtl| scale.recovery_s(design);
     Some(match id {
         "GK-01" => single_unnamed_value(
-            ModelledDeviceSize::of_capacity(128.0 * GIB).ram_bytes(ComparedFtl::LazyFtl) / MIB,
+            ModelledDeviceSize::of_capacity(128.0 * GIB).ram_without_cache_bytes(ComparedFtl::LazyFtl) / MIB,
         ),
         "GK-02" => concatenated_values(
             single_unnamed_value(recovery(ComparedFtl::LazyFtl)),

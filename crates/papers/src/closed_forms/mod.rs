@@ -308,6 +308,7 @@ mod rows {
         FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
 
+    /// Returns the values of a row that has a single value without a name.
     pub(super) fn single_unnamed_value(value: f64) -> Vec<NamedValue> {
         vec![NamedValue::new("", value)]
     }
@@ -418,10 +419,12 @@ mod rows {
     const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
+    /// Returns the NVRAM that `bytes` of entries take together with the headers of their segments, bytes.
     fn nvram_bytes_with_segment_headers(bytes: f64) -> f64 {
         bytes / (1.0 - segment_header_share(NVRAM_SEGMENT_BYTES))
     }
 
+    /// Returns the size of a log with an entry of 12 bytes for each remapped page of the drive, bytes.
     fn remap_log_bytes(remapped_share: f64) -> f64 {
         LOGICAL_CAPACITY_BYTES / PAGE_BYTES * remapped_share * 12.0
     }

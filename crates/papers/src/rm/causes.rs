@@ -46,8 +46,10 @@ pub fn difference_cause_experiments(
     }
 }
 
+/// Makes experiments that repeat those of the Remap-SSD paper without a suspected cause of a difference.
 struct DifferenceCauseExperiments<'a> {
     conditions: &'a ExperimentConditions,
+    /// All experiments for the Remap-SSD paper, of which some are repeated with a change.
     catalogue: &'a [Experiment],
 }
 

@@ -32,7 +32,9 @@ const REVERSE_MAP_KINDS: [(&str, &str); 3] =
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
 const GENERATED_LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
+/// The Remap-SSD paper's drive at the size of the experiments.
 struct ScaledDrive {
+    /// Capacity of the drive as a share of that of the paper's drive.
     device_scale: f64,
     /// Number of pages that the drive exports.
     logical_pages: f64,
@@ -318,6 +320,7 @@ fn require_duplicates_in_traces(runs: &ExperimentRecords) -> Result<()> {
     Ok(())
 }
 
+/// Computes our values for one row, without the check that the traces have duplicates.
 fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<Result<Vec<NamedValue>>> {
     Some(match id {
         "RM-15" => values_by_load_and_duplicates(runs, &[("10", "opt-10"), ("30", "opt")], |opt, none| {
@@ -403,6 +406,7 @@ fn row_values_without_trace_check(id: &str, runs: &ExperimentRecords) -> Option<
     })
 }
 
+/// Names of the tests of `SQLite`'s benchmark that are run, as in the Remap-SSD paper.
 const SQLITE_TESTS: [&str; 2] = ["fillrandom", "fillseq"];
 
 /// Returns the requests that a run completes per second of simulated time.
@@ -419,6 +423,7 @@ fn write_amplification(run: ExperimentRun<'_>) -> f64 {
     run.figure("write_amplification")
 }
 
+/// Returns `value` of the run of a variant on a load, divided by that of the baseline on this load.
 fn ratio_to_baseline(
     runs: &ExperimentRecords,
     load_name: &str,
@@ -430,6 +435,7 @@ fn ratio_to_baseline(
         / value(runs.finished_run_named(&format!("{load_name}/{baseline}"))?))
 }
 
+/// Returns the mean over several loads of the ratio that [`ratio_to_baseline`] computes.
 fn mean_ratio_to_baseline(
     runs: &ExperimentRecords,
     load_names: &[&str],
@@ -484,6 +490,7 @@ fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<Na
         .collect()
 }
 
+/// Returns Remap-SSD's mean gain in requests per second over reverse maps in a log, percent.
 fn mean_throughput_gains_over_logs(
     runs: &ExperimentRecords,
     load_names: &[&str],
@@ -500,6 +507,7 @@ fn mean_throughput_gains_over_logs(
     })
 }
 
+/// Returns how much more write amplification Remap-SSD has than reverse maps in logs (mean of both), percent.
 fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Result<f64> {
     let over = |scheme: &str| {
         mean_ratio_to_baseline(
@@ -513,6 +521,7 @@ fn extra_write_amplification_percent(runs: &ExperimentRecords, mb: u32) -> Resul
     Ok(100.0 * (f64::midpoint(over("flog")?, over("nlog")?) - 1.0))
 }
 
+/// Returns Remap-SSD's gain in requests per second over the design `scheme` on deduplicated traces, percent.
 fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) -> Result<Vec<NamedValue>> {
     let of = |mb: &u32| {
         let gain = mean_ratio_to_baseline(
@@ -527,6 +536,7 @@ fn throughput_gains_by_reverse_map_size(runs: &ExperimentRecords, scheme: &str) 
     LARGE_DRIVE_REVERSE_MAP_MB.iter().map(of).collect()
 }
 
+/// Returns Remap-SSD's loss of requests per second against an ideal reverse map, percent: mean and largest.
 fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut gaps = Vec::new();
     for trace in ["homes", "mail"] {
@@ -545,6 +555,7 @@ fn throughput_losses_against_opt(runs: &ExperimentRecords) -> Result<Vec<NamedVa
     ])
 }
 
+/// Returns what segments of 8192 instead of 1024 bytes cost: throughput and write amplification, percent.
 fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |value: fn(ExperimentRun<'_>) -> f64| ratio_to_baseline(runs, "segment", "8192", "1024", value);
     Ok(vec![
@@ -553,6 +564,7 @@ fn effect_of_nvram_segment_size(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     ])
 }
 
+/// Returns the size of the largest set of reverse-map entries that GC scanned for one victim in the `SQLite` runs, kB.
 fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let sizes: Result<Vec<f64>> = SQLITE_TESTS
         .iter()
@@ -610,6 +622,7 @@ fn phase_duration_s(run: ExperimentRun<'_>, phase: usize) -> f64 {
     if phase == 0 { end(0) } else { end(phase) - end(phase - 1) }
 }
 
+/// Returns the duration of a phase of the F2FS load in the run of `baseline`, divided by that of Remap-SSD.
 fn phase_duration_ratio(runs: &ExperimentRecords, baseline: &str, phase: usize) -> Result<f64> {
     ratio_to_baseline(runs, "f2fs", baseline, "segments", |run| phase_duration_s(run, phase))
 }

@@ -162,6 +162,7 @@ impl<'a> FigureValues<'a> {
         }
     }
 
+    /// Returns a change as it is, and as a share of the baseline; `subsets` are those on whose runs it rests.
     fn change_based_on_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
         let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);

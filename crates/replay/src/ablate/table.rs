@@ -28,6 +28,7 @@ overlaps: what two gain on the baseline one by one, less what they gain
 together: above 0 both gain the same, below 0 they help each other
 ";
 
+/// Rows of a table of text: the texts of the cells of each row.
 type TableRows = Vec<Vec<String>>;
 
 /// The tables of an ablation, and the lines above and below them.

@@ -17,31 +17,37 @@ use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
 const WEAK_ZIPF_THETA_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
+/// Name, description and keys of the substitute for the trace Financial 1 in a specification.
 pub(super) const FINANCIAL_1_SPEC_KIND: SpecKind = SpecKind {
     name: "f1",
     meaning: "substitute for Financial 1, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace Financial 2 in a specification.
 pub(super) const FINANCIAL_2_SPEC_KIND: SpecKind = SpecKind {
     name: "f2",
     meaning: "substitute for Financial 2, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace Cello99 disk 3 in a specification.
 pub(super) const CELLO99_DISK_3_SPEC_KIND: SpecKind = SpecKind {
     name: "c3",
     meaning: "substitute for Cello99 disk 3, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace Cello99 disk 8 in a specification.
 pub(super) const CELLO99_DISK_8_SPEC_KIND: SpecKind = SpecKind {
     name: "c8",
     meaning: "substitute for Cello99 disk 8, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace DAP-PS in a specification.
 pub(super) const DAP_PS_SPEC_KIND: SpecKind = SpecKind {
     name: "dap",
     meaning: "substitute for DAP-PS, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace MSN-CFS in a specification.
 pub(super) const MSN_CFS_SPEC_KIND: SpecKind = SpecKind {
     name: "msn",
     meaning: "substitute for MSN-CFS, 6 hours",
@@ -64,6 +70,7 @@ const fn trace_facts(
     }
 }
 
+/// Facts of each trace of the Delta-FTL paper (its Table 4), by the name of the substitute.
 const TRACE_FACTS: [TraceFacts; 6] = [
     trace_facts("f1", [1.23, 4.07, 12.0], 0.5),
     trace_facts("f2", [3.04, 0.65, 12.0], 0.5),

@@ -22,6 +22,7 @@ use crate::workload::draw::{EventProbability, exponential_draw, uniform_below};
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `delta-load` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "delta-load",
     meaning: "a load whose share of delta writes is set (Delta-FTL)",

@@ -33,6 +33,7 @@ use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `f2fs-clean` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "f2fs-clean",
     meaning: "F2FS in three phases: load, forced cleaning, load again",
@@ -62,6 +63,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 
 /// Number of pages that the database load overwrites between two syncs; a sync writes the inodes of the changed files.
 const OVERWRITES_BETWEEN_SYNCS: u64 = 32;
+/// Number of blocks (of the file system, one page each) in a segment of F2FS.
 const BLOCKS_PER_SEGMENT: u32 = 512;
 /// Number of free segments below which F2FS's cleaner starts: one for each log, and two to move blocks into.
 const RESERVE_SEGMENTS: usize = 6;
@@ -76,6 +78,7 @@ enum AppendLog {
     MovedNode,
 }
 
+/// State of a segment of the simulated file system: unused, being appended to, or full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SegmentState {
     Free,
@@ -91,6 +94,7 @@ struct BlockOwner {
     block_index_in_file: Option<u32>,
 }
 
+/// A file of the simulated file system: the numbers of its data blocks, and of the block of its inode.
 #[derive(Clone, Default, Debug)]
 struct File {
     blocks: Vec<u32>,
@@ -159,8 +163,14 @@ impl MainArea {
 /// The load that runs on the file system: a file server or a database.
 #[derive(Debug)]
 enum FileSystemLoad {
-    Fileserver { append: u64 },
-    Ycsb { theta: f64, pages: Option<DatabasePages> },
+    /// A file server, which appends `append_pages` pages at a time.
+    Fileserver {
+        append_pages: u64,
+    },
+    Ycsb {
+        theta: f64,
+        pages: Option<DatabasePages>,
+    },
 }
 
 /// The pages of all database files, numbered as one range, and the probability that each is overwritten.
@@ -219,8 +229,15 @@ pub(super) struct F2fsClean {
 /// Progress of the host model `f2fs-clean` through its phases: creating files, load, cleaning, load again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ModelPhase {
-    Creating { next: u32 },
-    RunningLoad { left: u64, again: bool },
+    /// Files are being created; `next_file` is the number of the next one.
+    Creating {
+        next_file: u32,
+    },
+    /// The load runs for the first time, or again after cleaning, with this many steps left.
+    RunningLoad {
+        steps_left: u64,
+        is_after_cleaning: bool,
+    },
     Cleaning,
     Done,
 }
@@ -248,7 +265,7 @@ impl F2fsClean {
             files: vec![File::default(); files as usize],
             mean_file_pages: mean,
             load: if serves_files {
-                FileSystemLoad::Fileserver { append }
+                FileSystemLoad::Fileserver { append_pages: append }
             } else {
                 FileSystemLoad::Ycsb { theta, pages: None }
             },
@@ -259,16 +276,16 @@ impl F2fsClean {
             } else {
                 CopyMethod::ReadAndWritten
             },
-            model_phase: ModelPhase::Creating { next: 0 },
+            model_phase: ModelPhase::Creating { next_file: 0 },
         })
     }
 
     /// Performs one step of the file-server or database load.
     fn perform_load_step(&mut self, script: &mut RequestScript) {
         match &mut self.load {
-            FileSystemLoad::Fileserver { append } => {
-                let append = *append;
-                self.perform_fileserver_step(append, script);
+            FileSystemLoad::Fileserver { append_pages } => {
+                let append_pages = *append_pages;
+                self.perform_fileserver_step(append_pages, script);
             }
             FileSystemLoad::Ycsb { theta, pages } => {
                 let pages =
@@ -286,11 +303,11 @@ impl F2fsClean {
         }
     }
 
-    fn perform_fileserver_step(&mut self, append: u64, script: &mut RequestScript) {
+    fn perform_fileserver_step(&mut self, append_pages: u64, script: &mut RequestScript) {
         let file = uniform_below(&mut self.random, self.files.len() as u64) as u32;
         match uniform_below(&mut self.random, 3) {
             0 => self.replace_file(file, script),
-            1 => self.extend_file(file, append, script),
+            1 => self.extend_file(file, append_pages, script),
             _ => {
                 for_each_consecutive_run(&self.files[file as usize].blocks, |first, pages| {
                     script.plan_read(first, pages);
@@ -392,26 +409,31 @@ impl F2fsClean {
     /// the new progress.
     fn advance_phase(&mut self, script: &mut RequestScript) -> ModelPhase {
         match self.model_phase {
-            ModelPhase::Creating { next } if next as usize == self.files.len() => {
-                ModelPhase::RunningLoad { left: self.steps_per_load, again: false }
+            ModelPhase::Creating { next_file } if next_file as usize == self.files.len() => {
+                ModelPhase::RunningLoad { steps_left: self.steps_per_load, is_after_cleaning: false }
             }
-            ModelPhase::Creating { next } => {
-                self.replace_file(next, script);
-                ModelPhase::Creating { next: next + 1 }
+            ModelPhase::Creating { next_file } => {
+                self.replace_file(next_file, script);
+                ModelPhase::Creating { next_file: next_file + 1 }
             }
-            ModelPhase::RunningLoad { left: 0, again: false } => {
+            ModelPhase::RunningLoad { steps_left: 0, is_after_cleaning: false } => {
                 script.plan_phase_mark();
                 ModelPhase::Cleaning
             }
-            ModelPhase::RunningLoad { left: 0, again: true } | ModelPhase::Done => ModelPhase::Done,
-            ModelPhase::RunningLoad { left, again } => {
+            ModelPhase::RunningLoad { steps_left: 0, is_after_cleaning: true } | ModelPhase::Done => {
+                ModelPhase::Done
+            }
+            ModelPhase::RunningLoad { steps_left, is_after_cleaning } => {
                 self.perform_load_step(script);
-                ModelPhase::RunningLoad { left: left - 1, again }
+                ModelPhase::RunningLoad { steps_left: steps_left - 1, is_after_cleaning }
             }
             ModelPhase::Cleaning => {
                 let Some(victim) = self.main_area.choose_victim() else {
                     script.plan_phase_mark();
-                    return ModelPhase::RunningLoad { left: self.steps_per_load, again: true };
+                    return ModelPhase::RunningLoad {
+                        steps_left: self.steps_per_load,
+                        is_after_cleaning: true,
+                    };
                 };
                 self.clean_segment(victim, script);
                 ModelPhase::Cleaning

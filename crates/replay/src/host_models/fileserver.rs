@@ -14,6 +14,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `fileserver` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "fileserver",
     meaning: "files are created, appended to, read and deleted in place (filebench's mix)",
@@ -69,12 +70,14 @@ impl Fileserver {
         slot
     }
 
+    /// Creates a file of random size in a slot, and deletes the one that was there.
     fn create_file(&mut self, slot: usize, script: &mut RequestScript) {
         self.delete_file(slot, script);
         let pages = draw_file_size_pages(&mut self.random, self.mean_file_pages);
         self.extend_file(slot, pages, script);
     }
 
+    /// Appends at most `pages` pages to the file of a slot, as many as fit the slot.
     fn extend_file(&mut self, slot: usize, pages: u64, script: &mut RequestScript) {
         let size = self.file_pages_by_slot[slot];
         let pages = pages.min(self.pages_per_slot - size);

@@ -64,6 +64,7 @@ pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
     meaning: "neighbouring addresses whose newest dead pages return one after the other, 1 to 1024",
 };
 
+/// Keys that the specifications of all FIU substitutes accept.
 const FIU_SPEC_KEYS: &[SpecKey] = &[
     SCALE_KEY,
     THETA_KEY,
@@ -73,16 +74,19 @@ const FIU_SPEC_KEYS: &[SpecKey] = &[
     RECURRENCE_RUN_LENGTH_KEY,
 ];
 
+/// Name, description and keys of the substitute for the trace FIU homes in a specification.
 pub(super) const FIU_HOMES_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-homes",
     meaning: "substitute for FIU homes, 9.3 million requests",
     keys: FIU_SPEC_KEYS,
 };
+/// Name, description and keys of the substitute for the trace FIU mail in a specification.
 pub(super) const FIU_MAIL_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-mail",
     meaning: "substitute for FIU mail, 16.3 million requests",
     keys: FIU_SPEC_KEYS,
 };
+/// Name, description and keys of the substitute for the trace FIU web-vm in a specification.
 pub(super) const FIU_WEB_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-web",
     meaning: "substitute for FIU web-vm, 5.9 million requests",
@@ -103,7 +107,8 @@ const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 /// within each of these ranges all numbers of reads are equally frequent.
 #[derive(Clone, Copy, Debug)]
 struct ReadPopularity {
-    /// Share of the invalidated pages with 8 to 15 reads. (52 % of the invalidated pages have 0 to 3 reads.)
+    /// Share of the invalidated pages that were read eight times or more (in the model 8 to 15 times). The share with
+    /// at most three reads is [`SHARE_READ_UP_TO_3_TIMES`].
     share_read_8_or_more_times: f64,
     /// Probability that the content of a page with 0 reads is written again after it became dead.
     unread_content_recurrence_probability: f64,
@@ -112,6 +117,7 @@ struct ReadPopularity {
     recurrence_growth_exponent: f64,
 }
 
+/// Share of the invalidated pages that were read at most three times, equal for all FIU traces.
 const SHARE_READ_UP_TO_3_TIMES: f64 = 0.52;
 
 impl ReadPopularity {
@@ -141,13 +147,16 @@ struct FiuTraceFacts {
     name: &'static str,
     /// Number of requests, share of writes, and number of addresses (Table I of the Recyclable SSD paper).
     requests_write_share_addresses: [f64; 3],
+    /// Published amount of invalidated data whose content is written again, GB.
     recyclable_gb: f64,
+    /// Published amount of data that overwrites invalidate, GB.
     invalid_gb: f64,
     newest_four_recurrence_share: f64,
     dead_pages_per_overwritten_address: f64,
     read_popularity: ReadPopularity,
 }
 
+/// Published figures of each FIU trace, by the name of its substitute.
 const FIU_TRACE_FACTS: [FiuTraceFacts; 3] = [
     FiuTraceFacts {
         name: "fiu-homes",
@@ -195,7 +204,7 @@ const FIU_TRACE_FACTS: [FiuTraceFacts; 3] = [
 
 /// Whether `kind` is a substitute for an FIU trace. Such a host model chooses the contents of its pages itself, so it
 /// takes no content model.
-pub(super) fn chooses_contents(kind: &str) -> bool {
+pub(super) fn is_fiu_substitute(kind: &str) -> bool {
     FIU_TRACE_FACTS.iter().any(|facts| facts.name == kind)
 }
 

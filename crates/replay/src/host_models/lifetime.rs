@@ -22,24 +22,29 @@ use crate::content_model::{ContentModelSpec, ContentSource, SizeRatioDistributio
 use crate::workload::PAGE_BYTES;
 use crate::workload::spec_grammar::{SpecError, SpecKind};
 
-pub(super) const WKSN: SpecKind = SpecKind {
+/// Name, description and keys of the substitute for the trace WKSN in a specification.
+pub(super) const WKSN_SPEC_KIND: SpecKind = SpecKind {
     name: "wksn",
     meaning: "substitute for WKSN, a day of 77 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
+/// Name, description and keys of the substitute for the trace Media in a specification.
 pub(super) const MEDIA_SPEC_KIND: SpecKind = SpecKind {
     name: "media",
     meaning: "substitute for Media, a day of 138 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-pub(super) const DVMT: SpecKind = SpecKind {
+/// Name, description and keys of the substitute for the trace DVMT in a specification.
+pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
     name: "dvmt",
     meaning: "substitute for DVMT, a day of 173 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
 
 const DAY_S: f64 = 86_400.0;
+/// Assumed number of reads per write of the substitutes, because the paper does not state it.
 const READS_PER_WRITE: f64 = 0.3;
+/// Assumed share of the writes that go to an address that was not written before.
 const NEW_ADDRESS_SHARE: f64 = 0.2;
 
 /// Bytes that the drive of the integrated lifetime paper can write over its life: 64 GiB times 3000 cycles.
@@ -54,6 +59,7 @@ struct LifetimeTableRow {
     write_share_left_by_deduplication: f64,
 }
 
+/// Rows of Table I of the integrated lifetime paper, one for each trace.
 const TABLE_1_ROWS: [LifetimeTableRow; 3] = [
     LifetimeTableRow {
         name: "wksn",
@@ -75,6 +81,7 @@ const TABLE_1_ROWS: [LifetimeTableRow; 3] = [
     },
 ];
 
+/// Returns the row of Table I of the integrated lifetime paper for the trace that `kind` substitutes.
 fn table_1_row(kind: &str) -> &'static LifetimeTableRow {
     TABLE_1_ROWS.iter().find(|row| row.name == kind).expect("a row for each kind")
 }

@@ -64,9 +64,9 @@ pub const HOST_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
         delta_ftl::DAP_PS_SPEC_KIND,
         delta_ftl::MSN_CFS_SPEC_KIND,
         delta_load::SPEC_KIND,
-        lifetime::WKSN,
+        lifetime::WKSN_SPEC_KIND,
         lifetime::MEDIA_SPEC_KIND,
-        lifetime::DVMT,
+        lifetime::DVMT_SPEC_KIND,
     ],
     common_keys: &[SpecKey { name: "seed", default: "1", meaning: "equal seeds give equal requests" }],
 };
@@ -107,14 +107,15 @@ impl FromStr for HostModelSpec {
 
 /// Returns the specification text of a host model with the kind and all of its keys.
 fn completed_spec_text(options: &SpecOptions) -> String {
-    let kind = generator_kind(options.generator_kind);
+    let kind = host_model_spec_kind(options.kind_name);
     let value =
         |key: &SpecKey| format!("{}={}", key.name, options.text_value(key.name).unwrap_or(key.default));
     let values: Vec<String> = kind.keys.iter().chain(HOST_MODEL_GRAMMAR.common_keys).map(value).collect();
     format!("{}:{}", kind.name, values.join(","))
 }
 
-fn generator_kind(name: &str) -> &'static SpecKind {
+/// Returns the specification kind (name, description and keys) of the host model `name`.
+fn host_model_spec_kind(name: &str) -> &'static SpecKind {
     HOST_MODEL_GRAMMAR
         .kinds
         .iter()
@@ -140,27 +141,27 @@ impl HostModelSpec {
         let options = SpecOptions::parse(&self.spec_text, &HOST_MODEL_GRAMMAR)?;
         let keys = SpecValues::new(&options);
         let seed = keys.integer_of_key("seed", 0..=u64::MAX)?;
-        let model = build_host_model(options.generator_kind, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
-        let content = match (self.content_model, options.generator_kind) {
+        let model = build_host_model(options.kind_name, &keys, Xoshiro256PlusPlus::seed_from_u64(seed))?;
+        let content = match (self.content_model, options.kind_name) {
             (Some(content), _) => content,
-            (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.generator_kind),
+            (None, "wksn" | "media" | "dvmt") => lifetime::content_model_of(options.kind_name),
             (None, _) => content_model::ContentModelSpec::new(content_model::ContentSource::Unique),
         };
-        if self.content_model.is_some() && chooses_contents(options.generator_kind) {
+        if self.content_model.is_some() && chooses_contents(options.kind_name) {
             let message = format!(
                 "{} chooses the contents of its pages itself: leave out the content model after +",
-                options.generator_kind
+                options.kind_name
             );
             return Err(SpecError::ConflictingKeys(message));
         }
         let script = RequestScript::new(ContentModel::new(&content, mix_bits(seed ^ HOST_CONTENT_SEED_SALT)));
-        Ok(HostRequestGenerator { script, model, chooses_contents: chooses_contents(options.generator_kind) })
+        Ok(HostRequestGenerator { script, model, chooses_contents: chooses_contents(options.kind_name) })
     }
 }
 
 /// Whether a host model of this `kind` chooses the contents of its pages itself, so that no content model is allowed.
 fn chooses_contents(kind: &str) -> bool {
-    kind == "predicted" || fiu::chooses_contents(kind)
+    kind == "predicted" || fiu::is_fiu_substitute(kind)
 }
 
 const HOST_CONTENT_SEED_SALT: u64 = 0x686f_7374_7061_6765;

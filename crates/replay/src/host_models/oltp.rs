@@ -13,6 +13,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `oltp` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "oltp",
     meaning: "random reads and writes of a database and a sequential log (filebench's mix)",
@@ -25,6 +26,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
     ],
 };
 
+/// Number of pages of each write to the database's log.
 const LOG_WRITE_PAGES: u64 = 64;
 
 /// Generator of the host model `oltp`: transaction processing as in filebench.

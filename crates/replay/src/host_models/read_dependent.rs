@@ -17,6 +17,7 @@ const fn spec_key(name: &'static str, default: &'static str, meaning: &'static s
     SpecKey { name, default, meaning }
 }
 
+/// Name, description and keys of the host model `predicted` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "predicted",
     meaning: "single pages whose contents return, more often if they were read",

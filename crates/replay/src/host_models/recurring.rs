@@ -274,7 +274,7 @@ struct PendingReads {
     /// no longer pending, which are skipped when they are drawn.
     pending_read_addresses: Vec<u32>,
     pending_read_count: u64,
-    /// Number of pending reads that are held back: reads are sent only while more are pending. This spreads the reads
+    /// Largest number of reads that are held back: reads are sent only while more are pending. This spreads the reads
     /// of a page version over its life.
     max_held_back_reads: u64,
 }
@@ -337,6 +337,7 @@ struct ContentVersion {
     /// Number of the content; 0 = none.
     content_number: u64,
     read_count_class: u8,
+    /// Whether this version was not the return of a dead version: its content was new, or that of a valid page.
     was_written_as_new: bool,
 }
 
@@ -396,7 +397,7 @@ impl PageContents {
         }
     }
 
-    /// Returns the content that request number `requests_done` writes to `page_address`; the content that the address
+    /// Chooses the content that request number `requests_done` writes to `page_address`; the content that the address
     /// held becomes dead.
     fn replace_present_version(
         &mut self,
@@ -502,7 +503,7 @@ impl PageContents {
         None
     }
 
-    /// Returns a version with a new content, or with that of a valid page, and draws its class (number of reads).
+    /// Creates a version with a new content, or with that of a valid page, and draws its class (number of reads).
     fn create_version(
         &mut self,
         address: u64,

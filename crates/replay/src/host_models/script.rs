@@ -27,18 +27,26 @@ pub(super) enum CopyMethod {
     Written,
 }
 
+/// What a planned request of a host model does.
 #[derive(Clone, Copy, Debug)]
 enum PlannedStep {
     Read,
     Write,
     WriteWithContent(Fingerprint),
-    WriteCopy { source: u64 },
-    Remap { source: u64, mode: RemapMode },
+    WriteCopy {
+        source: u64,
+    },
+    Remap {
+        source: u64,
+        mode: RemapMode,
+    },
     Trim,
     Flush,
+    /// A mark in the input that a phase ends and the next begins; nothing is executed.
     Phase,
 }
 
+/// A request that a host model has planned: what it does, its range of pages, and its arrival time.
 #[derive(Clone, Copy, Debug)]
 struct PlannedRequest {
     step: PlannedStep,
@@ -51,6 +59,7 @@ struct PlannedRequest {
 #[derive(Debug)]
 pub(super) struct RequestScript {
     planned_requests: VecDeque<PlannedRequest>,
+    /// Arrival time of the requests that are planned from now on, nanoseconds.
     arrival_ns: u64,
     content_model: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.

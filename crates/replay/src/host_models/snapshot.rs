@@ -15,6 +15,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `snapshot` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "snapshot",
     meaning: "a volume is copied whole, then overwritten here and there, in phases",

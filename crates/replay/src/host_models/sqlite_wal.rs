@@ -37,6 +37,7 @@ use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `sqlite-wal` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "sqlite-wal",
     meaning: "SQLite filled by db_bench through a write-ahead log; the paper's runs: entries=1600000 and 1500000,order=sequential",
@@ -72,7 +73,9 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
     ],
 };
 
+/// Size of a page of the database and of its write-ahead log, bytes.
 const PAGE_BYTES: u64 = 4096;
+/// Size of a key of the database, bytes.
 const KEY_BYTES: u64 = 16;
 /// Number of frames of the write-ahead log whose headers (24 bytes each) share a page.
 const FRAMES_PER_HEADER_PAGE: u64 = 170;
@@ -205,6 +208,7 @@ struct PageCache {
 }
 
 impl PageCache {
+    /// Decides at random whether the host must read `page` of the database, because its page cache lacks the page.
     fn draw_cache_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.checkpointed_pages && !self.logged_pages.contains(&page);
         is_only_applied

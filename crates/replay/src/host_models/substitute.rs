@@ -28,7 +28,9 @@ use crate::workload::spec_grammar::{SpecError, SpecKey};
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceFacts {
     pub name: &'static str,
+    /// Number of reads of the trace; the substitute reads one page with each.
     pub reads: f64,
+    /// Number of writes of the trace; the substitute writes one page with each.
     pub writes: f64,
     /// Number of distinct addresses that the trace writes.
     pub distinct_addresses: f64,

@@ -21,6 +21,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Name, description and keys of the host model `ycsb` in a specification.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "ycsb",
     meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
@@ -33,6 +34,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
     ],
 };
 
+/// Number of records in a leaf page of the B-tree, and of updates in a page of the journal.
 const RECORDS_PER_PAGE: u64 = 4;
 
 /// Generator of the host model `ycsb`: updates of a B-tree that never overwrites pages in place.

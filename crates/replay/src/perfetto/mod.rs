@@ -126,7 +126,7 @@ impl RunTrace {
     fn add_die_tracks(&self, packets: &mut TracePackets, process: TrackId, die: u32, ops: &[&TracedOp]) {
         let planes = self.geometry.planes_per_die;
         let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
-        if !self.independent_planes {
+        if !self.has_independent_planes {
             let track = packets.add_track(process, &format!("die {die}"));
             return self.add_array_slices(packets, track, of_die.collect());
         }

@@ -20,7 +20,9 @@ const FLAG_NEEDS_INTERNED_NAMES: u64 = 2;
 
 /// Value of the field `type` of a Perfetto track event that begins a slice.
 const EVENT_SLICE_BEGIN: u64 = 1;
+/// Value of the field `type` of a Perfetto track event that ends a slice.
 const EVENT_SLICE_END: u64 = 2;
+/// Value of the field `type` of a Perfetto track event that sets a counter.
 const EVENT_COUNTER_VALUE: u64 = 4;
 
 /// Value of a named argument that the viewer shows with a slice.
@@ -109,7 +111,8 @@ impl InternedNames {
 /// The packets of a Perfetto trace under construction.
 #[derive(Default)]
 pub(super) struct TracePackets {
-    tracks: Vec<ProtobufMessage>,
+    /// Descriptor of each track, in the order of their identities, which begin with 1.
+    track_descriptors: Vec<ProtobufMessage>,
     /// Events of all tracks, each with its time; sorted by time when the trace is complete.
     events_with_time_ns: Vec<(u64, TrackEvent)>,
 }
@@ -126,14 +129,14 @@ impl TracePackets {
         &mut self,
         descriptor: impl FnOnce(ProtobufMessage) -> ProtobufMessage,
     ) -> TrackId {
-        let track = self.tracks.len() as u64 + 1;
-        self.tracks.push(descriptor(ProtobufMessage::default().with_varint(1, track)));
+        let track = self.track_descriptors.len() as u64 + 1;
+        self.track_descriptors.push(descriptor(ProtobufMessage::default().with_varint(1, track)));
         track
     }
 
     /// Adds a group of tracks with a name, which the viewer shows as a process.
     pub(super) fn add_process(&mut self, name: &str) -> TrackId {
-        let pid = self.tracks.len() as u64 + 1;
+        let pid = self.track_descriptors.len() as u64 + 1;
         let process = ProtobufMessage::default().with_varint(1, pid).with_string(6, name);
         // The tracks of a process are shown in the order of their ranks.
         self.append_track_descriptor(|track| track.with_message(3, &process).with_varint(11, 3))
@@ -141,7 +144,7 @@ impl TracePackets {
 
     /// Adds a track for slices to a group of tracks.
     pub(super) fn add_track(&mut self, process: TrackId, name: &str) -> TrackId {
-        let rank = self.tracks.len() as u64;
+        let rank = self.track_descriptors.len() as u64;
         self.append_track_descriptor(|track| {
             track.with_varint(5, process).with_string(2, name).with_varint(12, rank)
         })
@@ -149,7 +152,7 @@ impl TracePackets {
 
     /// Adds a track for the values of a counter to a group of tracks.
     pub(super) fn add_counter_track(&mut self, process: TrackId, name: &str, unit: &str) -> TrackId {
-        let rank = self.tracks.len() as u64;
+        let rank = self.track_descriptors.len() as u64;
         let counter = ProtobufMessage::default().with_string(6, unit);
         self.append_track_descriptor(|track| {
             track.with_varint(5, process).with_string(2, name).with_varint(12, rank).with_message(8, &counter)
@@ -173,7 +176,7 @@ impl TracePackets {
     pub(super) fn into_bytes(mut self) -> Vec<u8> {
         self.events_with_time_ns.sort_by_key(|event| event.0);
         let mut trace = ProtobufMessage::default();
-        for (number, descriptor) in self.tracks.iter().enumerate() {
+        for (number, descriptor) in self.track_descriptors.iter().enumerate() {
             let flags = if number == 0 { FLAG_INTERNED_NAMES_START } else { FLAG_NEEDS_INTERNED_NAMES };
             let packet = ProtobufMessage::default()
                 .with_varint(10, PACKET_SEQUENCE_ID)
@@ -209,6 +212,7 @@ impl Default for EventWriter {
 }
 
 impl EventWriter {
+    /// Encodes an event as a packet, together with the names that it is the first to use.
     fn encode_event_packet(&mut self, time_ns: u64, event: &TrackEvent) -> ProtobufMessage {
         let mut interned = ProtobufMessage::default();
         let event = match event {
@@ -229,6 +233,7 @@ impl EventWriter {
         packet.with_message(11, &event)
     }
 
+    /// Encodes the beginning of a slice, and adds the names that it is the first to use to `interned_data`.
     fn encode_slice_begin_event(
         &mut self,
         track: TrackId,

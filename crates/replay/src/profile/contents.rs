@@ -79,6 +79,7 @@ pub(super) struct IdealSavings {
     pub(super) compression_byte_saving_share: Option<f64>,
 }
 
+/// Entry of the profiler's table of contents: copies, occurrences and compressed size of one content.
 struct ContentEntry {
     copies: ContentCopyCounts,
     occurrences: u32,
@@ -93,9 +94,11 @@ pub(super) struct ContentCounts {
     entry_by_content: FxHashMap<u64, ContentEntry>,
     pub(super) sample: HashSample,
     max_entries: usize,
+    /// Number of all pages counted, including those whose content is not in the sample.
     pages: u64,
     zero_pages: u64,
     zero_page_copies: ContentCopyCounts,
+    /// Number of distinct contents so far (without the zero page), extrapolated from the sample.
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.

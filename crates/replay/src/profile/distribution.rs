@@ -68,6 +68,7 @@ impl SizeHistogram {
         })
     }
 
+    /// Returns the size that `share` of the `pages` pages do not exceed, as a share of the page size.
     fn quantile(&self, share: f64, pages: u64) -> f64 {
         let mut left = share * pages as f64;
         for (size, &count) in self.0.iter().enumerate() {

@@ -32,6 +32,7 @@ pub struct ProfiledFiles {
     pub total_bytes: u64,
     /// Paths that could not be read, with the reason.
     pub unreadable_paths: Vec<String>,
+    /// Device and inode number of each file found that has several hard links, so that the file counts once.
     seen_inodes: HashSet<(u64, u64)>,
 }
 

@@ -56,6 +56,7 @@ pub struct SkewFigures {
     pub zipf_misfit: f64,
 }
 
+/// Entry of the profiler's table of pages: writes and content of one page.
 struct PageEntry {
     write_count: u32,
     last_write_number: u64,
@@ -72,9 +73,9 @@ pub(super) struct PageWriteCounts {
     total_page_writes: u64,
     rewrite_intervals_page_writes: LogHistogram,
     rewrite_intervals_ns: LogHistogram,
-    /// Overwrites of sampled pages whose old and new content are known.
+    /// Overwrites of pages whose old and new content are known, extrapolated from the sample.
     known_content_overwrites: u64,
-    /// Overwrites of sampled pages that write the content that the page already holds.
+    /// Overwrites of pages with the content that the page already holds, extrapolated from the sample.
     silent_overwrites: u64,
 }
 

@@ -211,6 +211,7 @@ fn add_size_rows(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
     row("  pages that stay whole", percent_text(sizes.incompressible_share));
 }
 
+/// Returns a share as text with the sign `%`.
 fn percent_text(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }

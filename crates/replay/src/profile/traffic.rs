@@ -60,6 +60,7 @@ pub struct SizeShare {
     pub share: f64,
 }
 
+/// Counters of the requests of one kind (reads or writes).
 #[derive(Default)]
 struct RequestKindCounts {
     requests: u64,

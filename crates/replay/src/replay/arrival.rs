@@ -15,7 +15,10 @@ use super::Run;
 pub(super) struct RequestClock {
     pace: ArrivalPace,
     pub(super) arrival_ns: u64,
+    /// Latest time in the trace of the requests so far, nanoseconds.
     pub(super) latest_request_trace_ns: u64,
+    /// Completion time of the last request, nanoseconds; at least the arrival and the (perhaps delayed) start of the
+    /// current one.
     pub(super) last_completion_ns: u64,
 }
 

@@ -193,7 +193,7 @@ impl<'a> LifeSimulation<'a> {
         loop {
             let (before, bytes_before) = (self.requests, self.host_bytes);
             let end = self.replay_input_once(on_progress)?;
-            self.elapsed_s += self.run.duration_s();
+            self.elapsed_s += self.run.input_duration_s();
             let counts = &mut self.run.requested_counts;
             counts.first_request_ns = None;
             counts.out_of_order_requests =
@@ -207,12 +207,12 @@ impl<'a> LifeSimulation<'a> {
                     format!(" that write (requests without a write: {requests}), so that no drive wears out");
                 return Err(ReplayError::NoRequests { input, hint });
             }
-            self.run.input.requests = self.run.plan.input.open()?;
+            self.run.input.request_reader = self.run.plan.input.open()?;
         }
     }
 
-    /// Writes all exported pages once, as a part of the drive's life. Returns [`LifeEndReason::Interrupted`] if the user
-    /// interrupts, otherwise `None`.
+    /// Writes all exported pages once, as a part of the drive's life. Returns [`LifeEndReason::Interrupted`] if the
+    /// user interrupts, otherwise `None`.
     fn fill_drive(&mut self, on_progress: OnProgress<'_>) -> Result<Option<LifeEndReason>, ReplayError> {
         let mut step = |done, total| {
             on_progress(Progress { phase: RunPhase::Precondition, done_units: done, total_units: total })
@@ -283,6 +283,7 @@ impl<'a> LifeSimulation<'a> {
         self.run.device.ftl().stats().retired_blocks
     }
 
+    /// Records the host bytes at the first block failure; returns whether the failed blocks end the life of the drive.
     fn record_block_failure_and_is_ended(&mut self) -> bool {
         self.host_bytes_at_first_failure.get_or_insert(self.host_bytes);
         self.failed_blocks() >= self.failed_blocks_ending_life

@@ -192,7 +192,7 @@ struct RunObservations {
     /// end are added.
     phase_counters: Vec<SeriesPoint>,
     /// Recorder of the run's timeline; `None` unless the configuration asks for a timeline.
-    timeline: Option<TimelineRecorder>,
+    timeline_recorder: Option<TimelineRecorder>,
     /// Cost of the recovery from a loss of power in the middle of the run; `None` if there was none.
     recovery: Option<RecoveryRecord>,
     /// Time at which the last request was answered, nanoseconds, without the background work after it.
@@ -334,10 +334,10 @@ impl<'a> Run<'a> {
     /// Ages the device with another trace, or with the first part of the input.
     fn age_device(&mut self, on_progress: OnProgress<'_>) -> Result<EarlyEndReason, ReplayError> {
         let ended = if let Some(input) = &self.plan.aging_input {
-            let measured = std::mem::replace(&mut self.input.requests, input.open()?);
+            let measured = std::mem::replace(&mut self.input.request_reader, input.open()?);
             let ended =
                 self.execute_requests(None, self.plan.survey.aging_requests, RunPhase::Aging, on_progress)?;
-            self.input.requests = measured;
+            self.input.request_reader = measured;
             ended
         } else {
             let share = self.plan.config.precondition.aging_request_share();
@@ -348,7 +348,7 @@ impl<'a> Run<'a> {
         self.observations.series.clear();
         self.observations.phase_counters.clear();
         self.earlier_counters.requests_clamped_to_start_time =
-            self.input.requests.requests_clamped_to_start_time();
+            self.input.request_reader.requests_clamped_to_start_time();
         Ok(ended)
     }
 

@@ -11,6 +11,7 @@ use wearwell::mapping::{AnyMapping, DemandPagedMap, JournalCounts};
 use wearwell::nand::SimNand;
 use wearwell::validity::{AnyValidityStore, Gecko, ValidityLog};
 
+/// A figure of a design's part for the run record: its name and value.
 type PartFigure = (&'static str, f64);
 
 /// Returns all figures of a device's parts (such as map cache hits or merges) that are not zero, by name.

@@ -332,7 +332,7 @@ impl<'a> Plan<'a> {
             design: design.to_owned(),
             input: self.input.name(),
             geometry: self.resolved_device.geometry.clone(),
-            independent_planes: self.timing_options().has_independent_planes,
+            has_independent_planes: self.timing_options().has_independent_planes,
             flash_ops: Vec::new(),
             requests: Vec::new(),
             nvram_scan_spans_ns: Vec::new(),

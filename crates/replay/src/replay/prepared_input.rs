@@ -18,10 +18,11 @@ use crate::input::InputReader;
 
 /// The input of a run, read in batches of prepared requests.
 pub(super) struct PreparedInput {
-    pub(super) requests: InputReader,
-    pub(super) content: ContentModel,
+    pub(super) request_reader: InputReader,
+    pub(super) content_model: ContentModel,
     /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
     footprint: Option<Arc<Footprint>>,
+    /// Whether writes without content get one from the content model, because the design examines contents.
     adds_content: bool,
     page_bytes_log2: u32,
     max_lpn: u64,
@@ -56,8 +57,8 @@ impl PreparedInput {
     pub(super) fn open(plan: &Plan<'_>, device: &Device<SimNand>) -> Result<Self, TraceError> {
         let ftl = device.ftl();
         Ok(Self {
-            requests: plan.input.open()?,
-            content: ContentModel::new(&plan.content_spec, plan.config.seed()),
+            request_reader: plan.input.open()?,
+            content_model: ContentModel::new(&plan.content_spec, plan.config.seed()),
             footprint: plan.survey.footprint.clone().filter(|_| plan.compacts_addresses()),
             adds_content: ftl.has_content_stage(),
             page_bytes_log2: plan.resolved_device.geometry.page_bytes.trailing_zeros(),
@@ -73,7 +74,7 @@ impl PreparedInput {
         let batch = &mut batch[..read];
         if self.adds_content {
             let writes = batch.iter().filter(|request| request.op == Op::Write && request.content.is_empty());
-            self.content.prefetch(writes.map(|request| request.pages().start));
+            self.content_model.prefetch(writes.map(|request| request.pages().start));
         }
         self.lookahead.clear();
         for request in batch {
@@ -92,7 +93,7 @@ impl PreparedInput {
     /// of requests read, and the damage.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
-            match self.requests.next_request(request) {
+            match self.request_reader.next_request(request) {
                 Ok(true) => {}
                 Ok(false) => return (k, None),
                 Err(error) => return (k, Some(error)),
@@ -115,7 +116,7 @@ impl PreparedInput {
 
     /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
     fn add_model_content(&mut self, request: &mut Request) {
-        self.content.fill_or_record_request_content(request);
+        self.content_model.fill_or_record_request_content(request);
         if request.op == Op::Write {
             let contents = request.content.first().map(|content| content.fingerprint);
             self.lookahead.first_fingerprints_of_writes.extend(contents);

@@ -142,9 +142,9 @@ impl RequestExecutor {
         device.read(offset, len, &mut self.read_buffer)
     }
 
-    /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request, or
-    /// these begin at unlike places in their pages, the host reads and writes the parts of pages, as it would copy on a
-    /// drive without remaps; of a relocation it trims the source.
+    /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request,
+    /// or these begin at unlike places in their pages, the host reads and writes the parts of pages, as it would copy
+    /// on a drive without remaps; of a relocation it trims the source.
     fn remap<N: Nand>(
         &mut self,
         device: &mut Device<N>,

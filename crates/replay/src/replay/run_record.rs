@@ -36,20 +36,20 @@ impl Run<'_> {
     /// Starts recording the run's timeline, if the configuration sets one.
     pub(super) fn start_timeline(&mut self) {
         let blocks = self.device.ftl().store().blocks().len();
-        self.observations.timeline =
+        self.observations.timeline_recorder =
             self.plan.config.replay.timeline_cells.map(|cells| TimelineRecorder::new(cells, blocks));
     }
 
     /// Samples the present state of the drive for the timeline; does nothing without a timeline.
     pub(super) fn sample_timeline(&mut self, counters: &SeriesPoint) {
-        if let Some(recorder) = &mut self.observations.timeline {
+        if let Some(recorder) = &mut self.observations.timeline_recorder {
             recorder.add_sample(counters, self.device.ftl(), self.timing.as_ref());
         }
     }
 
     /// Returns the timeline, with the present state of the drive as its last sample; `None` without a timeline.
     pub(super) fn finish_timeline(&mut self, counters: &SeriesPoint) -> Option<Timeline> {
-        let recorder = self.observations.timeline.take()?;
+        let recorder = self.observations.timeline_recorder.take()?;
         Some(recorder.into_timeline(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
@@ -202,13 +202,14 @@ impl Run<'_> {
             sha256: self.plan.input_sha256.clone(),
             requests: self.requested_counts.requests,
             aging_requests: self.aging_requests,
-            rejected: self.input.requests.rejected_lines(),
+            rejected: self.input.request_reader.rejected_lines(),
             footprint_pages: self.plan.survey.footprint_pages,
-            duration_s: self.duration_s(),
+            duration_s: self.input_duration_s(),
         }
     }
 
-    pub(super) fn duration_s(&self) -> f64 {
+    /// Returns the time from the first measured request to the latest one, by the times of the input, seconds.
+    pub(super) fn input_duration_s(&self) -> f64 {
         self.requested_counts
             .latest_request_ns
             .saturating_sub(self.requested_counts.first_request_ns.unwrap_or(0)) as f64
@@ -303,7 +304,7 @@ impl Run<'_> {
 
     /// Returns the time from the first arrival of a request to the last in open loop, seconds.
     fn arrival_span_s(&self) -> f64 {
-        self.duration_s() * self.plan.config.replay.time_scale()
+        self.input_duration_s() * self.plan.config.replay.time_scale()
     }
 
     fn time_record(&self) -> TimeRecord {
@@ -362,6 +363,7 @@ impl Run<'_> {
         (now_ns + pending_delay_ns) as f64 / 1e9
     }
 
+    /// Returns the energy of the programs, hashing and compression in the measured part, microjoules.
     fn energy_uj(&self) -> f64 {
         let energy = self.plan.config.lifetime.energy_model();
         let stats = self.device.ftl().stats();
@@ -376,10 +378,10 @@ impl Run<'_> {
         if self.has_content_stage && self.plan.survey.has_writes_without_content {
             notes.push(format!(
                 "figures that depend on content rest on a model: {}",
-                self.input.content.describe()
+                self.input.content_model.describe()
             ));
         }
-        if let InputReader::Host(generator) = &self.input.requests {
+        if let InputReader::Host(generator) = &self.input.request_reader {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }
         if self.plan.compacts_addresses() {
@@ -553,7 +555,7 @@ impl Run<'_> {
 
     /// Returns a note if measured requests have times before that of an earlier request, and what that does to them.
     fn note_of_unsorted_times(&self) -> Option<String> {
-        let moved = self.input.requests.requests_clamped_to_start_time();
+        let moved = self.input.request_reader.requests_clamped_to_start_time();
         let late = self.requested_counts.out_of_order_requests + moved
             - self.earlier_counters.requests_clamped_to_start_time;
         let effect = match (self.timing.is_some(), self.plan.arrival_mode()) {
@@ -565,7 +567,7 @@ impl Run<'_> {
             format!(
                 "times run backwards: {late} requests have a time before that of an earlier one; {effect} (the latest time is \
                  {:.3} s after the first)",
-                self.duration_s()
+                self.input_duration_s()
             )
         })
     }
@@ -573,7 +575,7 @@ impl Run<'_> {
     /// Returns a note if the input lasts for more than a year, which more likely means that its times were read in a
     /// wrong unit.
     fn note_of_input_duration(&self) -> Option<String> {
-        let years = self.duration_s() / YEAR_S as f64;
+        let years = self.input_duration_s() / YEAR_S as f64;
         (years > 1.0).then(|| {
             format!(
                 "the input lasts {years:.1} years: if that is wrong, name the unit of its times or its format when \

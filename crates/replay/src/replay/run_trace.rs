@@ -88,7 +88,7 @@ pub struct WindowRequest {
 /// Free blocks and counters of the FTL after a request in the recorded window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FtlStateSample {
-    /// Time at which the request was submitted, nanoseconds since the start of the run.
+    /// Arrival time of the request after which the state was sampled, nanoseconds since the start of the run.
     pub time_ns: u64,
     /// Number of free blocks of the device.
     pub free_blocks: u32,
@@ -108,7 +108,7 @@ pub struct RunTrace {
     /// Layout of the device.
     pub geometry: Geometry,
     /// Whether each plane works on its own; otherwise all planes of a die work together.
-    pub independent_planes: bool,
+    pub has_independent_planes: bool,
     /// Flash operations that overlap the window, in order of their end.
     pub flash_ops: Vec<TracedOp>,
     /// Requests that overlap the window, in order of their answer.

@@ -77,7 +77,7 @@ fn parts_on_default_drive(config: &Config, design: &str) -> Result<Parts, Config
 /// # Errors
 /// A setting that has no effect on a step-by-step run; errors of the configuration and of the input; a run whose record
 /// would be too large to look at.
-pub fn walkthrough(
+pub fn run_walkthrough(
     config: &Config,
     design: &str,
     input: &Input,
@@ -86,11 +86,11 @@ pub fn walkthrough(
     run_walkthrough_with_step_callback(config, design, input, walk_options, &mut |_, _| ())
 }
 
-/// Executes the first requests of an input as [`walkthrough`] does, and calls `on_step` with each step and the drive
-/// after it.
+/// Executes the first requests of an input as [`run_walkthrough`] does, and calls `on_step` with each step and the
+/// drive after it.
 ///
 /// # Errors
-/// Those of [`walkthrough`].
+/// Those of [`run_walkthrough`].
 pub fn run_walkthrough_with_step_callback(
     config: &Config,
     design: &str,

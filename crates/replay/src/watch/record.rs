@@ -192,8 +192,8 @@ pub enum EventRow {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
 
-/// A flash page: PPN, code of its state, code of its kind, owner that its spare area names (LPN or number of a metadata
-/// page), number of logical pages mapped to it.
+/// A flash page: PPN, code of its state, code of its kind, what its OOB names (LPN or number of a metadata page),
+/// number of logical pages mapped to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
 

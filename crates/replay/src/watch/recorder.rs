@@ -150,6 +150,7 @@ fn walkthrough_notes(
     notes
 }
 
+/// Executes the requests of a step-by-step run on a small drive, and records each of them as a step.
 struct WalkthroughRecorder<'a> {
     device: SmallDrive,
     executor: RequestExecutor,

@@ -73,6 +73,7 @@ pub(super) fn describe_step(
     step.events = events;
 }
 
+/// Writes the sentences about a step, and collects the marks (groups of steps) to which it belongs.
 struct SentenceWriter<'a> {
     before_and_after: &'a DriveBeforeAndAfter<'a>,
     events: &'a [EventRow],

@@ -10,7 +10,7 @@ use wearwell::{Device, Error};
 use wearwell_config::{Config, ConfigError, ResolvedDevice};
 
 use super::WATCHED_FLASH_PAGES_MAX;
-use crate::step;
+use crate::stepped_drive;
 
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
 pub(super) type SmallDrive = Device<PowerCutNand<SimNand>>;
@@ -136,7 +136,7 @@ fn build_drive(
     let resolved = config.resolve_device(pages.into())?;
     require_few_flash_pages(&resolved)?;
     let parts = config.design_parts(design, &resolved)?;
-    let device = step::drive_of_parts(config, &resolved, &parts);
+    let device = stepped_drive::drive_of_parts(config, &resolved, &parts);
     Ok(device.map(|device| SmallDriveSetup { device, resolved, parts }))
 }
 

@@ -172,7 +172,7 @@ struct PageByteGenerator {
 }
 
 impl PageByteGenerator {
-    /// Returns the bytes of `page` after a write of `content`.
+    /// Generates the bytes of `page` for a write of `content`, or returns those of an earlier write of equal content.
     fn generate_write_bytes(&mut self, page: u64, content: &ContentDescriptor) -> Vec<u8> {
         let before = self.fingerprint_by_page.insert(page, content.fingerprint);
         if let Some(known) = self.bytes_by_fingerprint.get(&content.fingerprint) {

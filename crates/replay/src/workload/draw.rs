@@ -31,7 +31,7 @@ pub fn exponential_draw(rng: &mut impl Rng, mean: f64) -> f64 {
     -mean * libm::log1p(-uniform_in_unit_interval(rng))
 }
 
-/// A random event of fixed probability, such as that a request is a read.
+/// Probability of a random event (such as that a request is a read), in the form in which a draw needs it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventProbability {
     /// The event has probability 0; deciding it draws no random word.

@@ -49,7 +49,7 @@ pub struct WorkloadGenerator {
     first_pages: FirstPageChooser,
     partial_request_probability: EventProbability,
     clock: ArrivalClock,
-    content: Option<ContentModel>,
+    content_model: Option<ContentModel>,
 }
 
 impl WorkloadGenerator {
@@ -68,7 +68,7 @@ impl WorkloadGenerator {
             first_pages: FirstPageChooser::new(spec),
             partial_request_probability: EventProbability::new(spec.partial_request_share),
             clock: ArrivalClock::new(spec.arrival, spec.seed),
-            content: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
+            content_model: spec.content.as_ref().map(|content| ContentModel::new(content, content_seed)),
         }
     }
 
@@ -96,7 +96,7 @@ impl WorkloadGenerator {
         into.remap_source_offset_bytes = 0;
         into.payload.clear();
         into.content.clear();
-        if self.content.is_some() {
+        if self.content_model.is_some() {
             self.attach_content(into);
         }
         true
@@ -104,7 +104,7 @@ impl WorkloadGenerator {
 
     /// Returns a sentence on the content of the writes, for reports; `None` without a content model.
     pub fn describe_content(&self) -> Option<String> {
-        self.content.as_ref().map(ContentModel::describe)
+        self.content_model.as_ref().map(ContentModel::describe)
     }
 
     /// Makes a request partial: it starts at any sector of its first page and has from 1 sector to one less than its
@@ -122,7 +122,7 @@ impl WorkloadGenerator {
     }
 
     fn attach_content(&mut self, request: &mut Request) {
-        let Some(model) = &mut self.content else { return };
+        let Some(model) = &mut self.content_model else { return };
         let end = request.offset_bytes + request.len_bytes;
         match request.op {
             Op::Write => {
@@ -188,10 +188,19 @@ impl<T: Copy> WeightedChoice<T> {
 /// Chooses the first page of each request that a workload generator makes.
 #[derive(Clone, Debug)]
 enum FirstPageChooser {
-    Sequential { at: u64 },
+    /// Requests begin with `next_page`, where the previous one ended.
+    Sequential {
+        next_page: u64,
+    },
     Uniform,
-    Zipf { ranks: Zipf, scramble: Option<Permutation> },
-    HotCold { zones: WeightedChoice<(u64, u64)>, scramble: Option<Permutation> },
+    Zipf {
+        ranks: Zipf,
+        scramble: Option<Permutation>,
+    },
+    HotCold {
+        zones: WeightedChoice<(u64, u64)>,
+        scramble: Option<Permutation>,
+    },
 }
 
 impl FirstPageChooser {
@@ -200,7 +209,7 @@ impl FirstPageChooser {
             wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_SEED_SALT))
         };
         match &spec.pattern {
-            AccessPattern::Sequential => Self::Sequential { at: 0 },
+            AccessPattern::Sequential => Self::Sequential { next_page: 0 },
             AccessPattern::Uniform => Self::Uniform,
             AccessPattern::Zipf { theta, is_scrambled } => Self::Zipf {
                 ranks: Zipf::new(spec.working_set_pages, *theta),
@@ -218,7 +227,7 @@ impl FirstPageChooser {
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
         let page = match self {
             Self::Uniform => return (uniform_below(rng, pages - size + 1), size),
-            Self::Sequential { at } => return next_sequential_pages(at, size, pages),
+            Self::Sequential { next_page } => return next_sequential_pages(next_page, size, pages),
             Self::Zipf { ranks, scramble } => scatter_page(scramble.as_ref(), ranks.draw(rng) - 1),
             Self::HotCold { zones, scramble } => {
                 let (start, len) = zones.draw(rng);
@@ -234,10 +243,10 @@ fn scatter_page(scramble: Option<&Permutation>, page: u64) -> u64 {
     scramble.map_or(page, |permutation| permutation.apply(page))
 }
 
-fn next_sequential_pages(at: &mut u64, size: u64, pages: u64) -> (u64, u64) {
-    let first = *at;
+fn next_sequential_pages(next_page: &mut u64, size: u64, pages: u64) -> (u64, u64) {
+    let first = *next_page;
     let len = size.min(pages - first);
-    *at = if first + len == pages { 0 } else { first + len };
+    *next_page = if first + len == pages { 0 } else { first + len };
     (first, len)
 }
 

@@ -20,6 +20,7 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
     domain_len: u64,
+    /// Number of bits of the left half of a permuted number.
     left_half_bits: u32,
     right_half_value_count: u64,
     round_keys: [u64; FEISTEL_ROUNDS],

@@ -238,7 +238,7 @@ impl FromStr for WorkloadSpec {
 }
 
 fn parse_pattern(options: &SpecOptions) -> Result<AccessPattern, SpecError> {
-    Ok(match options.generator_kind {
+    Ok(match options.kind_name {
         "sequential" => AccessPattern::Sequential,
         "uniform" => AccessPattern::Uniform,
         "zipf" => AccessPattern::Zipf {

@@ -19,7 +19,7 @@ pub struct SpecKey {
     pub meaning: &'static str,
 }
 
-/// One kind of workload generator or content model; its name is the word before the colon.
+/// One kind of workload generator, host model or content model; its name is the word before the colon.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecKind {
     /// Name of the kind of generator or model, the word before the colon.
@@ -127,7 +127,8 @@ pub enum SpecError {
 /// A specification string split into its pairs, with every name checked and no value parsed yet.
 #[derive(Debug)]
 pub(crate) struct SpecOptions<'a> {
-    pub generator_kind: &'static str,
+    /// Name of the kind of generator or model, the word before the colon.
+    pub kind_name: &'static str,
     key_value_pairs: Vec<(&'static str, &'a str)>,
 }
 
@@ -144,7 +145,7 @@ impl<'a> SpecOptions<'a> {
             }
             pairs.push((key, value.trim()));
         }
-        Ok(Self { generator_kind: kind.name, key_value_pairs: pairs })
+        Ok(Self { kind_name: kind.name, key_value_pairs: pairs })
     }
 
     /// Returns the value of `key` as written; `None` if the key is absent.

@@ -5,6 +5,7 @@ use crate::read::fields::{CommaFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of Alibaba cloud block traces.
 pub(crate) struct Alibaba;
 
 impl LineFormat for Alibaba {

@@ -10,6 +10,7 @@ use crate::read::options::BlockLayerStage;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of blkparse output (events of the Linux block layer).
 pub(crate) struct Blkparse {
     accepted_stage: BlockLayerStage,
     has_seen_event: bool,

@@ -21,6 +21,7 @@ const CATEGORY_PASS_THROUGH: u32 = 1 << 25;
 const CATEGORY_NOTIFY: u32 = 1 << 26;
 const CATEGORY_DISCARD: u32 = 1 << 29;
 
+/// Parser of the binary records of blktrace (events of the Linux block layer).
 pub(crate) struct Blktrace {
     accepted_stage: BlockLayerStage,
 }

@@ -17,6 +17,7 @@ use crate::{Format, Op, PAGE_BYTES, Request};
 const CAPTURE_SIGNATURE: &[u8] = b"# blkcap v1 ";
 const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 
+/// Parser of the lines of Wearwell's block captures, with the data from the files next to them.
 #[derive(Default)]
 pub(crate) struct Capture {
     has_read_header: bool,

@@ -20,12 +20,14 @@ use crate::{Format, Op, Request};
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes";
 const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
 
+/// Parser of the lines of traces in Wearwell's CSV format.
 #[derive(Default)]
 pub(crate) struct Csv {
-    columns: Option<CsvHeaderKind>,
+    /// Kind of the header line; `None` before it is read.
+    header_kind: Option<CsvHeaderKind>,
 }
 
-/// Columns of Wearwell's CSV: with or without the column `source_bytes` (source address of remaps).
+/// Kinds of header lines of Wearwell's CSV: with or without the column `source_bytes` (source of remaps).
 #[derive(Clone, Copy, PartialEq)]
 enum CsvHeaderKind {
     WithoutSource,
@@ -54,8 +56,8 @@ impl LineFormat for Csv {
     const FORMAT: Format = Format::Csv;
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let Some(columns) = self.columns else {
-            self.columns = Some(CsvHeaderKind::of_header(line)?);
+        let Some(header_kind) = self.header_kind else {
+            self.header_kind = Some(CsvHeaderKind::of_header(line)?);
             return Ok(ParseOutcome::Other);
         };
         let mut fields = CommaFields::new(line);
@@ -67,7 +69,7 @@ impl LineFormat for Csv {
         into.len_bytes = fields.next_number("a length in bytes")?;
         into.device = fields.next_u32("a device number")?;
         let fingerprints = fields.next_field();
-        let source = if columns == CsvHeaderKind::All {
+        let source = if header_kind == CsvHeaderKind::All {
             fields.next_field()
         } else {
             Field { text: b"", byte_offset: op.byte_offset }

@@ -9,6 +9,7 @@ use crate::read::fields::BlankFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of ASCII traces of the simulator `DiskSim`.
 pub(crate) struct DiskSim;
 
 impl LineFormat for DiskSim {

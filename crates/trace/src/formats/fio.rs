@@ -17,9 +17,11 @@ const FILE_NAMES_MAX: usize = 1 << 12;
 /// Longest file name that is accepted in an I/O log of fio, bytes; no operating system allows a longer one.
 const FILE_NAME_MAX_BYTES: usize = 4096;
 
+/// Parser of the lines of I/O logs of the load generator fio.
 #[derive(Default)]
 pub(crate) struct FioLog {
     log_version: u8,
+    /// Sum of the waits read so far, which is the time of the next request, microseconds.
     summed_waits_us: u64,
     device_by_file_name: FxHashMap<Vec<u8>, u32>,
 }
@@ -38,6 +40,7 @@ impl FioLog {
         Ok(ParseOutcome::Other)
     }
 
+    /// Returns the device number of a file; a file that is not known yet gets the next one.
     fn assign_device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
         if let Some(&device) = self.device_by_file_name.get(name.text) {
             return Ok(device);

@@ -22,6 +22,7 @@ const ZERO_PAGE_MD5: u128 = 0x620f_0b67_a91f_7f74_151b_c5be_745b_7110;
 const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
 const MD5_HEX_DIGITS: usize = 32;
 
+/// Parser of the lines of FIU traces, which have digests of page contents.
 #[derive(Default)]
 pub(crate) struct Fiu {
     first_halves_of_digests: Vec<u64>,
@@ -135,6 +136,8 @@ fn first_half_of_digest(digest: Field<'_>) -> Result<u64, ParseRefusal> {
     })
 }
 
+/// Returns the fingerprint of a page from digests of its parts; `whole` states whether they cover the page. If they do
+/// not, the fingerprint depends on `place`, too.
 fn page_fingerprint(parts: &[u64], whole: bool, place: u64) -> Fingerprint {
     match parts {
         _ if whole && parts.iter().all(|&word| word == 0) => Fingerprint::ZERO_PAGE,

@@ -11,6 +11,7 @@ use crate::read::options::TimeUnit;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of traces of the simulators `MQSim` and `SSDsim`.
 pub(crate) struct MqSim {
     pub time_unit: TimeUnit,
 }

@@ -8,6 +8,7 @@ use crate::read::fields::{CommaFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of MSR Cambridge traces.
 pub(crate) struct Msr;
 
 impl LineFormat for Msr {

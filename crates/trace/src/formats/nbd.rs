@@ -12,6 +12,7 @@ const REPLY_MAGIC: [u8; 4] = [0x67, 0x44, 0x66, 0x98];
 const REQUEST_HEADER_BYTES: usize = 28;
 const REPLY_HEADER_BYTES: usize = 16;
 
+/// Parser of the records of NBD transaction logs.
 pub(crate) struct Nbd;
 
 impl Nbd {

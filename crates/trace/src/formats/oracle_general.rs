@@ -12,6 +12,7 @@ use crate::read::options::AssumedOp;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
+/// Parser of the records of `libCacheSim` traces in the format `oracleGeneral`.
 pub(crate) struct OracleGeneral {
     pub assumed_op: AssumedOp,
 }

@@ -8,6 +8,7 @@ use crate::read::fields::CommaFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of traces of the Storage Performance Council (SPC).
 pub(crate) struct Spc;
 
 impl LineFormat for Spc {

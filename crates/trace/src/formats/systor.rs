@@ -8,6 +8,7 @@ use crate::read::fields::CommaFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of SYSTOR '17 traces.
 #[derive(Default)]
 pub(crate) struct Systor {
     has_read_line: bool,

@@ -8,6 +8,7 @@ use crate::read::fields::{CommaFields, checked_product};
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Parser of the lines of Tencent cloud block storage traces.
 pub(crate) struct Tencent;
 
 impl LineFormat for Tencent {

@@ -39,11 +39,13 @@ const RECORD_LAYOUTS: [RecordLayout; 2] = [
 ];
 
 impl RecordLayout {
+    /// Returns whether the record is long enough for this layout and states its version.
     fn fits_record(self, record: &[u8]) -> bool {
         record.len() >= self.record_bytes && record[self.command_offset_bytes + 3] == self.version
     }
 }
 
+/// Parser of the records of `CloudPhysics` vSCSI traces.
 #[derive(Default)]
 pub(crate) struct Vscsi {
     layout: Option<RecordLayout>,

@@ -13,6 +13,7 @@ use crate::{Format, Op, Request};
 /// Offset in bytes, as text in a trace line, that marks the end of the setup phase: minus 16,384 sectors.
 const SETUP_END_OFFSET: &[u8] = b"-8388608";
 
+/// Parser of the lines that the tool `WiscSee` extracts from blkparse output.
 pub(crate) struct Wiscsee {
     pub block_layer_stage: BlockLayerStage,
 }

@@ -42,7 +42,7 @@ pub(crate) struct NativeReader {
     records_left_in_frame: u32,
     has_read_end_record: bool,
     previous_record: PreviousRecord,
-    contents: KnownContents,
+    known_contents: KnownContents,
     pages_with_content: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
 }
@@ -51,7 +51,7 @@ pub(crate) struct NativeReader {
 /// number is relative.
 #[derive(Default)]
 struct KnownContents {
-    known_contents: Vec<(Fingerprint, u16)>,
+    contents_by_number: Vec<(Fingerprint, u16)>,
     previous_content_number: u64,
 }
 
@@ -69,7 +69,7 @@ impl NativeReader {
             records_left_in_frame: 0,
             has_read_end_record: false,
             previous_record: PreviousRecord::default(),
-            contents: KnownContents::default(),
+            known_contents: KnownContents::default(),
             pages_with_content: 0,
             decompressor,
         })
@@ -136,7 +136,7 @@ impl NativeReader {
         let counts = [
             self.counters.delivered_requests,
             self.pages_with_content,
-            self.contents.known_contents.len() as u64,
+            self.known_contents.contents_by_number.len() as u64,
         ];
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
@@ -193,7 +193,7 @@ impl NativeReader {
         check_request_limits(into).map_err(ParseRefusal::of_whole_record)?;
         self.previous_record = PreviousRecord::of_request(into);
         if head & record_flags::HAS_CONTENT != 0 {
-            self.contents.read_page_contents(&mut cursor, into)?;
+            self.known_contents.read_page_contents(&mut cursor, into)?;
             self.pages_with_content += into.content.len() as u64;
             if head & record_flags::HAS_DELTA_SIZES != 0 {
                 read_delta_sizes(&mut cursor, &mut into.content)?;
@@ -231,8 +231,8 @@ impl TraceReader for NativeReader {
         self.counters.delivered_requests
     }
 
-    fn rejected(&self) -> &RejectedRecords {
-        &self.counters.rejected
+    fn rejected_records(&self) -> &RejectedRecords {
+        &self.counters.rejected_records
     }
 
     fn consumed_bytes(&self) -> Option<u64> {
@@ -405,8 +405,8 @@ impl KnownContents {
         let first = (self.previous_content_number + 1).wrapping_add(unzigzag(cursor.read_varint()?));
         let step = u64::from(kind == run::KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND);
         self.previous_content_number = first.saturating_add((count - 1) * step);
-        let known_contents = self.known_contents.len() as u64;
-        if first >= known_contents || self.previous_content_number >= known_contents {
+        let known_content_count = self.contents_by_number.len() as u64;
+        if first >= known_content_count || self.previous_content_number >= known_content_count {
             return Err(ParseRefusal::of_whole_record(
                 "the number of a page content that occurred earlier in the trace",
             ));
@@ -422,26 +422,26 @@ impl KnownContents {
         cursor: &mut Cursor<'_>,
         into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
-        if self.known_contents.len() + count as usize > DISTINCT_CONTENTS_MAX {
+        if self.contents_by_number.len() + count as usize > DISTINCT_CONTENTS_MAX {
             return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
         }
         for _ in 0..count {
-            let newest = self.known_contents.last().map_or(0, |(fingerprint, _)| fingerprint.0);
+            let newest = self.contents_by_number.last().map_or(0, |(fingerprint, _)| fingerprint.0);
             let fingerprint = match kind {
                 run::NEW_CONTENTS_RUN_KIND => u64::from_le_bytes(cursor.read_byte_array()?),
                 _ => newest.wrapping_add(1),
             };
-            self.known_contents
+            self.contents_by_number
                 .push((Fingerprint(fingerprint), u16::from_le_bytes(cursor.read_byte_array()?)));
-            into.push(self.known_descriptor(self.known_contents.len() - 1));
+            into.push(self.known_descriptor(self.contents_by_number.len() - 1));
         }
-        self.previous_content_number = self.known_contents.len() as u64 - 1;
+        self.previous_content_number = self.contents_by_number.len() as u64 - 1;
         Ok(())
     }
 
     #[inline]
     fn known_descriptor(&self, id: usize) -> ContentDescriptor {
-        let (fingerprint, compressed_bytes) = self.known_contents[id];
+        let (fingerprint, compressed_bytes) = self.contents_by_number[id];
         ContentDescriptor { fingerprint, compressed_bytes, delta_bytes: ContentDescriptor::UNKNOWN_SIZE }
     }
 }

@@ -23,7 +23,7 @@ pub struct NativeWriter<W> {
     frame_bytes: Vec<u8>,
     frame_record_count: u32,
     previous_record: PreviousRecord,
-    contents: ContentNumbers,
+    content_numbers: ContentNumbers,
     written_requests: u64,
     pages_with_content: u64,
     compressor: zstd::bulk::Compressor<'static>,
@@ -45,7 +45,7 @@ impl<W: Write> NativeWriter<W> {
             frame_bytes: Vec::with_capacity(FRAME_TARGET_BYTES * 2),
             frame_record_count: 0,
             previous_record: PreviousRecord::default(),
-            contents: ContentNumbers::default(),
+            content_numbers: ContentNumbers::default(),
             written_requests: 0,
             pages_with_content: 0,
             compressor: zstd::bulk::Compressor::new(ZSTD_LEVEL)?,
@@ -79,7 +79,7 @@ impl<W: Write> NativeWriter<W> {
 
     fn put_page_contents(&mut self, content: &[ContentDescriptor]) {
         self.pages_with_content += content.len() as u64;
-        self.contents.put_contents(content, &mut self.frame_bytes);
+        self.content_numbers.put_contents(content, &mut self.frame_bytes);
         if has_delta_sizes(content) {
             self.frame_bytes
                 .extend(content.iter().flat_map(|descriptor| descriptor.delta_bytes.to_le_bytes()));
@@ -114,7 +114,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
     fn write(&mut self, request: &Request) -> Result<(), TraceError> {
         self.written_requests += 1;
         check_writable(request, self.written_requests)?;
-        if self.contents.number_by_content.len() + request.content.len() > DISTINCT_CONTENTS_MAX {
+        if self.content_numbers.number_by_content.len() + request.content.len() > DISTINCT_CONTENTS_MAX {
             return Err(TraceError::TooManyContents { request: self.written_requests });
         }
         self.put_record(request);
@@ -130,8 +130,11 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 
     fn finish(&mut self) -> Result<u64, TraceError> {
         self.end_frame()?;
-        let counts =
-            [self.written_requests, self.pages_with_content, self.contents.number_by_content.len() as u64];
+        let counts = [
+            self.written_requests,
+            self.pages_with_content,
+            self.content_numbers.number_by_content.len() as u64,
+        ];
         let payload: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         self.put_frame(FRAME_KIND_END, payload.len(), &payload)?;
         self.out.flush()?;
@@ -255,7 +258,9 @@ impl ContentRun {
 #[derive(Default)]
 struct ContentNumbers {
     number_by_content: FxHashMap<(Fingerprint, u16), u32>,
+    /// Fingerprint of the content that was numbered last.
     newest_fingerprint: u64,
+    /// Number of the last content of the preceding run, to which the next run is relative.
     last_content_number: u32,
     /// Encoded fingerprints and compressed sizes of those page contents in the current run (sequence of contents) that
     /// occur for the first time.
@@ -282,6 +287,8 @@ impl ContentNumbers {
         self.put_content_run(current, into);
     }
 
+    /// Assigns a number to a new content. Returns the kind of run to which the content belongs, and the number of the
+    /// content.
     fn assign_content_number(&mut self, descriptor: ContentDescriptor) -> (u64, u32) {
         let next = self.number_by_content.len() as u32;
         let id = *self

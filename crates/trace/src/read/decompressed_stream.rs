@@ -89,8 +89,11 @@ pub(crate) enum LineResult {
 pub(crate) struct DecompressedStream {
     input: Box<dyn Read + Send>,
     buffer: Box<[u8]>,
+    /// Index in `buffer` of the first byte that was not consumed.
     unread_start: usize,
+    /// Index in `buffer` after the last byte that was read from the file.
     unread_end: usize,
+    /// Offset of the next byte to be consumed in the decompressed file, bytes.
     offset_bytes: u64,
     /// A read error that occurred while looking ahead in the stream. It is reported once the bytes before it have been
     /// consumed.

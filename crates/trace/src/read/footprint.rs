@@ -17,7 +17,7 @@ use crate::read::page_group::{
 };
 use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 
-/// Bit mask of those of 64 neighbouring pages that the trace touches, with the number of touched pages at lower
+/// A group of 64 neighbouring pages: bit mask of those that the trace touches, and number of touched pages at lower
 /// addresses.
 #[derive(Clone, Copy, Debug)]
 struct TouchedPageGroup {

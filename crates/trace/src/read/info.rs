@@ -41,6 +41,7 @@ pub struct CountsByOp {
 }
 
 impl CountsByOp {
+    /// Returns a mutable reference to the count for the kind of request `op`.
     fn count_of_op_mut(&mut self, op: Op) -> &mut u64 {
         match op {
             Op::Read => &mut self.read,
@@ -374,8 +375,8 @@ impl TraceCounter {
             unsorted_times: self.unsorted_requests.max(reader.unsorted_request_count()),
             empty_requests: self.empty_request_count,
             sub_sector_requests: self.sector_unaligned_request_count,
-            rejected: reader.rejected().rejected_count,
-            rejected_first: reader.rejected().first_error_messages.clone(),
+            rejected: reader.rejected_records().rejected_count,
+            rejected_first: reader.rejected_records().first_error_messages.clone(),
             damage,
         }
     }

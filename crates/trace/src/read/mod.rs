@@ -13,7 +13,7 @@ mod info;
 pub(crate) mod open;
 pub(crate) mod options;
 mod page_group;
-mod part;
+mod partial_copy;
 mod recognise;
 pub(crate) mod sidecar;
 
@@ -25,7 +25,7 @@ pub use footprint::{Footprint, FootprintBuilder};
 pub use info::{ContentInfo, CountsByOp, TraceInfo, file_sha256};
 pub use open::{open, open_stream};
 pub use options::{AssumedOp, BlockLayerStage, OpenOptions, TimeUnit};
-pub use part::copy_first_requests;
+pub use partial_copy::copy_first_requests;
 pub use sidecar::sidecar_files_of;
 
 use crate::error::{ParseRefusal, RejectedRecords, TraceError};
@@ -50,7 +50,7 @@ pub trait TraceReader: Send {
     fn delivered_requests(&self) -> u64;
 
     /// Returns the lines or records of the trace that were refused and skipped so far.
-    fn rejected(&self) -> &RejectedRecords;
+    fn rejected_records(&self) -> &RejectedRecords;
 
     /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
     /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
@@ -121,7 +121,7 @@ pub(crate) trait RecordFormat: Send {
 pub(crate) struct CommonReaderState {
     pub file_name: String,
     pub delivered_requests: u64,
-    pub rejected: RejectedRecords,
+    pub rejected_records: RejectedRecords,
     skips_bad_lines: bool,
     first_request_ns: Option<u64>,
     /// Time of the preceding request as stored in the file, nanoseconds; requests with an earlier time are counted as
@@ -138,7 +138,7 @@ impl CommonReaderState {
         Self {
             file_name,
             delivered_requests: 0,
-            rejected: RejectedRecords::default(),
+            rejected_records: RejectedRecords::default(),
             skips_bad_lines,
             first_request_ns: None,
             previous_request_ns: 0,
@@ -169,7 +169,7 @@ impl CommonReaderState {
         if !self.skips_bad_lines {
             return Err(error);
         }
-        self.rejected.add_error(&error);
+        self.rejected_records.add_error(&error);
         Ok(())
     }
 
@@ -272,8 +272,8 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
         self.counters.delivered_requests
     }
 
-    fn rejected(&self) -> &RejectedRecords {
-        &self.counters.rejected
+    fn rejected_records(&self) -> &RejectedRecords {
+        &self.counters.rejected_records
     }
 
     fn unsorted_request_count(&self) -> u64 {
@@ -366,8 +366,8 @@ impl<F: RecordFormat> TraceReader for BinaryReader<F> {
         self.counters.delivered_requests
     }
 
-    fn rejected(&self) -> &RejectedRecords {
-        &self.counters.rejected
+    fn rejected_records(&self) -> &RejectedRecords {
+        &self.counters.rejected_records
     }
 
     fn unsorted_request_count(&self) -> u64 {

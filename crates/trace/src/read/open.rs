@@ -92,7 +92,7 @@ pub(crate) fn open_decompressed_trace(
     if is_text(format) && begins_as_utf_16(&mut source, &file)? {
         return Err(TraceError::Utf16 { file });
     }
-    let tally = CommonReaderState::new(file, options.skip_bad_lines);
+    let tally = CommonReaderState::new(file, options.skips_bad_lines);
     if format == Format::Capture {
         return Ok(Box::new(TextReader::new(source, Capture::new(sidecars()?), tally)));
     }

@@ -74,7 +74,7 @@ pub struct OpenOptions {
     /// Operation of all requests, for traces in the format `oracleGeneral`, which records no operations.
     pub assumed_op: Option<AssumedOp>,
     /// Whether bad lines and records are counted and skipped instead of ending the trace with an error.
-    pub skip_bad_lines: bool,
+    pub skips_bad_lines: bool,
     /// Whether [`crate::Request::payload`] is filled with page contents from a capture's `.pages` file.
     pub reads_payloads: bool,
     /// Whether a capture may be read without its `.psz` and `.wdelta` files. The compressed and delta sizes of its

@@ -8,7 +8,7 @@ use std::ops::Range;
 /// Number of neighbouring pages in a group, which share one 64-bit mask.
 pub(crate) const PAGES_PER_MASK_GROUP: u64 = 64;
 
-/// Identifies a group of 64 neighbouring pages of one device: `number` is the page number divided by
+/// Identifies a group of 64 neighbouring pages of one device: `group_number` is the page number divided by
 /// [`PAGES_PER_MASK_GROUP`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PageGroup {

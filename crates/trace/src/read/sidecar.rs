@@ -184,6 +184,7 @@ fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
+    /// End offset of each content in `compressed_contents`, bytes; a 0 precedes them.
     compressed_end_offsets_bytes: Vec<usize>,
     compressed_contents: Vec<u8>,
     page_buffer: Vec<u8>,

@@ -10,7 +10,7 @@ use crate::record::RunRecord;
 use crate::report::whole_run_ratio_line;
 
 impl HtmlReport for Ablations {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "ablations"
     }
 

@@ -26,11 +26,12 @@ pub fn copy_first_requests(
     [whole, mut part]: [File; 2],
 ) -> io::Result<Option<Format>> {
     let failure = CopyError::default();
-    let raw = CopyingReader { stream, copy: whole, failure: failure.clone(), are_errors_from_source: true };
+    let raw =
+        CopyingReader { stream, copy_file: whole, failure: failure.clone(), are_errors_from_source: true };
     let copied = decompress_stream(raw).ok().and_then(|stream| {
         let decompressed = CopyingReader {
             stream,
-            copy: part.try_clone().ok()?,
+            copy_file: part.try_clone().ok()?,
             failure: failure.clone(),
             are_errors_from_source: false,
         };
@@ -72,7 +73,8 @@ impl CopyError {
 /// A stream of which everything that is read is also written to a file.
 struct CopyingReader<R> {
     stream: R,
-    copy: File,
+    /// File to which everything that is read is also written.
+    copy_file: File,
     failure: CopyError,
     /// Whether errors of the stream are those of the source, and not damage that its decompressor finds.
     are_errors_from_source: bool,
@@ -86,7 +88,7 @@ impl<R: Read> Read for CopyingReader<R> {
             }
             read => read?,
         };
-        self.copy.write_all(&into[..count]).map_err(|error| self.failure.keep(error))?;
+        self.copy_file.write_all(&into[..count]).map_err(|error| self.failure.keep(error))?;
         Ok(count)
     }
 }

@@ -7,7 +7,7 @@ use super::markup::{
 use crate::diff::{Diff, Difference, RunPair};
 
 impl HtmlReport for Diff {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "diff"
     }
 

@@ -6,7 +6,7 @@ use super::runs::{NOTES_TITLE, distinct_values, html_page_title, join_up_to_thre
 use crate::life::{Lives, LivesTable, to_lives_table};
 
 impl HtmlReport for Lives {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "lives"
     }
 

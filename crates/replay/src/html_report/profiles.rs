@@ -7,7 +7,7 @@ use crate::profile::{Profile, Profiles};
 use crate::report::with_thousands_separators;
 
 impl HtmlReport for Profiles {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "profile"
     }
 

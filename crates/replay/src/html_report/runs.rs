@@ -21,7 +21,7 @@ pub(super) const NOTES_TITLE: &str = "What these figures rest on";
 const FIGURES_CAPTION: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
 impl HtmlReport for Comparison {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "runs"
     }
 
@@ -79,6 +79,7 @@ fn main_result_html(runs: &[RunRecord]) -> String {
         + &notes_html(runs)
 }
 
+/// Returns the sentence at the top of the page: the figures of the run, or which of the runs has the least.
 fn lead_sentence(runs: &[RunRecord]) -> String {
     let amplification = |run: &RunRecord| (run.host_page_writes > 0).then_some(run.write_amplification);
     let said = |run: &RunRecord| {

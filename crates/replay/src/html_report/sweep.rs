@@ -8,7 +8,7 @@ use crate::report::{distinct_notes, labelled_runs};
 use crate::sweep::SweepResults;
 
 impl HtmlReport for SweepResults {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "sweep"
     }
 
@@ -34,6 +34,7 @@ impl HtmlReport for SweepResults {
 }
 
 impl SweepResults {
+    /// Returns the sentence at the top of the page: number of runs, and the range of their write amplification.
     fn lead_sentence(&self) -> String {
         let runs = &self.comparison.runs;
         let order = |a: &&RunRecord, b: &&RunRecord| a.write_amplification.total_cmp(&b.write_amplification);

@@ -7,7 +7,7 @@ use super::markup::{
 use crate::watch::{Step, Walkthrough, WatchedDriveLayout};
 
 impl HtmlReport for Walkthrough {
-    fn kind(&self) -> &'static str {
+    fn result_kind(&self) -> &'static str {
         "walkthrough"
     }
 

@@ -43,7 +43,7 @@ const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\"
 /// A result that can be shown as an HTML page.
 pub trait HtmlReport: ToJson {
     /// Returns the name of the kind of result, by which the HTML page selects the scripts that draw its charts.
-    fn kind(&self) -> &'static str;
+    fn result_kind(&self) -> &'static str;
 
     /// Returns the heading of the HTML page, which states what was run.
     fn title(&self) -> String;
@@ -63,7 +63,7 @@ pub fn html_page(result: &dyn HtmlReport) -> String {
         &[
             ("version", env!("CARGO_PKG_VERSION")),
             ("title", &title),
-            ("kind", result.kind()),
+            ("kind", result.result_kind()),
             ("uplot.css", UPLOT_STYLE),
             ("page.css", HTML_PAGE_STYLE),
             ("sections", &result.body_html()),

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 use libfuzzer_sys::fuzz_target;
 use wearwell_config::Config;
-use wearwell_serve::control::answer;
+use wearwell_serve::control::answer_control_line;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::{BlockDevice as _, FlashDevice};
 
@@ -26,7 +26,7 @@ thread_local! {
 
 fuzz_target!(|line: &[u8]| {
     DEVICE.with_borrow_mut(|(device, runs)| {
-        let reply = answer(line, device);
+        let reply = answer_control_line(line, device);
         assert!(!reply.contains('\n') && reply.len() <= 65_536 + 8 * line.len());
         let is_done = reply.contains("\"ok\":true");
         let is_refused = reply.contains("\"ok\":false") && reply.contains("\"error\":\"");

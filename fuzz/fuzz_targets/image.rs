@@ -1,4 +1,4 @@
-//! Images. Records: whatever lies in a superblock, an OOB slot, a block's word, a sector, a session or a journal
+//! Images. Records: whatever lies in an image header, an OOB slot, a block's word, a sector, a session or a journal
 //! decodes to something or to nothing, and what decodes encodes to the same bytes. Whole images: one that is damaged in
 //! some bytes is refused with a sentence, or every page reads as it was written or as an error.
 //!
@@ -17,9 +17,9 @@ use wearwell::nand::Geometry;
 use wearwell_config::Config;
 use wearwell_serve::LiveDevice;
 use wearwell_serve::image::journal::JournalRecord;
-use wearwell_serve::image::layout::{BlockRecord, ImageHeader, Layout, OobSlot, Session};
+use wearwell_serve::image::layout::{BlockRecord, ImageHeader, Layout, OobSlot, SessionRecord};
 use wearwell_serve::image::{
-    AuditVerdict, Backing, Durability, Image, ImageFile, ImageSpecification, OpenOptions, audit_backing,
+    AuditVerdict, Backing, Durability, Image, ImageFile, ImageOpenOptions, ImageSpecification, audit_backing,
     create_on,
 };
 
@@ -70,8 +70,8 @@ fn sealed_bytes(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Gives a superblock a valid magic number, version and checksum.
-fn seal_superblock(bytes: &mut [u8]) {
+/// Gives an image header a valid magic number, version and checksum.
+fn seal_image_header(bytes: &mut [u8]) {
     bytes[..8].copy_from_slice(b"WEARWELL");
     bytes[8..12].copy_from_slice(&2u32.to_le_bytes());
     let text = u32::from_le_bytes(bytes[16..20].try_into().expect("four bytes")).min(1 << 20) as usize;
@@ -83,11 +83,11 @@ fn seal_superblock(bytes: &mut [u8]) {
 fn decode_records(data: &[u8]) {
     let mut bytes = data.to_vec();
     if bytes.len() >= 20 && bytes[0] & 1 == 1 {
-        seal_superblock(&mut bytes);
+        seal_image_header(&mut bytes);
     }
-    if let Ok(superblock) = ImageHeader::decode(&bytes) {
-        let _ = Layout::new(&superblock).flash_file_bytes();
-        assert_eq!(ImageHeader::decode(&superblock.encode()).as_ref(), Ok(&superblock));
+    if let Ok(image_header) = ImageHeader::decode(&bytes) {
+        let _ = Layout::new(&image_header).flash_file_bytes();
+        assert_eq!(ImageHeader::decode(&image_header.encode()).as_ref(), Ok(&image_header));
     }
     if let Some(record) = JournalRecord::decode(&layout(), 0, &sealed_bytes(data)) {
         assert_eq!(JournalRecord::decode(&layout(), 0, &record.encode(&layout(), 0)), Some(record));
@@ -109,8 +109,8 @@ fn decode_records(data: &[u8]) {
     if let Some(block) = BlockRecord::decode(word) {
         assert_eq!(BlockRecord::decode(block.encode()), Some(block));
     }
-    if let Some(session) = Session::decode(&sealed(*record, 7, 0), 7) {
-        assert_eq!(Session::decode(&session.encode(7), 7), Some(session));
+    if let Some(session) = SessionRecord::decode(&sealed(*record, 7, 0), 7) {
+        assert_eq!(SessionRecord::decode(&session.encode(7), 7), Some(session));
     }
 }
 
@@ -190,7 +190,7 @@ fn worked_on(design: &str, durability: Durability) -> Memory {
     let mut files = Memory::default();
     create_on(&mut files, &specification.build_image_header(7).expect("it fits"))
         .expect("memory takes everything");
-    let mut image = Image::open_on(files, OpenOptions::default()).expect("a new image");
+    let mut image = Image::open_on(files, ImageOpenOptions::default()).expect("a new image");
     write_all(&mut image.device).expect("there is room");
     image.into_backing()
 }
@@ -229,7 +229,7 @@ impl Damage {
         let from = self.at / 64 * 64;
         match self.file {
             _ if !self.is_sealed => {}
-            ImageFile::ImageHeader => seal_superblock(bytes),
+            ImageFile::ImageHeader => seal_image_header(bytes),
             ImageFile::Session | ImageFile::Flash => {
                 let record: &mut [u8; 64] =
                     (&mut bytes[from..from + 64]).try_into().expect("files end with a record");
@@ -279,8 +279,8 @@ fn open_damaged(data: &[u8]) {
     let Some((&chosen, rest)) = data.split_first() else { return };
     let number = usize::from(chosen & 0x7f) % (2 * DESIGNS.len());
     let mut files = IMAGES.with(|images| images[number].clone());
-    let superblock = ImageHeader::decode(&files.0[0]).expect("nothing is damaged yet");
-    let layout = Layout::new(&superblock);
+    let image_header = ImageHeader::decode(&files.0[0]).expect("nothing is damaged yet");
+    let layout = Layout::new(&image_header);
     let damages: Vec<Damage> =
         rest.as_chunks().0.iter().take(8).filter_map(|bytes| Damage::of(bytes, &files, &layout)).collect();
     damages.iter().for_each(|damage| damage.apply(&mut files, &layout));
@@ -288,7 +288,7 @@ fn open_damaged(data: &[u8]) {
     let is_exact = is_honest && damages.len() <= 1;
     IS_OPENING.store(true, Relaxed);
     let audited = audit_backing(files.clone());
-    let opened = Image::open_on(files, OpenOptions::default());
+    let opened = Image::open_on(files, ImageOpenOptions::default());
     IS_OPENING.store(false, Relaxed);
     match opened {
         Err(error) => {

@@ -16,7 +16,7 @@ fn negotiate(input: &[u8], piece_bytes: usize) -> (Vec<u8>, NegotiationState, us
         name: "drive".into(),
         description: "a drive".into(),
         capacity_bytes: 1 << 30,
-        block_bytes: 4096,
+        write_granularity_bytes: 4096,
         is_read_only: false,
     };
     let (mut reply, mut waiting, mut taken) = (Vec::new(), Vec::new(), 0);

@@ -15,7 +15,7 @@ use wearwell_serve::FlashDevice;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::nbd::wire::EXTENDED_REPLY_MAGIC;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, HeaderForm, NegotiationResult, PAYLOAD_MAX_BYTES, RequestDecoder,
+    DecodedInput, Export, HeaderForm, MetadataContexts, NegotiationResult, PAYLOAD_MAX_BYTES, RequestDecoder,
     execute_request,
 };
 
@@ -90,7 +90,10 @@ fuzz_target!(|input: &[u8]| {
             (false, false) => HeaderForm::Simple,
         },
         has_requested_block_sizes: agreed_byte & 2 != 0,
-        contexts: Contexts { has_allocation: agreed_byte & 4 != 0, has_page_state: agreed_byte & 8 != 0 },
+        contexts: MetadataContexts {
+            has_allocation: agreed_byte & 4 != 0,
+            has_page_state: agreed_byte & 8 != 0,
+        },
         export_index: 0,
     };
     // Short pieces cut headers, long ones hold whole payloads.

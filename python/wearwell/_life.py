@@ -95,7 +95,7 @@ def life(
     def wear_out_drive(number: int, report_progress: Progress) -> str:
         drive_settings = [*run.settings, *of_leveling, f"replay.seed={first + number}"]
         of_seed = Configuration(drive_settings, run.config)
-        return _native.life(
+        return _native.run_life(
             run.trace._input, of_seed, run.design.name, leveling, endurance, not empty, scale_to, report_progress
         )
 

@@ -26,7 +26,7 @@ class Configuration:
     def parts(self, design: str) -> str:
         """Returns all parts of the design (map, validity, content mechanisms, ...) as settings, joined by blanks."""
 
-    def ignored(self, settings: list[str], design: str) -> list[tuple[str, str]]:
+    def ignored_settings(self, settings: list[str], design: str) -> list[tuple[str, str]]:
         """Returns the keys of those settings that a run of the design would ignore, each with a message about it."""
 
 class Device:
@@ -102,7 +102,7 @@ class Input:
     def format(self) -> str | None:
         """Format of the trace; None for a generated input."""
 
-    def key(self, configuration: Configuration, design: str) -> str:
+    def stored_run_key(self, configuration: Configuration, design: str) -> str:
         """Returns the key under which a finished run is stored: a digest of code, input, design and every effective setting."""
 
     def replay(
@@ -129,10 +129,10 @@ def stored_run(folder: str | PathLike[str], key: str) -> str | None:
 def store_run(folder: str | PathLike[str], key: str, record: str) -> None:
     """Stores the record of a run, if the run is complete. A concurrent reader sees the whole file or none."""
 
-def table(records: list[str]) -> str:
+def table_of_runs(records: list[str]) -> str:
     """Returns the command line's table of runs, with ratios to the first run."""
 
-def markdown(records: list[str]) -> str:
+def markdown_table_of_runs(records: list[str]) -> str:
     """Returns the table of runs as markdown, with ratios to the first run."""
 
 def html_page_of_runs(records: list[str]) -> str:
@@ -142,8 +142,8 @@ def html_page_of_sweep(runs: list[tuple[str, str]], failures: list[tuple[str, st
     """Returns the HTML page of a sweep. `runs` has, for each finished run, the settings that distinguish it and its record;
     `failures` has trace, design, settings and error of each failed run."""
 
-def scaled(record: str, bytes: int) -> str:
-    """Returns the record with the lifetime in years of a drive that exports `bytes` bytes."""
+def scale_record_to_capacity(record: str, bytes: int) -> str:
+    """Scales the record of a run to a drive that exports `bytes` bytes: adds its lifetime in years. Returns it as JSON."""
 
 def write_trace(
     path: str | PathLike[str],
@@ -157,7 +157,7 @@ def write_trace(
 def leveling_settings(input: Input, configuration: Configuration, design: str, leveling: str) -> list[str]:
     """Returns the settings of a kind of wear leveling on the drive of a configuration."""
 
-def life(
+def run_life(
     input: Input,
     configuration: Configuration,
     design: str,

@@ -58,7 +58,7 @@ class Result(RunRecord):
         return Result, (self._text,)
 
     def __str__(self) -> str:
-        return _native.table([self._text])
+        return _native.table_of_runs([self._text])
 
     def __repr__(self) -> str:
         partial = ", partial" if self.partial else ""
@@ -71,7 +71,7 @@ class Result(RunRecord):
 
 def comparison_html(results: list[Result]) -> str:
     """Returns the command line's table of runs in HTML, with ratios to the first result."""
-    lines = _native.markdown([result.to_json() for result in results]).splitlines()
+    lines = _native.markdown_table_of_runs([result.to_json() for result in results]).splitlines()
     rows = [line for line in lines if line.startswith("|")]
     cells = [[html.escape(cell.strip()) for cell in row.strip("|").split("|")] for row in rows]
     head, body = cells[0], cells[2:]

@@ -82,7 +82,7 @@ def replay(
     refuse_ignored(configuration, run.settings, run.design.name)
     refuse_two_policies(victim_policy, run.settings)
     record = run.trace._input.replay(configuration, run.design.name, progress, native_choice(victim_policy))
-    result = Result(record if scale_to is None else _native.scaled(record, scale_to))
+    result = Result(record if scale_to is None else _native.scale_record_to_capacity(record, scale_to))
     if result.partial:
         warnings.warn(f"the result is partial: {result.partial_reason}", PartialResultWarning, stacklevel=2)
     return result

@@ -147,5 +147,5 @@ def config_file_text(settings: Mapping[str, Value]) -> str:
 
 def refuse_ignored(configuration: Configuration, settings: Iterable[str], design: str) -> None:
     """Raises an error if the run would ignore one of the settings."""
-    for _, sentence in configuration.ignored(list(settings), design):
+    for _, sentence in configuration.ignored_settings(list(settings), design):
         raise WearwellError(sentence)

@@ -167,7 +167,7 @@ class _SweepPoint:
         text = None if self.outcome is None else self.outcome.record
         if text is None:
             return None
-        return Result(text if scale_to is None else _native.scaled(text, scale_to))
+        return Result(text if scale_to is None else _native.scale_record_to_capacity(text, scale_to))
 
 
 @dataclass(frozen=True, repr=False)
@@ -306,7 +306,7 @@ def _assign_stored_runs(points: list[_SweepPoint], store: Path) -> dict[str, lis
     outcomes_by_key: dict[str, Outcome | None] = {}
     for point in points:
         try:
-            point.key = point.run.trace._input.key(point.run.configuration(), point.run.design.name)
+            point.key = point.run.trace._input.stored_run_key(point.run.configuration(), point.run.design.name)
         except WearwellError as error:
             point.outcome = Outcome(None, str(error))
             continue
@@ -347,7 +347,7 @@ def _refuse_or_list_ignored_settings(points: list[_SweepPoint]) -> list[str]:
             configuration = point.run.configuration()
         except WearwellError:
             continue  # The row of this run will have the error.
-        for key, sentence in configuration.ignored(list(point.run.settings), point.run.design.name):
+        for key, sentence in configuration.ignored_settings(list(point.run.settings), point.run.design.name):
             ignored_messages.setdefault((owners[key], key), []).append(sentence)
     for setting, sentences in ignored_messages.items():
         if len(sentences) == run_counts[setting]:

@@ -27,20 +27,20 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
     let created = image::create_with_progress(&args.directory, &specification, &mut |done, all| {
         progress.report_progress(done, all);
     });
-    let superblock = created.map_err(|error| image_failure(&args.directory, &error))?;
-    let geometry = &superblock.geometry;
+    let image_header = created.map_err(|error| image_failure(&args.directory, &error))?;
+    let geometry = &image_header.geometry;
     warn_if_disk_space_is_short(&args.directory, geometry.physical_bytes());
     print(&format!(
         "{}: {} exports {} bytes on {} bytes of flash ({} blocks of {} pages of {} bytes), {} bytes of NVRAM; survives a crash of the {}\n",
         args.directory.display(),
-        superblock.design,
-        u64::from(superblock.logical_pages) * u64::from(geometry.page_bytes),
+        image_header.design,
+        u64::from(image_header.logical_pages) * u64::from(geometry.page_bytes),
         geometry.physical_bytes(),
         geometry.blocks(),
         geometry.block_pages(),
         geometry.page_bytes,
-        superblock.nvram_words * 8,
-        superblock.durability.name()
+        image_header.nvram_words * 8,
+        image_header.durability.name()
     ))?;
     Ok(Outcome::Done)
 }
@@ -158,11 +158,11 @@ pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failu
 
 /// Executes the command `upgrade`: converts an image of an earlier format version to the present one.
 pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
-    let superblock = image::upgrade(directory).map_err(|error| image_failure(directory, &error))?;
+    let image_header = image::upgrade(directory).map_err(|error| image_failure(directory, &error))?;
     print(&format!(
         "{}: {} is an image of format version {} now\n",
         directory.display(),
-        superblock.design,
+        image_header.design,
         image::layout::FORMAT_VERSION
     ))?;
     Ok(Outcome::Done)

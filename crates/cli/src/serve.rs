@@ -10,10 +10,10 @@ use std::time::Duration;
 use tracing::{error, error_span, info, warn};
 use wearwell_replay::html_report;
 use wearwell_serve::dashboard::SharedPageAssets;
-use wearwell_serve::image::{self, Access, CopyOnWrite, Image, ImageError, OpenImageFiles, OpenReport};
+use wearwell_serve::image::{self, CopyOnWrite, Image, ImageAccess, ImageError, OpenImageFiles, OpenReport};
 use wearwell_serve::{
     AllowedClients, BoundListener, DeviceError, FlashDevice, ListenAddress, NamedDevice, ServeError, Server,
-    SocketMode, Tls, memory_device,
+    SocketMode, TlsConfig, memory_device,
 };
 
 use crate::args::{NamedImage, ServeArgs};
@@ -25,7 +25,7 @@ use crate::{Failure, Outcome, log};
 
 type TerminationSignals = mpsc::Receiver<()>;
 
-/// Interval at which the server checks whether the engine of each export (the thread that runs its device) has failed.
+/// Interval at which the server checks whether the device of each export has failed.
 const FAILED_EXPORT_CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Executes the command `serve`: serves images or a device in memory until Ctrl-C or SIGTERM.
@@ -38,7 +38,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     require_different_sockets(args)?;
     if let Some(path) = &args.record {
-        for file in wearwell_serve::record::files_of_recording(path) {
+        for file in wearwell_serve::operation_recorder::files_of_recording(path) {
             Output::for_path(&file, &OverwriteRule { input_paths: &[], force: args.force })?;
         }
     }
@@ -69,7 +69,7 @@ fn require_different_sockets(args: &ServeArgs) -> Result<(), Failure> {
 #[derive(Default)]
 struct ListeningSockets {
     /// Encryption of NBD connections; `None` for unencrypted connections.
-    tls: Option<Tls>,
+    tls: Option<TlsConfig>,
     control: Vec<BoundListener>,
     metrics: Vec<BoundListener>,
     dashboard: Vec<BoundListener>,
@@ -93,7 +93,7 @@ impl ListeningSockets {
             listening_sockets.bind_address(protocol, &ListenAddress::Tcp(address), args.socket_mode)?;
         }
         match args.tcp {
-            Some(address) if reach == AllowedClients::Everywhere => {
+            Some(address) if reach == AllowedClients::AllMachines => {
                 listening_sockets.nbd.push(
                     BoundListener::listen_beyond_loopback(address).map_err(|error| server_failure(&error))?,
                 );
@@ -118,8 +118,8 @@ impl ListeningSockets {
     /// Returns from where clients may reach NBD over TCP: from everywhere if they have to show a certificate, else from
     /// loopback.
     fn tcp_allowed_clients(&self) -> AllowedClients {
-        if self.tls.as_ref().is_some_and(Tls::requires_client_certificate) {
-            AllowedClients::Everywhere
+        if self.tls.as_ref().is_some_and(TlsConfig::requires_client_certificate) {
+            AllowedClients::AllMachines
         } else {
             AllowedClients::Loopback
         }
@@ -148,13 +148,13 @@ impl ListeningSockets {
 }
 
 #[cfg(feature = "tls")]
-fn tls_of(args: &ServeArgs) -> Result<Option<Tls>, Failure> {
+fn tls_of(args: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
     args.tls.read_tls().map_err(|error| Failure::of_usage(error.to_string()))
 }
 
 #[cfg(not(feature = "tls"))]
 #[expect(clippy::unnecessary_wraps, reason = "with TLS there are files to read")]
-fn tls_of(_: &ServeArgs) -> Result<Option<Tls>, Failure> {
+fn tls_of(_: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
     Ok(None)
 }
 
@@ -175,11 +175,11 @@ fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     Ok(())
 }
 
-/// Serves images, each by an engine (thread that runs its device) of its own. If an image cannot be opened or its
-/// device fails, the server continues with the other images, and the command finally ends with a failure.
+/// Serves images, each with a queue and a thread of its own. If an image cannot be opened or its device fails, the
+/// server continues with the other images, and the command finally ends with a failure.
 fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
     let is_read_only = args.image_or_memory.is_read_only();
-    let access = if is_read_only { Access::Read } else { Access::Write };
+    let access = if is_read_only { ImageAccess::ReadOnly } else { ImageAccess::ReadWrite };
     let images = args.images();
     require_different_images(&images)?;
     let mut failures = ImageFailures { requested_image_count: images.len(), failures: Vec::new() };
@@ -288,7 +288,7 @@ impl ImageFailures {
 }
 
 fn open_image(files: OpenImageFiles, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
-    let options = image::OpenOptions { durability: args.image_or_memory.durability.map(Into::into) };
+    let options = image::ImageOpenOptions { durability: args.image_or_memory.durability.map(Into::into) };
     Image::open_on(files, options).map_err(|error| image_failure(directory, &error))
 }
 
@@ -309,8 +309,8 @@ fn open_image_copy_on_write(
 /// refusal.
 fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
     warn!("{}: the image is damaged: {}", directory.display(), refusal.damage_text());
-    let files =
-        OpenImageFiles::open(directory, Access::Read).map_err(|error| image_failure(directory, &error))?;
+    let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)
+        .map_err(|error| image_failure(directory, &error))?;
     let image =
         Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
     warn!(
@@ -451,8 +451,8 @@ fn serve_until_signal(
     Ok(server.stop_all())
 }
 
-/// Waits for Ctrl-C or SIGTERM, or until the engines (threads that run the exported devices) of all exports have
-/// failed. Logs the names of exports whose engine fails.
+/// Waits for Ctrl-C or SIGTERM, or until the devices of all exports have failed. Logs the names of exports whose device
+/// fails.
 fn wait_for_signal_or_failure(server: &Server<FlashDevice>, signals: &TerminationSignals) {
     let mut failed = 0;
     while signals.recv_timeout(FAILED_EXPORT_CHECK_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout)

@@ -77,8 +77,8 @@ impl ImageFolder {
         Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
     }
 
-    /// Destroys both superblocks of an image, so that it cannot be opened.
-    fn destroy_superblocks(&self, image: &str) {
+    /// Destroys both copies of the header of an image, so that it cannot be opened.
+    fn destroy_image_headers(&self, image: &str) {
         for name in ["superblock", "mirror"] {
             std::fs::write(self.file(image).join(name), [0x5a; 4096]).unwrap();
         }
@@ -143,7 +143,7 @@ fn images_are_served_by_name_and_closed_together() {
 #[test]
 fn an_image_that_cannot_be_opened_leaves_the_others_served() {
     let bench = ImageFolder::new(&[("a", "16MiB"), ("b", "8MiB"), ("c", "8MiB")]);
-    bench.destroy_superblocks("b");
+    bench.destroy_image_headers("b");
     let server = bench.start(&["one=a", "two=b", "three=c", "four=nowhere"]);
     let mut client = bench.connect();
     assert_eq!(client.option(LIST, &[]).len(), 3, "two exports and an acknowledgement");
@@ -168,8 +168,8 @@ fn an_image_that_cannot_be_opened_leaves_the_others_served() {
 #[test]
 fn a_server_whose_images_all_fail_to_open_does_not_start() {
     let bench = ImageFolder::new(&[("a", "8MiB"), ("b", "8MiB")]);
-    bench.destroy_superblocks("a");
-    bench.destroy_superblocks("b");
+    bench.destroy_image_headers("a");
+    bench.destroy_image_headers("b");
     let output = bench.serve(&["one=a", "two=b"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("2 of 2 exports failed"), "{}", text(&output.stderr));

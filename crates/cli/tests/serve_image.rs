@@ -351,8 +351,8 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     client.done(FLUSH, 0, 0, 0, &[]);
     drop(client);
     assert_eq!(end(server, "-TERM").status.code(), Some(0));
-    let superblock = std::fs::read(bench.file("image/superblock")).unwrap();
-    let layout = Layout::new(&ImageHeader::decode(&superblock).unwrap());
+    let image_header = std::fs::read(bench.file("image/superblock")).unwrap();
+    let layout = Layout::new(&ImageHeader::decode(&image_header).unwrap());
     let first = layout.oob_record_offset(Ppn(0));
     let copy = layout.mirror_offset(ImageFile::Flash, first);
     for (name, at) in [("image/flash", first as usize), ("image/mirror", copy as usize)] {

@@ -41,7 +41,7 @@ impl Configuration {
     }
 
     /// Returns the keys of those settings that a run of the design would ignore, each with a message about it.
-    fn ignored(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {
+    fn ignored_settings(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {
         let ignored = self.config.ignored_settings(&settings, &[design.to_owned()]);
         ignored.into_iter().map(|ignored| (ignored.setting_key.clone(), ignored.to_string())).collect()
     }

@@ -91,7 +91,8 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 #[derive(Default)]
 struct DriveTurns {
     /// Thread whose request the drive serves.
-    user: Mutex<Option<ThreadId>>,
+    user_thread: Mutex<Option<ThreadId>>,
+    /// Wakes waiting threads when a turn has ended.
     turn_ended: Condvar,
 }
 
@@ -100,7 +101,7 @@ struct Turn<'a>(&'a DriveTurns);
 
 impl DriveTurns {
     fn lock_user_thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
-        self.user.lock().unwrap_or_else(PoisonError::into_inner)
+        self.user_thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits until no other thread uses the drive. An error if this thread does, or if ctrl-C ends the wait.
@@ -150,7 +151,7 @@ pub(crate) struct Device {
     logical_pages: u32,
     /// Whether the drive had lost power after the last request.
     is_powerless: AtomicBool,
-    /// Whether a victim policy written in Python has raised an exception.
+    /// Whether and how a victim policy written in Python has ended: by an exception, or by ctrl-C.
     policy_end: SharedPolicyEnd,
 }
 

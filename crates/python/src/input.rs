@@ -20,7 +20,7 @@ use wearwell_trace::{self as trace, AssumedOp, BlockLayerStage, CsvColumns, Form
 
 use crate::configuration::Configuration;
 use crate::policy::{OnInterrupt, python_victim_policy};
-use crate::watch::ProgressWatch;
+use crate::progress_watch::ProgressWatch;
 use crate::{refusal_error, with_python_argument_names};
 
 /// The source of a run's requests: a trace file or a generated workload.
@@ -99,7 +99,12 @@ impl Input {
 
     /// Returns the key under which a finished run is stored: a digest of code, input, design and every effective
     /// setting. The trace is read for it.
-    fn key(&self, py: Python<'_>, configuration: &Configuration, design: &str) -> PyResult<String> {
+    fn stored_run_key(
+        &self,
+        py: Python<'_>,
+        configuration: &Configuration,
+        design: &str,
+    ) -> PyResult<String> {
         py.detach(|| {
             self.with_checked_plan(
                 &configuration.config,
@@ -224,6 +229,7 @@ fn file_length_and_mtime(path: &Path) -> FileLengthAndMtime {
     Some((found.len(), found.modified().ok()?))
 }
 
+/// Stages of the block layer, by the letter that blktrace writes for them.
 const BLKTRACE_ACTIONS: [(&str, BlockLayerStage); 3] =
     [("D", BlockLayerStage::Issue), ("Q", BlockLayerStage::Queue), ("C", BlockLayerStage::Complete)];
 const TIME_UNITS: [(&str, TimeUnit); 3] =

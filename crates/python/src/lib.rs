@@ -21,10 +21,10 @@ mod integer;
 mod life;
 mod policy;
 mod profile;
+mod progress_watch;
 mod report;
+mod request_table;
 mod result_folder;
-mod table;
-mod watch;
 
 use std::fmt::Display;
 
@@ -81,7 +81,7 @@ mod _native {
     use super::input::Input;
     #[pymodule_export]
     use super::life::{
-        html_page_of_lives, html_tables_of_lives, join_lives, leveling_settings, life, table_of_lives,
+        html_page_of_lives, html_tables_of_lives, join_lives, leveling_settings, run_life, table_of_lives,
     };
     #[pymodule_export]
     use super::profile::{
@@ -89,11 +89,14 @@ mod _native {
         profile_requests, run_mechanisms, table_of_profile, write_trace_of_files,
     };
     #[pymodule_export]
-    use super::report::{html_page_of_runs, html_page_of_sweep, markdown, scaled, table};
+    use super::report::{
+        html_page_of_runs, html_page_of_sweep, markdown_table_of_runs, scale_record_to_capacity,
+        table_of_runs,
+    };
+    #[pymodule_export]
+    use super::request_table::write_trace;
     #[pymodule_export]
     use super::result_folder::{store_run, stored_run};
-    #[pymodule_export]
-    use super::table::write_trace;
 
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]

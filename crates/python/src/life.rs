@@ -7,8 +7,8 @@ use wearwell_replay::life::{self as lives_of, Endurance, Leveling, LifeRecord, L
 
 use crate::configuration::Configuration;
 use crate::input::Input;
+use crate::progress_watch::ProgressWatch;
 use crate::refusal_error;
-use crate::watch::ProgressWatch;
 
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     LifeRecord::from_json(record).map_err(|error| {
@@ -49,7 +49,7 @@ pub(crate) fn leveling_settings(
 #[pyfunction]
 #[pyo3(signature = (input, configuration, design, leveling, endurance, is_filled, scale_to = None, on_progress = None))]
 #[expect(clippy::too_many_arguments, reason = "what a life depends on")]
-pub(crate) fn life(
+pub(crate) fn run_life(
     py: Python<'_>,
     input: &Input,
     configuration: &Configuration,

@@ -74,6 +74,7 @@ struct PythonPolicy {
     name: String,
     python_function: Py<PyAny>,
     on_interrupt: OnInterrupt,
+    /// Whether and how the policy has ended, shared with the caller of the engine.
     policy_end: SharedPolicyEnd,
 }
 

@@ -14,8 +14,8 @@ use wearwell_trace::OpenOptions;
 
 use crate::configuration::Configuration;
 use crate::input::Input;
+use crate::progress_watch::ProgressWatch;
 use crate::refusal_error;
-use crate::watch::ProgressWatch;
 
 /// Largest value of `sample`, where one of `sample` pages and contents is profiled: the smallest sample.
 const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;

@@ -25,13 +25,13 @@ fn parse_comparison(records: &[String]) -> PyResult<Comparison> {
 
 /// Returns the command line's table of runs, with ratios to the first run.
 #[pyfunction]
-pub(crate) fn table(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn table_of_runs(records: Vec<String>) -> PyResult<String> {
     Ok(parse_comparison(&records)?.to_table())
 }
 
 /// Returns the table of runs as markdown, with ratios to the first run.
 #[pyfunction]
-pub(crate) fn markdown(records: Vec<String>) -> PyResult<String> {
+pub(crate) fn markdown_table_of_runs(records: Vec<String>) -> PyResult<String> {
     Ok(parse_comparison(&records)?.to_markdown())
 }
 
@@ -55,8 +55,8 @@ pub(crate) fn html_page_of_sweep(
     Ok(html_report::html_page(&SweepResults { comparison: Comparison::of_runs(runs), failures }))
 }
 
-/// Returns the record with the lifetime in years of a drive that exports `bytes` bytes.
+/// Scales the record of a run to a drive that exports `bytes` bytes: adds its lifetime in years. Returns it as JSON.
 #[pyfunction]
-pub(crate) fn scaled(record: &str, bytes: u64) -> PyResult<String> {
+pub(crate) fn scale_record_to_capacity(record: &str, bytes: u64) -> PyResult<String> {
     Ok(parse_run_record(record)?.with_years_scaled_to(Some(bytes)).to_json())
 }

@@ -1,8 +1,8 @@
 //! One NBD connection: a thread that receives requests and a thread that sends replies.
 //!
-//! The thread that receives requests executes short ones itself ([`crate::engine`]), and sends their replies if the
-//! socket accepts them at once. There is a second thread because a client that sends without reading must not stop the
-//! engine, and a client that waits for a reply need not send.
+//! The thread that receives requests executes short ones itself ([`crate::device_queue`]), and sends their replies if
+//! the socket accepts them at once. There is a second thread because a client that sends without reading must not stop
+//! the device, and a client that waits for a reply need not send.
 //!
 //! The memory that a client can make the server hold is bounded: by the payload that is arriving
 //! ([`PAYLOAD_MAX_BYTES`](crate::nbd::PAYLOAD_MAX_BYTES)), and by the requests and replies in flight
@@ -25,7 +25,7 @@ use tracing::{Span, debug, info, warn};
 
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
-use crate::engine::{DeviceQueue, DeviceWork, StepProgress};
+use crate::device_queue::{DeviceQueue, DeviceWork, StepProgress};
 use crate::memory_budget::{
     CLAIM_HOLDER_TIMEOUT, CONNECTION_UNCLAIMED_MAX_BYTES, HeldClaimCount, MemoryBudget, MemoryClaim,
     ReplyTimeAllowance,
@@ -36,7 +36,7 @@ use crate::nbd::{
 };
 use crate::rate_limit::ExportRateLimits;
 use crate::socket::Socket;
-use crate::tls::Tls;
+use crate::tls::TlsConfig;
 
 /// Most bytes of requests and replies that one connection may have in flight.
 pub const CONNECTION_IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
@@ -48,7 +48,7 @@ const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
 /// of a smaller read are copied, so that the buffer is free for the next read.
 const ZERO_COPY_RECEIVE_MIN_BYTES: usize = 64 << 10;
-/// Most bytes of requests and their replies that one connection queues to the engine as one batch.
+/// Most bytes of requests and their replies that one connection queues for the device as one batch.
 const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 /// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
 /// itself. The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same
@@ -56,20 +56,18 @@ const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
 const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
-/// Most bytes of requests of one connection that the engine executes in one step, before it executes requests of other
-/// connections.
+/// Most bytes of requests of one connection that are executed in one step, before requests of other connections.
 const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
-/// Number that the next connection gets. The engine executes requests of one connection (with equal numbers) in their
-/// order.
+/// Number that the next connection gets. Requests of one connection (with equal numbers) are executed in their order.
 static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
-/// An export with the engine that executes its requests and the rate limit of its clients.
+/// An export with the queue in front of its device, and the rate limit of its clients.
 #[derive(Debug)]
 pub(crate) struct ServedExport<D> {
     pub(crate) export: Export,
-    pub(crate) engine: DeviceQueue<D>,
+    pub(crate) device_queue: DeviceQueue<D>,
     pub(crate) rate_limit: ExportRateLimits,
 }
 
@@ -79,13 +77,13 @@ pub(crate) enum TlsMode {
     /// NBD connections are never encrypted.
     None,
     /// An NBD connection is encrypted if the client asks for it.
-    Offered(Tls),
+    Offered(TlsConfig),
     /// Every NBD connection is encrypted: no other option is negotiated before TLS.
-    Required(Tls),
+    Required(TlsConfig),
 }
 
 impl TlsMode {
-    fn tls(&self) -> Option<&Tls> {
+    fn tls(&self) -> Option<&TlsConfig> {
         match self {
             Self::None => None,
             Self::Offered(tls) | Self::Required(tls) => Some(tls),
@@ -111,7 +109,7 @@ enum ConnectionEnd {
     ConnectionLost,
     /// The client sent bytes that are no NBD request.
     MalformedRequest,
-    /// The engine of the export's device has ended.
+    /// The device of the export has stopped.
     DeviceStopped,
 }
 
@@ -123,15 +121,16 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
     tls_mode: &TlsMode,
 ) {
     let mut buffer = vec![0; RECEIVE_BUFFER_BYTES];
-    // An export whose engine has stopped is not offered.
-    let offered: Vec<_> = served_exports.iter().filter(|target| target.engine.is_alive()).collect();
-    let exports = offered.iter().map(|target| &target.export).collect();
+    // An export whose device has stopped is not offered.
+    let offered: Vec<_> =
+        served_exports.iter().filter(|served_export| served_export.device_queue.is_alive()).collect();
+    let exports = offered.iter().map(|served_export| &served_export.export).collect();
     match negotiate(socket, exports, tls_mode, &mut buffer) {
         Ok(Some((negotiated, early))) => {
-            let target = offered[negotiated.export_index];
-            Span::current().record("export", &target.export.name);
+            let served_export = offered[negotiated.export_index];
+            Span::current().record("export", &served_export.export.name);
             info!("the client attached");
-            log_connection_end(&run_transmission(socket, target, budget, negotiated, early, buffer));
+            log_connection_end(&run_transmission(socket, served_export, budget, negotiated, early, buffer));
         }
         Ok(None) => debug!("the connection ended before the client chose an export"),
         Err(error) => debug!("the connection ended before the client chose an export: {error}"),
@@ -164,7 +163,7 @@ fn log_connection_end(end: &io::Result<ConnectionEnd>) {
 /// Errors of the socket; the client is gone then.
 fn run_transmission<D: BlockDevice>(
     socket: &Arc<Socket>,
-    target: &ServedExport<D>,
+    served_export: &ServedExport<D>,
     budget: &Arc<MemoryBudget>,
     negotiated: NegotiationResult,
     bytes_after_handshake: Vec<u8>,
@@ -184,12 +183,12 @@ fn run_transmission<D: BlockDevice>(
     let writer = {
         // The writer ends when the last request of this client has been answered, so it must not hold the sending end
         // itself.
-        let patience = ReplyTimeAllowance::of(Arc::clone(&shared.held_claim_count), CLAIM_HOLDER_TIMEOUT);
+        let allowance = ReplyTimeAllowance::of(Arc::clone(&shared.held_claim_count), CLAIM_HOLDER_TIMEOUT);
         let (shared, socket) = (Arc::downgrade(&shared), Arc::clone(socket));
         let thread = thread::Builder::new().name("replies".into()).stack_size(SMALL_THREAD_STACK_BYTES);
-        thread.spawn(move || send_replies(&shared, &socket, patience, &to_send))?
+        thread.spawn(move || send_replies(&shared, &socket, allowance, &to_send))?
     };
-    let session = RequestReceiver { budget, target, negotiated, shared };
+    let session = RequestReceiver { budget, served_export, negotiated, shared };
     let received = session.receive_requests(bytes_after_handshake, buffer);
     drop(session);
     let _ = writer.join();
@@ -337,8 +336,8 @@ struct PendingRequest {
     final_step_outcome: Option<StepOutcome>,
 }
 
-/// Requests of one connection that arrived together, as one piece of work for the engine. If the batch is dropped
-/// before all its requests are answered, because the engine has failed, the connection is closed.
+/// Requests of one connection that arrived together, as one piece of work for the device. If the batch is dropped
+/// before all its requests are answered, because the device has failed, the connection is closed.
 struct RequestBatch {
     shared: Arc<SharedConnection>,
     claims: Arc<Vec<MemoryClaim>>,
@@ -384,8 +383,8 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
             } else {
                 pending.execution.step(device, || self.shared.reply_buffers.take_reply_buffer())
             };
-            progress.wants_flush |= matches!(step, StepOutcome::Flushes);
-            if matches!(step, StepOutcome::More) {
+            progress.wants_flush |= matches!(step, StepOutcome::NeedsFlush);
+            if matches!(step, StepOutcome::HasMoreSteps) {
                 progress.has_more_steps = true;
                 break;
             }
@@ -404,7 +403,7 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
             sent.in_flight_bytes_to_release += pending.memory_bytes;
             sent.batch_replies.push(match step {
                 StepOutcome::Replied(reply) => reply,
-                StepOutcome::More | StepOutcome::NeedsDeferredWrites | StepOutcome::Flushes => {
+                StepOutcome::HasMoreSteps | StepOutcome::NeedsDeferredWrites | StepOutcome::NeedsFlush => {
                     pending.execution.final_reply(flush_or_write_outcome)
                 }
             });
@@ -420,13 +419,13 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
 
 struct RequestReceiver<'a, D> {
     budget: &'a Arc<MemoryBudget>,
-    target: &'a ServedExport<D>,
+    served_export: &'a ServedExport<D>,
     negotiated: NegotiationResult,
     shared: Arc<SharedConnection>,
 }
 
 impl<D: BlockDevice> RequestReceiver<'_, D> {
-    /// Reads requests from the socket and queues them for the engine, until the client disconnects or sends bytes that
+    /// Reads requests from the socket and queues them for the device, until the client disconnects or sends bytes that
     /// are no request.
     fn receive_requests(&self, early_bytes: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
         let mut decoder = RequestDecoder::of(self.negotiated.header_form);
@@ -482,7 +481,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         }
     }
 
-    /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the engine. `claim` is memory
+    /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the device. `claim` is memory
     /// claimed from the budget for a payload; it is passed on with that payload. Returns how the connection ended, or
     /// `None` if it continues.
     fn decode_and_queue(
@@ -507,14 +506,15 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
                 DecodedInput::Incomplete => {}
                 DecodedInput::Request(request) => {
                     let (bytes, is_read) = (request.request_and_reply_memory_bytes(), request.is_read());
-                    let execution = RequestExecution::of(request, &self.target.export, self.negotiated);
+                    let execution =
+                        RequestExecution::of(request, &self.served_export.export, self.negotiated);
                     if let Some(moment) =
-                        self.target.rate_limit.reserve_request_time(execution.rate_limited_bytes())
+                        self.served_export.rate_limit.reserve_request_time(execution.rate_limited_bytes())
                     {
                         // Requests that may be executed already are queued before the wait for the rate limit.
                         end = self.queue_requests(&mut requests, footprint_bytes, claim);
                         footprint_bytes = 0;
-                        self.target.rate_limit.wait_until(moment);
+                        self.served_export.rate_limit.wait_until(moment);
                     }
                     if footprint_bytes + bytes > REQUEST_BATCH_MAX_BYTES {
                         end = end.or(self.queue_requests(&mut requests, footprint_bytes, claim));
@@ -535,8 +535,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         self.queue_requests(&mut requests, footprint_bytes, claim).or(end)
     }
 
-    /// Queues requests for the engine, once the limit of bytes in flight allows it. Returns how the connection ended,
-    /// if the engine has stopped or the client is gone.
+    /// Queues requests for the device, once the limit of bytes in flight allows it. Returns how the connection ended,
+    /// if the device has stopped or the client is gone.
     fn queue_requests(
         &self,
         requests: &mut VecDeque<PendingRequest>,
@@ -564,7 +564,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
             requests: std::mem::take(requests),
             shared_buffer_bytes: shared_bytes,
         };
-        match self.target.engine.submit(batch) {
+        match self.served_export.device_queue.submit(batch) {
             Err(_) => Some(ConnectionEnd::DeviceStopped),
             Ok(()) => self.shared.in_flight.is_client_gone().then_some(ConnectionEnd::ConnectionLost),
         }
@@ -605,14 +605,14 @@ impl ReceiveBuffers {
 fn send_replies(
     shared: &Weak<SharedConnection>,
     socket: &Socket,
-    mut patience: ReplyTimeAllowance,
+    mut allowance: ReplyTimeAllowance,
     replies: &Receiver<ReplyBatch>,
 ) {
     let mut is_gone = false;
     loop {
         let next = replies.try_recv().or_else(|none| {
             if none == TryRecvError::Empty {
-                patience.reset();
+                allowance.reset();
             }
             replies.recv()
         });
@@ -620,7 +620,7 @@ fn send_replies(
         let outcome = if is_gone {
             Ok(())
         } else {
-            socket.write_replies(&sent.batch_replies, sent.sent_bytes, &mut patience)
+            socket.write_replies(&sent.batch_replies, sent.sent_bytes, &mut allowance)
         };
         is_gone |= outcome.is_err();
         if is_gone {
@@ -647,6 +647,7 @@ fn send_replies(
 #[derive(Debug, Default)]
 struct InFlightBytes {
     in_flight_bytes: Mutex<usize>,
+    /// Wakes a waiting thread when bytes are no longer in flight, or the client is gone.
     release_signal: Condvar,
     /// Whether a reply could not be sent. If so, further replies of this connection are not needed.
     is_client_gone: AtomicBool,

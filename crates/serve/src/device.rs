@@ -22,7 +22,7 @@ use crate::device_error::{DeviceError, FileIoError};
 use crate::image::advice_for_io_error;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
-use crate::record::{OperationDetails, OperationRecorder};
+use crate::operation_recorder::{OperationDetails, OperationRecorder};
 
 /// A range of consecutive bytes whose pages are all stored in the same way (such as a hole, or a delta).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,14 +37,15 @@ pub struct Extent {
 /// [`BlockDevice::capacity_bytes`].
 ///
 /// A request is durable after the next [`BlockDevice::flush`]. Requests are executed one after the other, and each sees
-/// the effects of all earlier ones. An aligned block of [`BlockDevice::block_bytes`] never holds a mix of two writes,
-/// also after a power cut.
+/// the effects of all earlier ones. An aligned block of [`BlockDevice::write_granularity_bytes`] never holds a mix of
+/// two writes, also after a power cut.
 pub trait BlockDevice: Send + 'static {
     /// Returns the exported capacity of the device, bytes; it does not change.
     fn capacity_bytes(&self) -> u64;
 
-    /// Returns the size, in bytes, of the block that is written without reading it first: a power of two, at least 512.
-    fn block_bytes(&self) -> u32;
+    /// Returns the write granularity, bytes: the size of the range that is written without reading it first, a power of
+    /// two, at least 512.
+    fn write_granularity_bytes(&self) -> u32;
 
     /// Whether the device refuses all requests that would change it.
     fn is_read_only(&self) -> bool {
@@ -613,7 +614,7 @@ impl BlockDevice for FlashDevice {
         self.device.capacity_bytes()
     }
 
-    fn block_bytes(&self) -> u32 {
+    fn write_granularity_bytes(&self) -> u32 {
         self.page_buffer.len() as u32
     }
 

@@ -8,18 +8,18 @@ pub(crate) const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
     pub max_connections_per_socket: usize,
     /// Most bytes of memory that large requests of all connections hold together.
     pub max_request_memory_bytes: usize,
-    /// Rate of each export: bytes that all its clients together read and write per second. `None`: no limit.
+    /// Most bytes that all clients of an export together read and write per second. `None`: no limit.
     pub max_bytes_per_second_per_export: Option<u64>,
-    /// Rate of each export: requests of all its clients together per second. `None`: no limit.
+    /// Most requests of all clients of an export together per second. `None`: no limit.
     pub max_requests_per_second_per_export: Option<u64>,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             max_connections_per_socket: DEFAULT_CONNECTIONS_PER_LISTENER_MAX,

@@ -28,6 +28,7 @@ const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
 pub(crate) struct MemoryBudget {
     max_bytes: usize,
     used_bytes: Mutex<usize>,
+    /// Wakes threads that wait for memory when a claim is dropped.
     release_signal: Condvar,
 }
 
@@ -37,7 +38,8 @@ impl MemoryBudget {
     }
 
     /// Waits until `bytes` of the memory budget are free, and takes them. A claim larger than the whole budget is
-    /// granted when no other claim is held. `holder_claim_count` counts the claims of the connection that makes the claim.
+    /// granted when no other claim is held. `holder_claim_count` counts the claims of the connection that makes the
+    /// claim.
     pub(crate) fn claim(
         self: &Arc<Self>,
         bytes: usize,
@@ -71,6 +73,7 @@ impl HeldClaimCount {
 pub(crate) struct MemoryClaim {
     budget: Arc<MemoryBudget>,
     claimed_bytes: usize,
+    /// Number of claims of the connection that made this claim.
     holder_claim_count: Arc<HeldClaimCount>,
 }
 
@@ -90,38 +93,39 @@ impl Drop for MemoryClaim {
 #[derive(Debug)]
 pub(crate) struct ReplyTimeAllowance {
     held_claim_count: Arc<HeldClaimCount>,
+    /// Longest time that the client may take while it accepts nothing.
     max_wait: Duration,
-    /// Instant at which the patience ends; `None` while no claim is held or no reply waits.
-    end: Option<Instant>,
+    /// Instant by which the client has to accept bytes; `None` while no claim is held or no reply waits.
+    deadline: Option<Instant>,
 }
 
 impl ReplyTimeAllowance {
     pub(crate) fn of(held_claim_count: Arc<HeldClaimCount>, max_wait: Duration) -> Self {
-        Self { held_claim_count, max_wait, end: None }
+        Self { held_claim_count, max_wait, deadline: None }
     }
 
     /// Returns the time that is left for the client to accept more bytes, zero if it has none; `None` if there is no
     /// limit at present, because the connection holds no claim.
     pub(crate) fn time_left(&mut self, now: Instant) -> Option<Duration> {
         if !self.held_claim_count.is_any_held() {
-            self.end = None;
+            self.deadline = None;
             return None;
         }
-        Some(self.end.get_or_insert(now + self.max_wait).saturating_duration_since(now))
+        Some(self.deadline.get_or_insert(now + self.max_wait).saturating_duration_since(now))
     }
 
     /// Restores the time that the client has earned by accepting `bytes`.
     pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
-        if let Some(end) = &mut self.end {
+        if let Some(deadline) = &mut self.deadline {
             let earned =
                 Duration::from_nanos(bytes as u64 * 1_000_000_000 / CLAIM_HOLDER_MIN_BYTES_PER_SECOND);
-            *end = (*end + earned).min(now + self.max_wait);
+            *deadline = (*deadline + earned).min(now + self.max_wait);
         }
     }
 
-    /// Restores all time: every reply was accepted.
+    /// Resets the time that is left: every reply was accepted.
     pub(crate) fn reset(&mut self) {
-        self.end = None;
+        self.deadline = None;
     }
 }
 
@@ -149,18 +153,17 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns the seconds after which patience ends with a client that accepts `bytes` every second, if that is within
-    /// an hour.
+    /// Returns the seconds after which a client that accepts `bytes` every second times out, if that is within an hour.
     fn seconds_until_timeout(bytes: usize) -> Option<u32> {
         let budget = Arc::new(MemoryBudget::of(1000));
         let holder_claim_count = Arc::new(HeldClaimCount::default());
         let _claim = budget.claim(1, &holder_claim_count);
-        let (mut patience, begin) =
+        let (mut allowance, begin) =
             (ReplyTimeAllowance::of(holder_claim_count, CLAIM_HOLDER_TIMEOUT), Instant::now());
-        patience.time_left(begin);
+        allowance.time_left(begin);
         (1..3600).find(|&second| {
-            let is_over = patience.time_left(begin + second * SECOND) == Some(Duration::ZERO);
-            patience.note_accepted_bytes(begin + second * SECOND, bytes);
+            let is_over = allowance.time_left(begin + second * SECOND) == Some(Duration::ZERO);
+            allowance.note_accepted_bytes(begin + second * SECOND, bytes);
             is_over
         })
     }
@@ -178,18 +181,22 @@ mod tests {
     fn the_reply_deadline_begins_when_memory_is_claimed_and_ends_when_all_is_sent() {
         let budget = Arc::new(MemoryBudget::of(1000));
         let holder_claim_count = Arc::new(HeldClaimCount::default());
-        let mut patience = ReplyTimeAllowance::of(Arc::clone(&holder_claim_count), CLAIM_HOLDER_TIMEOUT);
+        let mut allowance = ReplyTimeAllowance::of(Arc::clone(&holder_claim_count), CLAIM_HOLDER_TIMEOUT);
         let begin = Instant::now();
-        assert_eq!(patience.time_left(begin), None);
+        assert_eq!(allowance.time_left(begin), None);
         let claim = budget.claim(1, &holder_claim_count);
-        assert_eq!(patience.time_left(begin + 100 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
-        assert_eq!(patience.time_left(begin + 129 * SECOND), Some(SECOND));
-        patience.note_accepted_bytes(begin + 129 * SECOND, 1 << 30);
-        assert_eq!(patience.time_left(begin + 129 * SECOND), Some(CLAIM_HOLDER_TIMEOUT), "time is not saved");
-        assert_eq!(patience.time_left(begin + 158 * SECOND), Some(SECOND));
-        patience.reset();
-        assert_eq!(patience.time_left(begin + 158 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        assert_eq!(allowance.time_left(begin + 100 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
+        assert_eq!(allowance.time_left(begin + 129 * SECOND), Some(SECOND));
+        allowance.note_accepted_bytes(begin + 129 * SECOND, 1 << 30);
+        assert_eq!(
+            allowance.time_left(begin + 129 * SECOND),
+            Some(CLAIM_HOLDER_TIMEOUT),
+            "time is not saved"
+        );
+        assert_eq!(allowance.time_left(begin + 158 * SECOND), Some(SECOND));
+        allowance.reset();
+        assert_eq!(allowance.time_left(begin + 158 * SECOND), Some(CLAIM_HOLDER_TIMEOUT));
         drop(claim);
-        assert_eq!(patience.time_left(begin + 200 * SECOND), None);
+        assert_eq!(allowance.time_left(begin + 200 * SECOND), None);
     }
 }

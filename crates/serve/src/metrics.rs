@@ -1,9 +1,9 @@
 //! Metrics for Prometheus: `GET /metrics` answers what `stats` and `health` of the control socket report, in the
 //! `OpenMetrics` text format.
 //!
-//! The engine gathers these figures between two requests; `METRICS` only maps their names to the names of metrics. The
-//! engine is queried only after a whole request has arrived ([`crate::http`]), so a client that is silent or slow does
-//! not delay the device.
+//! These figures are gathered on the device between two requests; `METRICS` only maps their names to the names of
+//! metrics. The device is queried only after a whole request has arrived ([`crate::http`]), so a client that is silent
+//! or slow does not delay the device.
 
 use std::fmt;
 use std::io;
@@ -247,14 +247,14 @@ fn serve_scrape(
     http::send_answer(socket, &request, &answer)
 }
 
-/// Gathers the answers to the control commands `stats` and `health` of all devices whose engine has not stopped.
+/// Gathers the answers to the control commands `stats` and `health` of all devices that have not stopped.
 fn gather_device_figures(
     served_exports: &[ServedExport<FlashDevice>],
     labels_export_names: bool,
 ) -> ServerFigures {
-    let answers = |target: &ServedExport<FlashDevice>| {
-        let export = labels_export_names.then(|| target.export.name.clone());
-        target.engine.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
+    let answers = |served_export: &ServedExport<FlashDevice>| {
+        let export = labels_export_names.then(|| served_export.export.name.clone());
+        served_export.device_queue.run_and_wait(|device| DeviceFigures::of(device, export)).ok()
     };
     ServerFigures(served_exports.iter().filter_map(answers).collect())
 }

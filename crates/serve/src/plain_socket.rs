@@ -14,8 +14,7 @@ use crate::memory_budget::ReplyTimeAllowance;
 
 /// Most buffers that one call of `sendmsg` accepts.
 pub(crate) const SENDMSG_BUFFERS_MAX: usize = 1024;
-/// Longest time for which a thread that sends replies waits for the socket, before it looks again whether its patience
-/// with the client has a limit now.
+/// Longest time for which a thread that sends replies waits for the socket before it checks the deadline again.
 const REPLY_ALLOWANCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connected socket of the operating system, without encryption.
@@ -49,24 +48,24 @@ impl PlainSocket {
         Ok(rustix::net::sendmsg(self, slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends all of the bytes. Waits while the socket accepts none, until the patience with the client ends; that is
-    /// the error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
+    /// Sends all of the bytes. Waits while the socket accepts none, at most until the client's deadline; that is the
+    /// error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
     /// time to time.
     pub(crate) fn send_all_before_timeout(
         &self,
         mut slices: &mut [IoSlice<'_>],
-        patience: &mut ReplyTimeAllowance,
+        allowance: &mut ReplyTimeAllowance,
     ) -> io::Result<()> {
         IoSlice::advance_slices(&mut slices, 0);
         while !slices.is_empty() {
             match self.try_send(slices) {
                 Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
                 Ok(count) => {
-                    patience.note_accepted_bytes(Instant::now(), count);
+                    allowance.note_accepted_bytes(Instant::now(), count);
                     IoSlice::advance_slices(&mut slices, count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    self.wait_until_writable(patience)?;
+                    self.wait_until_writable(allowance)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
@@ -76,8 +75,8 @@ impl PlainSocket {
     }
 
     /// Waits until the socket accepts bytes or is closed, or for [`REPLY_ALLOWANCE_CHECK_INTERVAL`].
-    fn wait_until_writable(&self, patience: &mut ReplyTimeAllowance) -> io::Result<()> {
-        let wait = match patience.time_left(Instant::now()) {
+    fn wait_until_writable(&self, allowance: &mut ReplyTimeAllowance) -> io::Result<()> {
+        let wait = match allowance.time_left(Instant::now()) {
             Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),
             Some(left) => left.min(REPLY_ALLOWANCE_CHECK_INTERVAL),
             None => REPLY_ALLOWANCE_CHECK_INTERVAL,

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::limits::Limits;
+use crate::limits::ClientLimits;
 
 /// Most unused time that a rate limit saves for later requests, so that a few requests in a burst need not wait.
 const BURST_TIME_MAX: Duration = Duration::from_millis(100);
@@ -28,7 +28,7 @@ impl ByteOrRequestRateLimit {
         Self { bytes_or_requests_per_second: per_second.max(1), booked_until: Duration::ZERO }
     }
 
-    /// Books `amount` (bytes or requests) and returns the time from which on the request may be executed.
+    /// Books `amount` bytes or requests and returns the time from which on the request may be executed.
     fn reserve_bytes_or_requests(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.bytes_or_requests_per_second);
@@ -66,7 +66,7 @@ impl RateLimitState {
 }
 
 impl ExportRateLimits {
-    pub(crate) fn of(limits: &Limits) -> Self {
+    pub(crate) fn of(limits: &ClientLimits) -> Self {
         let (bytes, requests) =
             (limits.max_bytes_per_second_per_export, limits.max_requests_per_second_per_export);
         let is_lifted = bytes.is_none() && requests.is_none();
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn lifting_a_rate_limit_releases_waiting_requests() {
-        let limits = Limits { max_requests_per_second_per_export: Some(1), ..Limits::default() };
+        let limits = ClientLimits { max_requests_per_second_per_export: Some(1), ..ClientLimits::default() };
         let limit = std::sync::Arc::new(ExportRateLimits::of(&limits));
         let waiter = {
             let limit = std::sync::Arc::clone(&limit);

@@ -1,8 +1,8 @@
 //! The server: listening sockets, connections, and an orderly end.
 //!
 //! Each listening socket has a thread that accepts clients, and each connection has its own threads (`connection`,
-//! [`crate::control`]). A device is used by one thread at a time ([`crate::engine`]). [`Server::stop`] accepts no new
-//! client and no new request, answers the requests that have arrived, flushes, and returns the device.
+//! [`crate::control`]). A device is used by one thread at a time ([`crate::device_queue`]). [`Server::stop`] accepts no
+//! new client and no new request, answers the requests that have arrived, flushes, and returns the device.
 
 use std::collections::HashMap;
 use std::io;
@@ -18,13 +18,13 @@ use tracing::{debug, error_span, field, warn};
 use crate::connection::{self, SMALL_THREAD_STACK_BYTES, ServedExport, TlsMode};
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
-use crate::engine::{DeviceQueue, DeviceStopped, DeviceThread};
-use crate::limits::Limits;
+use crate::device_queue::{DeviceQueue, DeviceStopped, DeviceThread};
+use crate::limits::ClientLimits;
 use crate::memory_budget::MemoryBudget;
 use crate::nbd::Export;
 use crate::rate_limit::ExportRateLimits;
 use crate::socket::{AllowedClients, ListenAddress, Listener, Socket, SocketMode};
-use crate::tls::Tls;
+use crate::tls::TlsConfig;
 
 /// Time after which a listener tries again when the operating system could not accept a client.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(10);
@@ -48,12 +48,12 @@ pub enum ServeError {
     /// A socket that was passed to this process (by systemd) cannot be used by the server.
     #[error("cannot serve on a socket that was passed to this process (by systemd): {0}")]
     InheritedSocket(io::Error),
-    /// The engine of a device panicked.
+    /// A device panicked.
     #[error(
         "the device stopped after an internal error of wearwell, which the panic message on standard error describes: \
          please report that message, and start the server again"
     )]
-    Broken(#[from] DeviceStopped),
+    DevicePanicked(#[from] DeviceStopped),
     /// The flush at the end of the server failed.
     #[error(
         "the flush at the end of the server failed, so that writes since the last successful flush may be lost: {0}; \
@@ -116,7 +116,7 @@ impl BoundListener {
         let address = ListenAddress::Tcp(address);
         let failed = |source| ServeError::Listen { address: address.clone(), source };
         let listener =
-            Listener::bind(&address, SocketMode::default(), AllowedClients::Everywhere).map_err(failed)?;
+            Listener::bind(&address, SocketMode::default(), AllowedClients::AllMachines).map_err(failed)?;
         let address = listener.address().map_err(failed)?;
         Ok(Self { listener, address })
     }
@@ -156,18 +156,18 @@ pub struct NamedDevice<D> {
     pub device: D,
 }
 
-/// A running server: engines of its devices, and its listening sockets with their connections.
+/// A running server: the queues of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
     served_exports: Arc<[ServedExport<D>]>,
-    /// DeviceQueue threads of the devices, in the order of `served_exports`.
+    /// Threads of the devices, in the order of `served_exports`.
     device_threads: Vec<DeviceThread<D>>,
     /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
     /// of its own.
     reports_export_names: bool,
     connections_per_listener_max: usize,
     request_memory_budget: Arc<MemoryBudget>,
-    tls: Option<Tls>,
+    tls: Option<TlsConfig>,
     open_listeners: Vec<OpenListener>,
 }
 
@@ -180,15 +180,15 @@ struct OpenListener {
 }
 
 impl<D: BlockDevice> Server<D> {
-    /// Starts the engine of one device. Clients are accepted only after a listening socket is opened, as by
+    /// Starts the queue of one device. Clients are accepted only after a listening socket is opened, as by
     /// [`Self::open_nbd`].
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
-        Self::start_all(vec![only], Limits::default()).without_export_names()
+        Self::start_all(vec![only], ClientLimits::default()).without_export_names()
     }
 
-    /// Starts an engine for each of several devices. A failure of one device does not affect the others.
-    pub fn start_all(devices: Vec<NamedDevice<D>>, limits: Limits) -> Self {
+    /// Starts a queue for each of several devices. A failure of one device does not affect the others.
+    pub fn start_all(devices: Vec<NamedDevice<D>>, limits: ClientLimits) -> Self {
         let start = |device| start_device_queue(device, &limits);
         let (served_exports, device_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
         Self {
@@ -203,7 +203,7 @@ impl<D: BlockDevice> Server<D> {
     }
 
     /// Offers TLS on NBD sockets that are opened from now on. TCP clients have to use it; clients on a Unix socket may.
-    pub fn offer_tls(&mut self, tls: Tls) {
+    pub fn offer_tls(&mut self, tls: TlsConfig) {
         self.tls = Some(tls);
     }
 
@@ -213,9 +213,9 @@ impl<D: BlockDevice> Server<D> {
         Self { reports_export_names: false, ..self }
     }
 
-    /// Returns the engine of the device, or of the first one of several.
+    /// Returns the queue of the device, or of the first one of several.
     pub fn first_device_queue(&self) -> &DeviceQueue<D> {
-        &self.served_exports[0].engine
+        &self.served_exports[0].device_queue
     }
 
     pub(crate) fn served_exports(&self) -> &Arc<[ServedExport<D>]> {
@@ -293,21 +293,22 @@ impl<D: BlockDevice> Server<D> {
         Ok(address)
     }
 
-    /// Whether the engines of all devices have failed, so that nothing is served any more.
+    /// Whether all devices have failed, so that nothing is served any more.
     pub fn has_every_export_failed(&self) -> bool {
         self.failed_exports().count() == self.served_exports.len()
     }
 
-    /// Returns the names of the exports whose engines have failed.
+    /// Returns the names of the exports whose devices have failed.
     pub fn failed_exports(&self) -> impl Iterator<Item = &str> {
-        let failed = self.served_exports.iter().filter(|target| !target.engine.is_alive());
-        failed.map(|target| target.export.name.as_str())
+        let failed =
+            self.served_exports.iter().filter(|served_export| !served_export.device_queue.is_alive());
+        failed.map(|served_export| served_export.export.name.as_str())
     }
 
     /// Ends the server of one device: answers the requests that have arrived, flushes the device, and returns it.
     ///
     /// # Errors
-    /// [`ServeError::Broken`], [`ServeError::Flush`].
+    /// [`ServeError::DevicePanicked`], [`ServeError::Flush`].
     ///
     /// # Panics
     /// If the server has no device.
@@ -322,26 +323,26 @@ impl<D: BlockDevice> Server<D> {
         for door in &self.open_listeners {
             door.listener.close();
         }
-        self.served_exports.iter().for_each(|target| target.rate_limit.disable_limit());
+        self.served_exports.iter().for_each(|served_export| served_export.rate_limit.disable_limit());
         for door in self.open_listeners {
             // An accepting thread only ends; there is no panic to report.
             let _ = door.accepting_thread.join();
             door.clients.disconnect_all();
         }
-        let names = self.served_exports.iter().map(|target| target.export.name.clone());
+        let names = self.served_exports.iter().map(|served_export| served_export.export.name.clone());
         names.zip(self.device_threads.into_iter().map(stop_device_queue)).collect()
     }
 }
 
 fn start_device_queue<D: BlockDevice>(
     named_device: NamedDevice<D>,
-    limits: &Limits,
+    limits: &ClientLimits,
 ) -> (ServedExport<D>, DeviceThread<D>) {
     let NamedDevice { name, description, device } = named_device;
     let export = Export::of(&device, &name, &description);
     let span = error_span!("engine", export = name);
-    let (engine, thread) = span.in_scope(|| DeviceQueue::start(device));
-    (ServedExport { export, engine, rate_limit: ExportRateLimits::of(limits) }, thread)
+    let (device_queue, thread) = span.in_scope(|| DeviceQueue::start(device));
+    (ServedExport { export, device_queue, rate_limit: ExportRateLimits::of(limits) }, thread)
 }
 
 fn stop_device_queue<D: BlockDevice>(thread: DeviceThread<D>) -> Result<D, ServeError> {
@@ -468,11 +469,11 @@ impl Clients {
     /// Ends all connections: receives no more requests and waits for the replies to be sent, then disconnects the
     /// clients that are left.
     fn disconnect_all(&self) {
-        for (how, patience) in [(Shutdown::Read, STOP_GRACE_TIME), (Shutdown::Both, STOP_GRACE_TIME)] {
+        for (how, allowance) in [(Shutdown::Read, STOP_GRACE_TIME), (Shutdown::Both, STOP_GRACE_TIME)] {
             let sockets = self.lock_open_clients();
             sockets.open_sockets.values().for_each(|socket| socket.shutdown(how));
             let some_left = |sockets: &mut OpenClients| !sockets.open_sockets.is_empty();
-            let waited = self.client_disconnected.wait_timeout_while(sockets, patience, some_left);
+            let waited = self.client_disconnected.wait_timeout_while(sockets, allowance, some_left);
             drop(waited.unwrap_or_else(PoisonError::into_inner));
         }
     }

@@ -18,14 +18,14 @@ use rustix::net::{AddressFamily, SendFlags, SocketAddrUnix, SocketFlags, SocketT
 use crate::memory_budget::ReplyTimeAllowance;
 use crate::nbd::Reply;
 use crate::plain_socket::{PlainSocket, SENDMSG_BUFFERS_MAX};
-use crate::tls::{Tls, TlsSession};
+use crate::tls::{TlsConfig, TlsSession};
 
 /// Address on which a server listens.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ListenAddress {
     /// Path of a Unix socket file.
     Unix(PathBuf),
-    /// Loopback address with a port.
+    /// TCP address with a port; a loopback address, unless clients have to authenticate.
     Tcp(SocketAddr),
 }
 
@@ -250,19 +250,19 @@ impl OwnSocketFile {
     }
 }
 
-/// Which machines can reach a TCP socket.
+/// Which clients may connect to a TCP socket: programs on this machine, or on all machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AllowedClients {
     /// Only programs on this machine.
     #[default]
     Loopback,
     /// All machines: for servers whose clients have to authenticate.
-    Everywhere,
+    AllMachines,
 }
 
 impl AllowedClients {
     fn require_allowed(self, address: SocketAddr) -> io::Result<()> {
-        if self == Self::Everywhere || address.ip().is_loopback() {
+        if self == Self::AllMachines || address.ip().is_loopback() {
             return Ok(());
         }
         Err(io::Error::new(
@@ -309,7 +309,7 @@ impl From<PlainSocket> for Socket {
 
 impl Socket {
     /// Encrypts all later traffic on the socket by TLS, after a handshake that must end before `deadline`.
-    pub(crate) fn start_tls(&self, tls: &Tls, deadline: Instant) -> io::Result<()> {
+    pub(crate) fn start_tls(&self, tls: &TlsConfig, deadline: Instant) -> io::Result<()> {
         let session = tls.accept(&self.stream, deadline)?;
         self.tls_session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
     }
@@ -365,23 +365,23 @@ impl Socket {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
     }
 
-    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent or the patience
-    /// with the client ends ([`io::ErrorKind::TimedOut`]).
+    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent or the client's
+    /// deadline has passed ([`io::ErrorKind::TimedOut`]).
     pub(crate) fn write_replies(
         &self,
         replies: &[Reply],
         sent_bytes: usize,
-        patience: &mut ReplyTimeAllowance,
+        allowance: &mut ReplyTimeAllowance,
     ) -> io::Result<()> {
         if let Some(session) = self.tls_session.get() {
             debug_assert_eq!(sent_bytes, 0, "nothing is sent in parts");
             let bytes = replies.iter().map(Reply::bytes).collect::<Vec<_>>().concat();
-            return session.write_all_before_timeout(&self.stream, &bytes, patience);
+            return session.write_all_before_timeout(&self.stream, &bytes, allowance);
         }
         let mut slices: Vec<_> = replies.iter().map(|reply| IoSlice::new(reply.bytes())).collect();
         let mut slices = &mut slices[..];
         IoSlice::advance_slices(&mut slices, sent_bytes);
-        self.stream.send_all_before_timeout(slices, patience)
+        self.stream.send_all_before_timeout(slices, allowance)
     }
 
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
@@ -426,8 +426,8 @@ mod tests {
     use super::*;
     use crate::memory_budget::{HeldClaimCount, MemoryBudget};
 
-    /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a patience of 200 ms. Each write
-    /// of a few KiB to the socket ends in time.
+    /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a time limit of 200 ms. Each
+    /// write of a few KiB to the socket ends in time.
     fn outcome_with_a_slow_reader(holder: &Arc<HeldClaimCount>) -> io::Result<()> {
         let (server, client) = UnixStream::pair().unwrap();
         let socket = Socket::from(PlainSocket::Unix(server));
@@ -437,8 +437,8 @@ mod tests {
                 thread::sleep(Duration::from_millis(10));
             }
         });
-        let mut patience = ReplyTimeAllowance::of(Arc::clone(holder), Duration::from_millis(200));
-        let outcome = socket.write_replies(&[Reply::from(vec![1; 1 << 20])], 0, &mut patience);
+        let mut allowance = ReplyTimeAllowance::of(Arc::clone(holder), Duration::from_millis(200));
+        let outcome = socket.write_replies(&[Reply::from(vec![1; 1 << 20])], 0, &mut allowance);
         drop(socket);
         reader.join().unwrap();
         outcome

@@ -1,15 +1,16 @@
-//! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a [`Tls`].
+//! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a
+//! [`TlsConfig`].
 //!
 //! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds
 //! while he waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is
 //! encrypted, and sends it behind a second mutex, which keeps the order. Who reads never waits for that one.
 
 #[cfg(feature = "tls")]
-pub use with_tls::Tls;
+pub use with_tls::TlsConfig;
 #[cfg(feature = "tls")]
 pub(crate) use with_tls::TlsSession;
 #[cfg(not(feature = "tls"))]
-pub use without_tls::Tls;
+pub use without_tls::TlsConfig;
 #[cfg(not(feature = "tls"))]
 pub(crate) use without_tls::TlsSession;
 
@@ -68,12 +69,12 @@ mod with_tls {
     /// TLS configuration of the server: its own certificate, and the authority that clients' certificates have to come
     /// from, if any.
     #[derive(Clone, Debug)]
-    pub struct Tls {
+    pub struct TlsConfig {
         server_config: Arc<ServerConfig>,
         requires_client_certificate: bool,
     }
 
-    impl Tls {
+    impl TlsConfig {
         /// Reads the server's certificate chain and key, and the certificate that signs clients' certificates if
         /// clients have to show one.
         ///
@@ -238,15 +239,15 @@ mod with_tls {
             self.write_in_pieces(bytes, |encrypted| { stream }.write_all(encrypted))
         }
 
-        /// Encrypts and sends bytes, until the patience with the client ends.
+        /// Encrypts and sends bytes, at most until the deadline of the client.
         pub(crate) fn write_all_before_timeout(
             &self,
             stream: &PlainSocket,
             bytes: &[u8],
-            patience: &mut ReplyTimeAllowance,
+            allowance: &mut ReplyTimeAllowance,
         ) -> io::Result<()> {
             self.write_in_pieces(bytes, |encrypted| {
-                stream.send_all_before_timeout(&mut [IoSlice::new(encrypted)], patience)
+                stream.send_all_before_timeout(&mut [IoSlice::new(encrypted)], allowance)
             })
         }
 
@@ -302,9 +303,9 @@ mod without_tls {
 
     /// TLS configuration of the server. It has no value, because this build has no TLS.
     #[derive(Clone, Debug)]
-    pub enum Tls {}
+    pub enum TlsConfig {}
 
-    impl Tls {
+    impl TlsConfig {
         /// Whether clients have to authenticate by a certificate.
         pub fn requires_client_certificate(&self) -> bool {
             match *self {}

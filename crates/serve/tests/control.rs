@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use wearwell::address::Ppn;
 use wearwell::nand::{FaultInjectable as _, SimNand};
 use wearwell_serve::FlashDevice;
-use wearwell_serve::control::answer;
+use wearwell_serve::control::answer_control_line;
 use wearwell_serve::device::DriveHealthFacts;
 
 use crate::common;
@@ -158,7 +158,8 @@ fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
         let mut device = FlashDevice::new(device, DriveHealthFacts::default()).unwrap();
         let range = json!({ "target": target * PAGE, "source": source * PAGE, "len": 8 * PAGE });
         let command = json!({ "command": "remap", "ranges": [range], "mode": "move" }).to_string();
-        let reply: Value = serde_json::from_str(&answer(command.as_bytes(), &mut device)).unwrap();
+        let reply: Value =
+            serde_json::from_str(&answer_control_line(command.as_bytes(), &mut device)).unwrap();
         assert_eq!((&reply["ok"], &reply["ranges"]), (&json!(false), &json!(0)), "{reply}");
         let part = json!({
             "target": (target + part_from) * PAGE,
@@ -168,7 +169,8 @@ fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
         assert_eq!(reply["part_of_next_range"], part, "{reply}");
         // An error before anything was remapped has no part.
         let refused = command.replace(&format!("\"len\":{}", 8 * PAGE), "\"len\":1");
-        let reply: Value = serde_json::from_str(&answer(refused.as_bytes(), &mut device)).unwrap();
+        let reply: Value =
+            serde_json::from_str(&answer_control_line(refused.as_bytes(), &mut device)).unwrap();
         assert_eq!((&reply["ok"], reply.get("part_of_next_range")), (&json!(false), None), "{reply}");
     }
 }

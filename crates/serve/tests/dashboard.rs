@@ -10,12 +10,12 @@ use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
 use serde_json::Value;
 use wearwell_replay::html_report;
 use wearwell_serve::dashboard::{SharedPageAssets, UPDATE_SUBSCRIBERS_MAX};
-use wearwell_serve::{FlashDevice, Limits, ListenAddress, NamedDevice, Server};
+use wearwell_serve::{ClientLimits, FlashDevice, ListenAddress, NamedDevice, Server};
 
 use crate::common;
 
 const SCRIPT: &str = "<script>alert(1)</script>";
-/// Longest time for which a test waits for the next snapshot of a small device on a loaded machine.
+/// Longest time for which a test waits for the next update of a small device on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn look() -> SharedPageAssets {
@@ -37,7 +37,7 @@ fn with_dashboard(design: &str) -> (Served, SocketAddr) {
 }
 
 /// Starts a server of in-memory drives with these names, each of 8 MiB and design `page-map`.
-fn drives(names: &[&str], limits: Limits) -> (Server<FlashDevice>, SocketAddr) {
+fn drives(names: &[&str], limits: ClientLimits) -> (Server<FlashDevice>, SocketAddr) {
     let drive = |name: &&str| NamedDevice {
         name: (*name).to_owned(),
         description: format!("the drive {name}"),
@@ -81,10 +81,10 @@ fn get_status(address: SocketAddr, path: &str) -> u16 {
     line.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status")
 }
 
-/// A dashboard client that receives snapshots.
+/// A dashboard client that receives updates.
 struct Watcher {
     lines: BufReader<TcpStream>,
-    /// Number of the last snapshot that was received.
+    /// Number of the last update that was received.
     number: u64,
 }
 
@@ -110,18 +110,18 @@ impl Watcher {
         self
     }
 
-    /// Returns the next snapshot; `None` after the server has closed the connection.
+    /// Returns the next update; `None` after the server has closed the connection.
     fn next(&mut self) -> Option<Value> {
         let mut event = String::new();
         while !event.ends_with("\n\n") {
-            if self.lines.read_line(&mut event).expect("a snapshot comes in time") == 0 {
+            if self.lines.read_line(&mut event).expect("an update comes in time") == 0 {
                 return None;
             }
         }
         let (id, data) =
             event.strip_prefix("id: ").and_then(|event| event.split_once("\ndata: ")).expect("an event");
         self.number = id.parse().expect("a number");
-        Some(serde_json::from_str(data).expect("a snapshot is JSON"))
+        Some(serde_json::from_str(data).expect("an update is JSON"))
     }
 }
 
@@ -264,28 +264,28 @@ fn the_dashboard_listens_only_on_loopback_addresses() {
 }
 
 #[test]
-fn a_dashboard_snapshot_has_the_figures_of_the_control_socket() {
+fn a_dashboard_update_has_the_figures_of_the_control_socket() {
     for design in DESIGNS {
         let (served, address) = with_dashboard(design);
         let (mut client, mut random) = (served.client(), Random::new(4));
         (0..6000).for_each(|_| client.write(random.below(2048) * PAGE, &random.bytes(4096)));
-        let snapshot = watch(address).next().expect("a snapshot");
-        assert_eq!(snapshot["stats"], control(&served, "stats"), "{design}");
-        assert_eq!(snapshot["health"], control(&served, "health"), "{design}");
-        let blocks = snapshot["blocks"].as_u64().unwrap();
-        assert_eq!((&snapshot["blocks_per_cell"], cells(&snapshot).len() as u64), (&Value::from(1), blocks));
-        let wear = &snapshot["wear"];
+        let update = watch(address).next().expect("an update");
+        assert_eq!(update["stats"], control(&served, "stats"), "{design}");
+        assert_eq!(update["health"], control(&served, "health"), "{design}");
+        let blocks = update["blocks"].as_u64().unwrap();
+        assert_eq!((&update["blocks_per_cell"], cells(&update).len() as u64), (&Value::from(1), blocks));
+        let wear = &update["wear"];
         let counted: u64 = wear["blocks"].as_array().unwrap().iter().map(|bin| bin.as_u64().unwrap()).sum();
-        assert_eq!(counted + snapshot["health"]["bad_blocks"].as_u64().unwrap(), blocks);
-        assert_eq!(wear["first_erases"], snapshot["health"]["min_erase_count"]);
+        assert_eq!(counted + update["health"]["bad_blocks"].as_u64().unwrap(), blocks);
+        assert_eq!(wear["first_erases"], update["health"]["min_erase_count"]);
         served.stop();
     }
 }
 
 /// Decodes the cells of the block map: for each its share of valid and of invalid pages, in fifteenths, and its kind.
-fn cells(snapshot: &Value) -> Vec<[usize; 3]> {
+fn cells(update: &Value) -> Vec<[usize; 3]> {
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let digits = snapshot["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
+    let digits = update["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
     let digits: Vec<usize> = digits.collect();
     digits.chunks(2).map(|pair| [pair[0] >> 2, (pair[0] & 3) << 2 | pair[1] >> 4, pair[1] & 15]).collect()
 }
@@ -294,13 +294,13 @@ fn cells(snapshot: &Value) -> Vec<[usize; 3]> {
 fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
     let (served, address) = with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
-    let empty = watcher.next().expect("a snapshot");
+    let empty = watcher.next().expect("an update");
     assert!(cells(&empty).iter().all(|&cell| cell == [0, 0, 0]), "a new device is erased");
     for _ in 0..2 {
         (0..1024).for_each(|page| client.write(page * PAGE, &[1; 4096]));
     }
     watcher.next();
-    let written = cells(&watcher.next().expect("a snapshot"));
+    let written = cells(&watcher.next().expect("an update"));
     let sum = |of: usize| written.iter().map(|cell| cell[of]).sum::<usize>() as f64 / 15.0;
     let block_pages = empty["stats"]["capacity_bytes"].as_f64().unwrap() / 4096.0 / written.len() as f64;
     let expected = 1024.0 / block_pages;
@@ -314,13 +314,12 @@ fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
     let device = specification("page-map", 2048 * MIB).build().expect("it fits");
     let mut served = Served::of(device);
     let address = open(served.server());
-    let snapshot = watch(address).next().expect("a snapshot");
-    let (blocks, each) =
-        (snapshot["blocks"].as_u64().unwrap(), snapshot["blocks_per_cell"].as_u64().unwrap());
-    let cells = cells(&snapshot).len() as u64;
+    let update = watch(address).next().expect("an update");
+    let (blocks, each) = (update["blocks"].as_u64().unwrap(), update["blocks_per_cell"].as_u64().unwrap());
+    let cells = cells(&update).len() as u64;
     assert!(blocks > 2048 && cells <= 2048, "{blocks} blocks, {cells} cells");
     assert_eq!(cells, blocks.div_ceil(each));
-    assert!(snapshot.to_string().len() < 16 << 10, "{} bytes", snapshot.to_string().len());
+    assert!(update.to_string().len() < 16 << 10, "{} bytes", update.to_string().len());
     served.stop();
 }
 
@@ -328,13 +327,13 @@ fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
 fn dashboard_figures_change_while_writes_arrive() {
     let (served, address) = with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
-    let writes = |snapshot: &Value| snapshot["stats"]["host_writes"].as_u64().unwrap();
-    let mut before = watcher.next().expect("a snapshot");
+    let writes = |update: &Value| update["stats"]["host_writes"].as_u64().unwrap();
+    let mut before = watcher.next().expect("an update");
     for round in 0..3 {
         client.write(round * PAGE, &[7; 4096]);
-        // The next snapshot may have been made before the write.
+        // The next update may have been gathered before the write.
         watcher.next();
-        let now = watcher.next().expect("a snapshot");
+        let now = watcher.next().expect("an update");
         assert_eq!(writes(&now), writes(&before) + 1);
         assert!(now["at_s"].as_f64() > before["at_s"].as_f64());
         before = now;
@@ -343,8 +342,8 @@ fn dashboard_figures_change_while_writes_arrive() {
 }
 
 #[test]
-fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text() {
-    let (server, address) = drives(&["first", SCRIPT], Limits::default());
+fn each_export_has_its_own_dashboard_updates_and_a_hostile_name_is_only_text() {
+    let (server, address) = drives(&["first", SCRIPT], ClientLimits::default());
     let (head, exports) = get(address, "/exports");
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
     let exports: Value = serde_json::from_str(&exports).expect("JSON");
@@ -353,8 +352,8 @@ fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text()
     let asked = server.first_device_queue().run_and_wait(wearwell_serve::BlockDevice::flush);
     assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
     let flushes = |export| {
-        let snapshot = Watcher::of(address, export).accepted().next().expect("a snapshot");
-        snapshot["stats"]["host_flushes"].as_u64().unwrap()
+        let update = Watcher::of(address, export).accepted().next().expect("an update");
+        update["stats"]["host_flushes"].as_u64().unwrap()
     };
     assert_eq!((flushes(0), flushes(1)), (1, 0));
     for path in
@@ -367,14 +366,14 @@ fn each_export_has_its_own_dashboard_snapshots_and_a_hostile_name_is_only_text()
 }
 
 #[test]
-fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
+fn dashboard_clients_share_one_update_and_none_is_made_without_clients() {
     let (served, address) = with_dashboard("page-map");
     let mut watchers: Vec<Watcher> = (0..50).map(|_| watch(address)).collect();
     for watcher in &mut watchers {
         assert!(watcher.next().is_some());
     }
     let last = watchers.iter().map(|watcher| watcher.number).max().unwrap();
-    assert!(last < 25, "{last} snapshots were made for 50 clients");
+    assert!(last < 25, "{last} updates were made for 50 clients");
     for watcher in &mut watchers {
         while watcher.number < last + 2 {
             watcher.next();
@@ -393,8 +392,10 @@ fn dashboard_clients_share_one_snapshot_and_none_is_made_without_clients() {
 #[test]
 fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
     for most in [2, UPDATE_SUBSCRIBERS_MAX] {
-        let limits =
-            Limits { max_connections_per_socket: if most == 2 { 2 } else { 1024 }, ..Limits::default() };
+        let limits = ClientLimits {
+            max_connections_per_socket: if most == 2 { 2 } else { 1024 },
+            ..ClientLimits::default()
+        };
         let (server, address) = drives(&["drive"], limits);
         let mut watchers: Vec<Watcher> = (0..most).map(|_| watch(address)).collect();
         let (head, sentence) = get(address, "/events/0");
@@ -422,7 +423,7 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
 #[test]
 fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     const STALLED: usize = 100;
-    let limits = Limits { max_connections_per_socket: STALLED + 1, ..Limits::default() };
+    let limits = ClientLimits { max_connections_per_socket: STALLED + 1, ..ClientLimits::default() };
     let (mut server, address) = drives(&["drive"], limits);
     let folder = tempfile::tempdir().unwrap();
     let nbd = folder.path().join("nbd");
@@ -437,18 +438,18 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     let (mut client, mut good) = (Client::connect(&nbd).ready(), watch(address));
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     good.next();
-    let (first, mut snapshots) = (good.number, 0);
+    let (first, mut updates) = (good.number, 0);
     // All places are taken until the clients that stall are disconnected.
     while get_status(address, "/events/0") == 503 {
         assert!(began.elapsed() < 3 * PATIENCE, "the stalled clients are disconnected");
         let asked = Instant::now();
-        (0..50).for_each(|page| client.write(page * PAGE, &[snapshots as u8; 4096]));
+        (0..50).for_each(|page| client.write(page * PAGE, &[updates as u8; 4096]));
         longest = longest.max(asked.elapsed());
         assert!(good.next().is_some());
-        snapshots += 1;
+        updates += 1;
     }
     assert!(began.elapsed() > Duration::from_secs(5), "not before their time");
-    assert_eq!(good.number - first, snapshots, "a client that receives misses no snapshot");
+    assert_eq!(good.number - first, updates, "a client that receives misses no update");
     assert!(longest < Duration::from_secs(2), "50 writes took {longest:?}");
     drop(stalled);
     server.stop_all();
@@ -471,7 +472,7 @@ fn a_server_stops_at_once_while_dashboard_clients_are_connected() {
 
 #[test]
 fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
-    let (server, address) = drives(&["first", "second"], Limits::default());
+    let (server, address) = drives(&["first", "second"], ClientLimits::default());
     let mut watcher = watch(address);
     assert!(watcher.next().is_some());
     let stopped = server.first_device_queue().run_and_wait(|_| panic!("a test breaks an invariant"));

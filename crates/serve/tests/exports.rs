@@ -11,7 +11,9 @@ use common::{MIB, PAGE, specification};
 use serde_json::Value;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
-use wearwell_serve::{BlockDevice, DeviceError, FlashDevice, Limits, ListenAddress, NamedDevice, Server};
+use wearwell_serve::{
+    BlockDevice, ClientLimits, DeviceError, FlashDevice, ListenAddress, NamedDevice, Server,
+};
 
 use crate::common;
 
@@ -30,7 +32,7 @@ impl Drives {
         };
         let devices = vec![drive("first", "page-map", 8 * MIB), drive("second", "remap", 16 * MIB)];
         let mut drives = Self {
-            server: Server::start_all(devices, Limits::default()),
+            server: Server::start_all(devices, ClientLimits::default()),
             folder: tempfile::tempdir().unwrap(),
         };
         drives.server.open_nbd(&ListenAddress::Unix(drives.file("nbd"))).expect("the path is free");
@@ -200,7 +202,7 @@ impl BlockDevice for Fragile {
     fn capacity_bytes(&self) -> u64 {
         MIB
     }
-    fn block_bytes(&self) -> u32 {
+    fn write_granularity_bytes(&self) -> u32 {
         4096
     }
     fn read(&mut self, _: u64, into: &mut [u8]) -> Result<(), DeviceError> {
@@ -235,7 +237,7 @@ fn a_failed_engine_leaves_the_other_exports_served() {
         device: Fragile(is_broken),
     };
     let mut server =
-        Server::start_all(vec![device("sound", false), device("broken", true)], Limits::default());
+        Server::start_all(vec![device("sound", false), device("broken", true)], ClientLimits::default());
     server.open_nbd(&ListenAddress::Unix(path.clone())).unwrap();
     let connect = || {
         let mut client = Client::connect(&path);

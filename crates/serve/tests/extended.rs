@@ -5,7 +5,7 @@ use common::{DESIGNS, MIB, PAGE, Random, Served};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
 use wearwell_serve::nbd::{
-    Contexts, DecodedInput, Export, HeaderForm, NegotiationResult, RequestDecoder, RequestExecution,
+    DecodedInput, Export, HeaderForm, MetadataContexts, NegotiationResult, RequestDecoder, RequestExecution,
     StepOutcome,
 };
 use wearwell_serve::{BlockDevice, DeviceError};
@@ -94,7 +94,7 @@ impl BlockDevice for Endless {
     fn capacity_bytes(&self) -> u64 {
         1 << 63
     }
-    fn block_bytes(&self) -> u32 {
+    fn write_granularity_bytes(&self) -> u32 {
         4096
     }
     fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
@@ -123,7 +123,7 @@ impl BlockDevice for Endless {
 fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, len: u64) -> RequestExecution {
     let agreed = NegotiationResult {
         header_form: HeaderForm::Extended,
-        contexts: Contexts { has_allocation: true, has_page_state: true },
+        contexts: MetadataContexts { has_allocation: true, has_page_state: true },
         ..NegotiationResult::default()
     };
     let bytes = extended_bytes(command, flags, 1, offset, len);
@@ -149,12 +149,12 @@ fn a_request_over_two_to_the_63_bytes_is_executed_in_steps_of_bounded_length() {
         let mut device = Endless::default();
         let mut whole = execution(&device, command, flags, 0, 1 << 63);
         for _ in 0..STEPS {
-            assert!(matches!(whole.step(&mut device, Vec::new), StepOutcome::More));
+            assert!(matches!(whole.step(&mut device, Vec::new), StepOutcome::HasMoreSteps));
         }
         assert_eq!(device.longest, most, "command {command}, flags {flags}");
         // The last bytes of the device are reached without an overflow.
         let mut last = execution(&device, command, flags, (1 << 63) - most - 512, most + 512);
-        while matches!(last.step(&mut device, Vec::new), StepOutcome::More) {}
+        while matches!(last.step(&mut device, Vec::new), StepOutcome::HasMoreSteps) {}
         assert_eq!(device.longest, most);
     }
 }

@@ -15,8 +15,8 @@ use wearwell::nand::{CutOutcome, PowerCutNand, RetainedFields, SimNand};
 use wearwell_config::Config;
 use wearwell_serve::image::layout::ImageHeader;
 use wearwell_serve::image::{
-    AuditVerdict, Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageSpecification,
-    OpenImageFiles, OpenOptions, audit, audit_backing, create, create_on, repair,
+    AuditVerdict, Backing as _, Durability, FileNand, Image, ImageError, ImageFile, ImageOpenOptions,
+    ImageSpecification, OpenImageFiles, audit, audit_backing, create, create_on, repair,
 };
 use wearwell_serve::{LiveDevice, Medium};
 
@@ -24,22 +24,22 @@ use crate::image_support;
 
 fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
-    let superblock = specification.build_image_header(7).expect("the device fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification.build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     files
 }
 
-fn open(files: MemoryFiles, options: OpenOptions) -> Image {
+fn open(files: MemoryFiles, options: ImageOpenOptions) -> Image {
     Image::open_on(files, options).expect("the image is whole")
 }
 
 /// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
 fn simulated(specification: &ImageSpecification) -> LiveDevice {
-    let superblock: ImageHeader = specification.build_image_header(7).expect("the device fits");
-    let parts = served_parts(&superblock);
-    let nvram_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
-    let geometry = superblock.geometry.clone();
-    device_over(SimNand::new(geometry, RetainedFields::ALL).with_nvram(nvram_bytes), &superblock)
+    let image_header: ImageHeader = specification.build_image_header(7).expect("the device fits");
+    let parts = served_parts(&image_header);
+    let nvram_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
+    let geometry = image_header.geometry.clone();
+    device_over(SimNand::new(geometry, RetainedFields::ALL).with_nvram(nvram_bytes), &image_header)
 }
 
 #[test]
@@ -125,13 +125,13 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
             for cut_at in (0..600).step_by(7) {
                 let specification = specification(design, 512);
                 let image = open(new_image(&specification), PROCESS);
-                let superblock = image.superblock.clone();
+                let image_header = image.image_header.clone();
                 let nand = PowerCutNand::new(
                     FileNand::<MemoryFiles>::into_medium_of_device(image.device),
                     Some(cut_at),
                     outcome,
                 );
-                let mut device = device_over(nand, &superblock);
+                let mut device = device_over(nand, &image_header);
                 let mut oracle = Oracle::new(200);
                 let mut script = Script::new(cut_at, 200);
                 loop {
@@ -159,17 +159,17 @@ fn every_flash_state_after_a_power_cut_equals_the_state_read_back_from_the_image
 }
 
 /// Returns the parts of the image's design, as they are when the image is served.
-fn served_parts(superblock: &ImageHeader) -> Parts {
-    let config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])
+fn served_parts(image_header: &ImageHeader) -> Parts {
+    let config = Config::from_text_and_settings(Some(("superblock", &image_header.config_toml)), &[])
         .expect("it was pinned");
     let resolved = config.resolve_device(1).expect("it was resolved before");
-    config.image_parts(&superblock.design, &resolved).expect("it was served")
+    config.image_parts(&image_header.design, &resolved).expect("it was served")
 }
 
 /// Returns the device of an image over another medium.
-fn device_over(medium: impl Medium, superblock: &ImageHeader) -> LiveDevice {
-    let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, served_parts(superblock));
-    LiveDevice::new(medium, superblock.logical_pages, &parts, DeviceOptions::default())
+fn device_over(medium: impl Medium, image_header: &ImageHeader) -> LiveDevice {
+    let (medium, parts) = (Box::new(medium) as Box<dyn Medium>, served_parts(image_header));
+    LiveDevice::new(medium, image_header.logical_pages, &parts, DeviceOptions::default())
         .expect("the device fits")
 }
 
@@ -303,11 +303,11 @@ fn an_image_in_use_cannot_be_opened_again() {
     create(&path, &specification("page-map", 4096)).expect("a new directory");
     let first = Image::open(&path, PROCESS).expect("nobody uses it");
     let second = Image::open(&path, PROCESS).expect_err("the first one uses it");
-    assert!(matches!(second, ImageError::Locked { .. }), "{second}");
+    assert!(matches!(second, ImageError::InUse { .. }), "{second}");
     assert!(second.to_string().ends_with(
         "is in use by another process: stop that process first, since an image has one user at a time"
     ));
-    assert!(matches!(audit(&path), Err(ImageError::Locked { .. })), "nor is it audited meanwhile");
+    assert!(matches!(audit(&path), Err(ImageError::InUse { .. })), "nor is it audited meanwhile");
     drop(first);
     Image::open(&path, PROCESS).expect("nobody uses it any more");
 }
@@ -326,11 +326,11 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     let again = create(&path, &specification("page-map", 4096)).expect_err("there is one");
     assert!(again.to_string().contains("exists and is not empty"), "{again}");
 
-    let superblock = path.join("superblock");
-    let whole = fs::read(&superblock).expect("it was created");
+    let image_header = path.join("superblock");
+    let whole = fs::read(&image_header).expect("it was created");
     let mut newer = whole.clone();
     newer[8] = 9;
-    fs::write(&superblock, &newer).expect("writable");
+    fs::write(&image_header, &newer).expect("writable");
     let mirror = fs::read(path.join("mirror")).expect("it was created");
     let mut newer_copy = mirror.clone();
     newer_copy[8] = 9;
@@ -340,15 +340,15 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
         "the image has format version 9; this version of wearwell reads format version 2: use a version of wearwell \
          that reads it"
     );
-    fs::write(&superblock, &whole).expect("writable");
+    fs::write(&image_header, &whole).expect("writable");
     fs::write(path.join("mirror"), &mirror).expect("writable");
     fs::remove_file(path.join("flash")).expect("it exists");
     assert!(
         sentence(Image::open(&path, PROCESS)).contains("lacks the file `flash` of its image: put it back")
     );
-    // Regression: an image without both copies of its superblock was called none, with the advice to make one.
+    // Regression: an image without both copies of its header was called none, with the advice to make one.
     fs::write(path.join("flash"), "").expect("writable");
-    fs::remove_file(&superblock).expect("it exists");
+    fs::remove_file(&image_header).expect("it exists");
     fs::remove_file(path.join("mirror")).expect("it exists");
     assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `superblock` of its image"));
 }
@@ -485,7 +485,7 @@ fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {
     create(&path, &specification).expect("a new directory");
     fs::write(path.join("superblock"), b"").expect("writable");
     let refused = create(&path, &specification).expect_err("the mirror has its superblock");
-    assert!(matches!(refused, ImageError::Exists { .. }), "{refused}");
+    assert!(matches!(refused, ImageError::DirectoryNotEmpty { .. }), "{refused}");
     fs::write(path.join("mirror"), [0; 100]).expect("writable");
     create(&path, &specification).expect("an image without a superblock is none");
     Image::open(&path, PROCESS).expect("a new image").close().expect("the disk takes it");
@@ -493,7 +493,7 @@ fn image_creation_replaces_only_the_remains_of_an_interrupted_creation() {
     fs::write(path.join("mirror"), b"").expect("writable");
     fs::write(path.join("letter"), b"of somebody").expect("writable");
     let refused = create(&path, &specification).expect_err("the directory holds something else");
-    assert!(matches!(refused, ImageError::Exists { .. }), "{refused}");
+    assert!(matches!(refused, ImageError::DirectoryNotEmpty { .. }), "{refused}");
     assert!(path.join("flash").exists() && path.join("letter").exists(), "nothing was removed");
 }
 
@@ -615,9 +615,9 @@ fn the_size_of_an_image_is_its_exported_capacity() {
             size_bytes: Some(64 << 20),
             durability: Durability::Process,
         };
-        let superblock = specification.build_image_header(7).expect("the device fits");
-        assert_eq!(u64::from(superblock.logical_pages) * 4096, 64 << 20);
-        assert!(superblock.geometry.physical_bytes() > 64 << 20, "there is spare space");
+        let image_header = specification.build_image_header(7).expect("the device fits");
+        assert_eq!(u64::from(image_header.logical_pages) * 4096, 64 << 20);
+        assert!(image_header.geometry.physical_bytes() > 64 << 20, "there is spare space");
     }
 }
 
@@ -634,7 +634,7 @@ fn an_unwritable_image_is_refused() {
     let file = directory.path().join("file");
     fs::write(&file, b"no directory").expect("writable");
     assert!(matches!(
-        OpenImageFiles::open(&file, wearwell_serve::image::Access::Write),
+        OpenImageFiles::open(&file, wearwell_serve::image::ImageAccess::ReadWrite),
         Err(ImageError::NoImage { .. })
     ));
 }

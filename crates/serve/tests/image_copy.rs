@@ -12,11 +12,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use serde_json::Value as Json;
-use wearwell_serve::control::answer;
-use wearwell_serve::image::layout::{ImageHeader, Layout, Session};
+use wearwell_serve::control::answer_control_line;
+use wearwell_serve::image::layout::{ImageHeader, Layout, SessionRecord};
 use wearwell_serve::image::{
-    Access, AuditVerdict, CopyOnWrite, Image, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles, audit,
-    copy, create, create_on, repair, resize,
+    AuditVerdict, CopyOnWrite, Image, ImageAccess, ImageCopyOptions, ImageError, ImageFile, OpenImageFiles,
+    audit, copy, create, create_on, repair, resize,
 };
 use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
@@ -96,7 +96,8 @@ fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
         work(&mut original, &mut bytes, 2);
         let at = directory.path().join("snapshot");
         let line = format!("{{\"command\": \"snapshot\", \"directory\": \"{}\"}}", at.display());
-        let reply: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+        let reply: Json =
+            serde_json::from_str(&answer_control_line(line.as_bytes(), &mut original)).expect("JSON");
         assert_eq!(reply["ok"], true, "{design}: {reply}");
         let then = bytes.clone();
         work(&mut original, &mut bytes, 3);
@@ -104,7 +105,8 @@ fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
         let report = audit(&at).expect("an image");
         assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         assert!(contents(&mut device(&at)) == then, "{design}");
-        let again: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+        let again: Json =
+            serde_json::from_str(&answer_control_line(line.as_bytes(), &mut original)).expect("JSON");
         let error = again["error"].as_str().expect("the directory exists");
         assert!(error.starts_with("cannot copy the image to"), "{error}");
     }
@@ -150,8 +152,8 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
 
 /// Damages the data of the flash page in which a logical page is stored.
 fn damage(written: &Written, page: u64) {
-    let superblock = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
-    let layout = Layout::new(&superblock.expect("it is whole"));
+    let image_header = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let layout = Layout::new(&image_header.expect("it is whole"));
     let wanted = &written.bytes[(page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize];
     let mut flash = fs::read(written.image.join("flash")).expect("readable");
     let mut struck = false;
@@ -243,7 +245,7 @@ fn a_refused_image_resizing_changes_nothing() {
     assert!(refusal(4096).contains("the new size, 4096 bytes, is smaller"));
     assert_eq!(grow(PAGES * PAGE_BYTES).expect("nothing is to be done"), None);
     let served = device(&written.image);
-    assert!(matches!(grow(8 << 20), Err(ImageError::Locked { .. })));
+    assert!(matches!(grow(8 << 20), Err(ImageError::InUse { .. })));
     drop(served);
     let neighbor = written.path(".image.resizing");
     fs::create_dir(&neighbor).expect("a new name");
@@ -310,8 +312,10 @@ fn require_foreign_mirror_is_refused(image: &Path, what: &str) {
     let refused = [
         Image::open(image, PROCESS).map(drop),
         repair(image, None).map(drop),
-        Image::rescue_on(CopyOnWrite::new(OpenImageFiles::open(image, Access::Read).expect("files")))
-            .map(drop),
+        Image::rescue_on(CopyOnWrite::new(
+            OpenImageFiles::open(image, ImageAccess::ReadOnly).expect("files"),
+        ))
+        .map(drop),
     ];
     for refused in refused {
         let refused = refused.expect_err("one of the files is foreign").to_string();
@@ -379,13 +383,13 @@ fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
 #[test]
 fn an_image_whose_session_record_has_no_number_is_opened() {
     let written = written("remap");
-    let superblock = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
-    let layout = Layout::new(&superblock.expect("it is whole"));
+    let image_header = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
+    let layout = Layout::new(&image_header.expect("it is whole"));
     let bytes: [u8; 64] =
         fs::read(written.image.join("session")).expect("readable").try_into().expect("64 bytes");
-    let session = Session::decode(&bytes, layout.checksum_salt).expect("it is whole");
+    let session = SessionRecord::decode(&bytes, layout.checksum_salt).expect("it is whole");
     assert_ne!(session.session_id, 0);
-    let old = Session { session_id: 0, previous_session_id: 0, ..session }.encode(layout.checksum_salt);
+    let old = SessionRecord { session_id: 0, previous_session_id: 0, ..session }.encode(layout.checksum_salt);
     let mirror = fs::OpenOptions::new().write(true).open(written.image.join("mirror")).expect("writable");
     fs::write(written.image.join("session"), old).expect("writable");
     // One copy may be of the present version, if that was killed when it had written the record of its first session.
@@ -460,14 +464,14 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
 }
 
 /// Makes of an image what a kill leaves while `repair --to` or a snapshot copies it: all files are there, and both
-/// copies of the superblock lack what is written last.
+/// copies of the header lack what is written last.
 fn leave_unfinished_copy(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
     open("superblock").set_len(0).expect("writable");
     open("mirror").write_all_at(&[0; 8], 0).expect("writable");
 }
 
-/// Makes of an image what a kill leaves while `wearwell create` writes the superblock: its first page of the page
+/// Makes of an image what a kill leaves while `wearwell create` writes the image header: its first page of the page
 /// cache.
 fn leave_incomplete_superblock(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
@@ -475,8 +479,8 @@ fn leave_incomplete_superblock(image: &Path) {
     open("mirror").write_all_at(&[0; 8192], 0).expect("writable");
 }
 
-/// Bug: `check` and `serve` called these directories corrupt images. If the superblock was incomplete, a repetition of
-/// the command was refused because of an image in the directory.
+/// Bug: `check` and `serve` called these directories corrupt images. If the header was incomplete, a repetition of the
+/// command was refused because of an image in the directory.
 #[test]
 fn a_directory_whose_creation_or_copy_was_killed_at_its_end_is_no_image_and_can_be_used_again() {
     let written = written("remap");
@@ -486,7 +490,7 @@ fn a_directory_whose_creation_or_copy_was_killed_at_its_end_is_no_image_and_can_
         leave(&to);
         let audited = audit(&to).expect_err("it is no image");
         assert!(matches!(audited, ImageError::Unfinished), "{audited}");
-        let on_files = OpenImageFiles::open(&to, Access::Read).expect_err("it is no image");
+        let on_files = OpenImageFiles::open(&to, ImageAccess::ReadOnly).expect_err("it is no image");
         assert!(matches!(on_files, ImageError::Unfinished), "{on_files}");
         let opened = Image::open(&to, PROCESS).expect_err("it is no image");
         assert!(matches!(opened, ImageError::Unfinished), "{opened}");
@@ -496,7 +500,7 @@ fn a_directory_whose_creation_or_copy_was_killed_at_its_end_is_no_image_and_can_
     }
 }
 
-/// One damaged copy of the superblock makes no image an unfinished one, which the next command would replace.
+/// One damaged copy of the image header makes no image an unfinished one, which the next command would replace.
 #[test]
 fn an_image_with_one_damaged_superblock_is_never_replaced() {
     let damages: [fn(&Path); 3] = [
@@ -547,11 +551,16 @@ fn an_image_copied_to_another_design_has_the_parts_of_that_design() {
                 ImageCopyOptions { design: Some(design.into()), settings, ..ImageCopyOptions::default() };
             copy(&image, &to, &changes, &mut |_, _| {}).expect("there is room");
             let copied = Image::open(&to, PROCESS).expect("an image");
-            let parts: Vec<_> =
-                copied.superblock.config_toml.lines().skip_while(|&line| line != "[parts]").skip(1).collect();
+            let parts: Vec<_> = copied
+                .image_header
+                .config_toml
+                .lines()
+                .skip_while(|&line| line != "[parts]")
+                .skip(1)
+                .collect();
             let parts: Vec<_> = parts.into_iter().take_while(|line| !line.is_empty()).collect();
             let expected = if changes.settings.is_empty() { vec![] } else { vec!["content = []"] };
-            assert_eq!(parts, expected, "{design}: {}", copied.superblock.config_toml);
+            assert_eq!(parts, expected, "{design}: {}", copied.image_header.config_toml);
             drop(copied);
             fs::remove_dir_all(&to).expect("it is ours");
         }
@@ -560,21 +569,21 @@ fn an_image_copied_to_another_design_has_the_parts_of_that_design() {
     create(&wearwell, &with_settings("wearwell", 4096, &[])).expect("a new directory");
     let changes = ImageCopyOptions { design: Some("dftl".into()), ..ImageCopyOptions::default() };
     copy(&wearwell, &dftl, &changes, &mut |_, _| {}).expect("there is room");
-    let config = Image::open(&dftl, PROCESS).expect("an image").superblock.config_toml;
+    let config = Image::open(&dftl, PROCESS).expect("an image").image_header.config_toml;
     assert!(!config.contains("least_cache_entries"), "that is the minimum of `wearwell`: {config}");
     let to = directory.path().join("same");
     copy(&image, &to, &ImageCopyOptions::default(), &mut |_, _| {}).expect("there is room");
     let copied = Image::open(&to, PROCESS).expect("an image");
     assert!(
-        copied.superblock.config_toml.contains("content = [\"dedup\"]"),
+        copied.image_header.config_toml.contains("content = [\"dedup\"]"),
         "without a design, a copy has the same parts"
     );
 }
 
 /// Flips a bit in the data of every flash page that holds data which no logical page needs.
 fn damage_dead_pages(image: &Path) {
-    let superblock = ImageHeader::decode(&fs::read(image.join("superblock")).expect("readable"));
-    let layout = Layout::new(&superblock.expect("it is whole"));
+    let image_header = ImageHeader::decode(&fs::read(image.join("superblock")).expect("readable"));
+    let layout = Layout::new(&image_header.expect("it is whole"));
     let mut device = Image::open(image, PROCESS).expect("an image").device;
     let mut flash = fs::read(image.join("flash")).expect("readable");
     for ppn in (0..layout.geometry.pages() as u32).map(wearwell::address::Ppn) {
@@ -619,13 +628,14 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
 fn an_image_with_settings_of_replays_can_be_copied_and_made_larger() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let image = directory.path().join("image");
-    let mut superblock = with_settings("page-map", 4096, &[]).build_image_header(7).expect("the device fits");
-    superblock.config_toml = superblock.config_toml.replace("suspend = false", "suspend = true");
-    assert!(superblock.config_toml.contains("suspend = true"));
-    create_on(&mut OpenImageFiles::create(&image).expect("a new directory"), &superblock)
+    let mut image_header =
+        with_settings("page-map", 4096, &[]).build_image_header(7).expect("the device fits");
+    image_header.config_toml = image_header.config_toml.replace("suspend = false", "suspend = true");
+    assert!(image_header.config_toml.contains("suspend = true"));
+    create_on(&mut OpenImageFiles::create(&image).expect("a new directory"), &image_header)
         .expect("there is room");
     resize(&image, 8 << 20, &mut |_, _| {}).expect("there is room").expect("it was smaller");
-    let config = Image::open(&image, PROCESS).expect("an image").superblock.config_toml;
+    let config = Image::open(&image, PROCESS).expect("an image").image_header.config_toml;
     assert!(config.contains("suspend = false"), "{config}");
 }
 
@@ -636,10 +646,10 @@ fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {
     for file in ["nvram", "mirror"] {
         let path = written.image.join(file);
         let len = fs::metadata(&path).expect("it exists").len();
-        let superblock = fs::read(written.image.join("superblock")).expect("readable");
+        let image_header = fs::read(written.image.join("superblock")).expect("readable");
         let mut bytes = vec![0x55; len as usize];
         if file == "mirror" {
-            bytes[..superblock.len()].copy_from_slice(&superblock);
+            bytes[..image_header.len()].copy_from_slice(&image_header);
         }
         fs::write(&path, bytes).expect("writable");
     }
@@ -719,7 +729,8 @@ fn the_own_process_takes_a_snapshot_on_a_full_disk() {
     let at = written.path("snapshot");
     let line = format!("{{\"command\": \"snapshot\", \"directory\": \"{}\"}}", at.display());
     limit_file_size(Some(4096));
-    let reply: Json = serde_json::from_str(&answer(line.as_bytes(), &mut original)).expect("JSON");
+    let reply: Json =
+        serde_json::from_str(&answer_control_line(line.as_bytes(), &mut original)).expect("JSON");
     limit_file_size(None);
     let error = reply["error"].as_str().expect("the disk is full");
     assert!(error.starts_with("cannot copy the image to") && error.contains("File too large"), "{error}");
@@ -762,7 +773,7 @@ fn an_image_served_read_only_is_not_changed() {
     let files = || ImageFile::ALL.map(|file| fs::read(written.image.join(file.name())).expect("readable"));
     let before = files();
     let view = |image: &Path| {
-        let files = OpenImageFiles::open(image, Access::Read).expect("nobody writes it");
+        let files = OpenImageFiles::open(image, ImageAccess::ReadOnly).expect("nobody writes it");
         let image = Image::open_on(CopyOnWrite::new(files), PROCESS).expect("an image");
         let identity = image.health_facts();
         FlashDevice::new(image.device, identity).expect("it keeps bytes").into_read_only()
@@ -776,18 +787,19 @@ fn an_image_served_read_only_is_not_changed() {
         assert!(matches!(refused, Err(DeviceError::ReadOnly)), "{refused:?}");
     }
     let remap = br#"{"command": "remap", "ranges": [{"target": 0, "source": 4096, "len": 4096}]}"#;
-    let reply: Json = serde_json::from_str(&answer(remap, &mut one)).expect("JSON");
+    let reply: Json = serde_json::from_str(&answer_control_line(remap, &mut one)).expect("JSON");
     assert_eq!(
         reply["error"],
         "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
          served with --rescue must first be restored from a copy"
     );
     let snapshot = format!(r#"{{"command": "snapshot", "directory": "{}"}}"#, written.path("copy").display());
-    let reply: Json = serde_json::from_str(&answer(snapshot.as_bytes(), &mut one)).expect("JSON");
+    let reply: Json =
+        serde_json::from_str(&answer_control_line(snapshot.as_bytes(), &mut one)).expect("JSON");
     let error = reply["error"].as_str().expect("it is refused");
     assert!(error.contains("served read-only") && error.contains("copy its directory"), "{error}");
     one.flush().expect("there is nothing to do");
-    assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::Locked { .. })));
+    assert!(matches!(Image::open(&written.image, PROCESS), Err(ImageError::InUse { .. })));
     assert!(contents(&mut one) == written.bytes);
     assert!(files() == before, "no file is changed");
 }

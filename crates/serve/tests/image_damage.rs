@@ -16,7 +16,7 @@ use wearwell::address::Ppn;
 use wearwell_serve::image::journal::JournalRecord;
 use wearwell_serve::image::layout::{ImageHeader, Layout};
 use wearwell_serve::image::{
-    AuditVerdict, Backing as _, Image, ImageFile, OpenOptions, audit_backing, close, create_on,
+    AuditVerdict, Backing as _, Image, ImageFile, ImageOpenOptions, audit_backing, close, create_on,
 };
 
 use crate::image_support;
@@ -36,10 +36,10 @@ pub enum End {
     Killed,
 }
 
-pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
+pub fn worked_on(design: &str, options: ImageOpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, 1024).build_image_header(7).expect("the device fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification(design, 1024).build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = Image::open_on(files, options).expect("a new image");
     let mut oracle = Oracle::new(200);
     let mut script = Script::new(17, 200);
@@ -58,7 +58,7 @@ pub fn worked_on(design: &str, options: OpenOptions, end: End) -> Worked {
         End::Killed => files_of(image),
         End::Closed => closed(image),
     };
-    Worked { files, older, oracle, layout: Layout::new(&superblock) }
+    Worked { files, older, oracle, layout: Layout::new(&image_header) }
 }
 
 /// Returns the files of an image that was closed.
@@ -123,7 +123,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
 /// of a closed image.
 fn judge_while_served(
     worked: &Worked,
-    options: OpenOptions,
+    options: ImageOpenOptions,
     what: &str,
     tally: &mut Tally,
     strike: impl FnOnce(&mut MemoryFiles) -> bool,
@@ -311,7 +311,7 @@ fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_tha
 
 /// Injects faults of every kind into every region of the files, for each design and each way in which the last session
 /// ended. The faults of a design do not depend on which other designs are tested.
-fn campaign(moment: Moment, sessions: &[(OpenOptions, End)]) {
+fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, End)]) {
     for design in damaged_designs() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut lines = String::new();
@@ -388,8 +388,8 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
     }
 }
 
-/// Damages the end or the middle of both copies of the journal, both copies of a sector of state words, and both
-/// superblocks.
+/// Damages the end or the middle of both copies of the journal, both copies of a sector of state words, and both copies
+/// of the image header.
 #[test]
 fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let worked = worked_on("remap", PROCESS, End::Closed);
@@ -552,7 +552,7 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
     }
 }
 
-/// Regression, found by fuzzing: a superblock with a valid checksum that names a terabyte of NVRAM kept the server
+/// Regression, found by fuzzing: an image header with a valid checksum that names a terabyte of NVRAM kept the server
 /// busy for minutes, and took gigabytes of RAM.
 #[test]
 fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {

@@ -39,8 +39,8 @@ fn image_checksums_are_crc_32c() {
 #[test]
 fn image_files_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_image_header(SALT).expect("it fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification("page-map", 1024).build_image_header(SALT).expect("it fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = Image::open_on(files, PROCESS).expect("a new image");
     let mut script = Script::new(2, 200);
     for _ in 0..1500 {
@@ -101,9 +101,9 @@ fn image_files_have_the_layout_of_the_format_document() {
     let (mut newest, mut programmed, mut erases) = (None, 0, 0);
     for block in 0..blocks {
         let word = state[(nvram_words + block) as usize];
-        let (epoch, count, health) = (word as u32, word >> 32 & 0xff_ffff, word >> 56);
+        let (block_erase_count, count, health) = (word as u32, word >> 32 & 0xff_ffff, word >> 56);
         assert!(health == 0 && count <= block_pages, "good");
-        erases += epoch;
+        erases += block_erase_count;
         for page in block * block_pages..block * block_pages + count {
             let at = oob_at + page * 64;
             let oob = &flash[at as usize..][..64];
@@ -113,11 +113,11 @@ fn image_files_have_the_layout_of_the_format_document() {
                 (1, 0, page),
                 "programmed, data, itself"
             );
-            assert_eq!(u32_at(oob, 8), epoch);
+            assert_eq!(u32_at(oob, 8), block_erase_count);
             assert!(u64_at(oob, 56) <= last_number);
             programmed += 1;
             let data = &flash[(data_at + page * page_bytes) as usize..][..page_bytes as usize];
-            let address = page << 32 | u64::from(epoch);
+            let address = page << 32 | u64::from(block_erase_count);
             assert_eq!(u16::from_le_bytes([oob[6], oob[7]]), 0, "the spare area is not used");
             assert_eq!(u32_at(oob, 20), crc32c(&[&salt.to_le_bytes(), &address.to_le_bytes(), data]));
             if u64::from(u32_at(oob, 16)) == written.0 {
@@ -136,8 +136,8 @@ fn image_files_have_the_layout_of_the_format_document() {
     compare_copies(files.bytes(ImageFile::Mirror), metadata, oob_at);
 }
 
-/// Compares the mirror file with the files that it copies: superblock, session, NVRAM, journal, and the metadata of the
-/// flash.
+/// Compares the mirror file with the files that it copies: image header, session record, NVRAM, journal, and the
+/// metadata of the flash.
 fn compare_copies(mirror: &[u8], [head, session, nvram, journal, oob]: [&[u8]; 5], oob_at: u64) {
     let session_copy = (head.len() as u64).next_multiple_of(4096);
     let nvram_copy = session_copy + 4096;
@@ -205,8 +205,8 @@ fn read_records(area: &[u8], base: u64, salt: u64) -> Vec<Record> {
 #[test]
 fn journal_records_of_a_host_session_have_the_layout_of_the_format_document() {
     let mut files = image_support::MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_image_header(99).expect("it fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification("page-map", 1024).build_image_header(99).expect("it fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = Image::open_on(files, image_support::HOST).expect("a new image");
     for page in 0..3 {
         perform(&mut image.device, Op::Write(page, (page + 1, 5))).expect("there is room");

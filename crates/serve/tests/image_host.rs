@@ -16,8 +16,8 @@ use crate::image_support;
 fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
-    let superblock = specification.build_image_header(7).expect("the device fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification.build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut oracle = Oracle::new(200);
     let mut script = Script::new(seed, 200);
@@ -127,8 +127,8 @@ fn several_erases_of_an_image_share_a_sync() {
 #[test]
 fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
     let mut files = MemoryFiles::default();
-    let superblock = specification("page-map", 1024).build_image_header(7).expect("the device fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header = specification("page-map", 1024).build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let mut oracle = Oracle::new(200);
     let mut script = Script::new(1, 200);

@@ -16,7 +16,7 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value as Json;
 use wearwell::address::{Lpn, Ppn};
 use wearwell::nand::FaultInjectable as _;
-use wearwell_serve::control::answer;
+use wearwell_serve::control::answer_control_line;
 use wearwell_serve::image::layout::{ImageHeader, Layout, OobSlot};
 use wearwell_serve::image::{AuditVerdict, Image, ImageFile, audit_backing, create_on};
 use wearwell_serve::{FlashDevice, LiveDevice};
@@ -81,8 +81,9 @@ fn reopen(files: MemoryFiles, what: &str) -> Image {
 /// Returns the files of an image after work that filled the device and left garbage, flushed but not closed.
 fn worked_on(design: &str, seed: u64) -> (MemoryFiles, Model) {
     let mut files = MemoryFiles::default();
-    let superblock = specification(design, PAGE_BYTES as u32).build_image_header(7).expect("the device fits");
-    create_on(&mut files, &superblock).expect("memory takes everything");
+    let image_header =
+        specification(design, PAGE_BYTES as u32).build_image_header(7).expect("the device fits");
+    create_on(&mut files, &image_header).expect("memory takes everything");
     let mut image = reopen(files, design);
     let mut model = Model::new(seed);
     (0..PAGES).for_each(|page| model.write(&mut image.device, page));
@@ -235,7 +236,7 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
         lines.get().clear();
         let ask = |device: &mut FlashDevice, command: &str| -> Json {
             let line = format!("{{\"command\": \"{command}\"}}");
-            serde_json::from_str(&answer(line.as_bytes(), device)).expect("an answer is JSON")
+            serde_json::from_str(&answer_control_line(line.as_bytes(), device)).expect("an answer is JSON")
         };
         let health = ask(&mut device, "health");
         assert_eq!(

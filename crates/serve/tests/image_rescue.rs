@@ -16,8 +16,8 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 use crate::{image_damage, image_support};
 
 const PAGE_BYTES: u32 = 1024;
-/// Designs that can be rescued from any damage except that of both superblocks: their map is in NVRAM and they store no
-/// deltas.
+/// Designs that can be rescued from any damage except that of both image headers: their map is in NVRAM and they store
+/// no deltas.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
 type Rescued = FlashDevice;

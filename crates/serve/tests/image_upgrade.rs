@@ -83,10 +83,10 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
     for design in DESIGNS {
         let archive = unpacked(design);
         let refused = Image::open(&archive.image, PROCESS).map(drop).expect_err("it is of version 1");
-        assert!(matches!(refused, ImageError::Version { image_version: 1, .. }), "{refused}");
+        assert!(matches!(refused, ImageError::UnsupportedVersion { image_version: 1, .. }), "{refused}");
         assert!(refused.to_string().ends_with("upgrade the image with `wearwell upgrade`"), "{refused}");
-        let superblock = upgrade(&archive.image).expect("it is whole");
-        assert_eq!(superblock.design, design);
+        let image_header = upgrade(&archive.image).expect("it is whole");
+        assert_eq!(image_header.design, design);
         let report = audit(&archive.image).expect("an image");
         assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
         let mut image = Image::open(&archive.image, PROCESS).expect("it was brought up");
@@ -122,7 +122,7 @@ fn an_image_upgrade_interrupted_between_any_two_writes_can_be_repeated() {
                     }
                     Err(error) => {
                         assert!(
-                            matches!(error, ImageError::Version { image_version: 1, .. }),
+                            matches!(error, ImageError::UnsupportedVersion { image_version: 1, .. }),
                             "{what}: {error}"
                         );
                         if old % 10 == 0 {
@@ -149,6 +149,7 @@ fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
     let error = upgrade(&archive.image).map(drop).expect_err("a word is damaged");
     assert!(error.to_string().contains("word 1 of the NVRAM is damaged"), "{error}");
     assert_eq!(fs::read(&nvram).expect("it is there"), bytes);
-    let files = OpenImageFiles::open(&archive.image, wearwell_serve::image::Access::Read).expect("an image");
+    let files =
+        OpenImageFiles::open(&archive.image, wearwell_serve::image::ImageAccess::ReadOnly).expect("an image");
     assert_eq!(files.len(ImageFile::Mirror).expect("it was created empty"), 0);
 }

@@ -11,7 +11,7 @@ use common::client::*;
 use common::{MIB, specification};
 use serde_json::Value;
 use wearwell_serve::{
-    AllowedClients, BoundListener, FlashDevice, Limits, ListenAddress, NamedDevice, Server,
+    AllowedClients, BoundListener, ClientLimits, FlashDevice, ListenAddress, NamedDevice, Server,
 };
 
 use crate::common;
@@ -23,7 +23,7 @@ struct Limited {
 }
 
 impl Limited {
-    fn start(limits: Limits) -> Self {
+    fn start(limits: ClientLimits) -> Self {
         let device = specification("page-map", 8 * MIB).build().expect("it fits");
         let drive = NamedDevice { name: "drive".into(), description: String::new(), device };
         let folder = tempfile::tempdir().unwrap();
@@ -65,9 +65,9 @@ fn wait_until_limited(control: &Path, count: u64) {
 #[test]
 fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
     let limits = [
-        Limits { max_requests_per_second_per_export: Some(1), ..Limits::default() },
+        ClientLimits { max_requests_per_second_per_export: Some(1), ..ClientLimits::default() },
         // A sector takes 8 minutes.
-        Limits { max_bytes_per_second_per_export: Some(1), ..Limits::default() },
+        ClientLimits { max_bytes_per_second_per_export: Some(1), ..ClientLimits::default() },
     ];
     for limits in limits {
         let limited = Limited::start(limits);
@@ -93,7 +93,8 @@ fn requests_beyond_a_rate_limit_wait_and_are_answered_when_the_server_stops() {
 
 #[test]
 fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
-    let limited = Limited::start(Limits { max_bytes_per_second_per_export: Some(1), ..Limits::default() });
+    let limited =
+        Limited::start(ClientLimits { max_bytes_per_second_per_export: Some(1), ..ClientLimits::default() });
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
     for _ in 0..20 {
@@ -111,7 +112,7 @@ fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
 
 #[test]
 fn no_request_waits_without_a_rate_limit() {
-    let limited = Limited::start(Limits::default());
+    let limited = Limited::start(ClientLimits::default());
     let mut client = limited.client();
     (0..500).for_each(|page| client.write(page * 4096, &[1; 4096]));
     assert_eq!(limited_requests(&limited.control()), 0);
@@ -121,7 +122,7 @@ fn no_request_waits_without_a_rate_limit() {
 /// When a connection ends, another client can connect.
 #[test]
 fn a_socket_accepts_connections_up_to_its_limit() {
-    let limited = Limited::start(Limits { max_connections_per_socket: 2, ..Limits::default() });
+    let limited = Limited::start(ClientLimits { max_connections_per_socket: 2, ..ClientLimits::default() });
     let turned_away = || {
         let mut stream = UnixStream::connect(limited.socket()).unwrap();
         std::io::Read::read(&mut stream, &mut [0]).unwrap() == 0
@@ -142,7 +143,7 @@ fn a_socket_accepts_connections_up_to_its_limit() {
 fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
     use rustix::net::{Shutdown, listen, shutdown};
     let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    let mut limited = Limited::start(Limits::default());
+    let mut limited = Limited::start(ClientLimits::default());
     let passed = socket.try_clone().unwrap();
     let passed = BoundListener::inherited_tcp(passed, AllowedClients::Loopback).unwrap();
     limited.server.open_nbd_on(passed).unwrap();
@@ -162,7 +163,7 @@ fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
 /// no client could reach then.
 #[test]
 fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
-    let first = Limited::start(Limits::default());
+    let first = Limited::start(ClientLimits::default());
     let (nbd, control) = (first.socket(), first.control());
     std::fs::remove_file(&nbd).unwrap();
     let device = specification("page-map", 8 * MIB).build().expect("it fits");
@@ -178,7 +179,8 @@ fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
 /// A claim of more memory than the whole limit is granted when no other claim is held.
 #[test]
 fn requests_larger_than_the_memory_limit_are_executed_one_at_a_time() {
-    let limited = Limited::start(Limits { max_request_memory_bytes: 2 << 20, ..Limits::default() });
+    let limited =
+        Limited::start(ClientLimits { max_request_memory_bytes: 2 << 20, ..ClientLimits::default() });
     let writers: Vec<_> = (0..4_u8)
         .map(|number| {
             let mut client = limited.client();

@@ -2,7 +2,7 @@
 
 use common::client::*;
 use common::{MIB, Served};
-use wearwell_serve::nbd::{Contexts, Export, HeaderForm, Negotiation, NegotiationState};
+use wearwell_serve::nbd::{Export, HeaderForm, MetadataContexts, Negotiation, NegotiationState};
 
 use crate::common;
 
@@ -216,7 +216,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
         name: "drive".into(),
         description: String::new(),
         capacity_bytes: 1 << 30,
-        block_bytes: 4096,
+        write_granularity_bytes: 4096,
         is_read_only: false,
     };
     let input = [
@@ -245,7 +245,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
     let whole = run(input.len());
     assert_eq!(whole.2, b"first request");
     assert!(
-        matches!(whole.1, NegotiationState::Agreed(agreed) if agreed.header_form == HeaderForm::Structured && agreed.contexts == Contexts { has_allocation: true, has_page_state: false })
+        matches!(whole.1, NegotiationState::Agreed(agreed) if agreed.header_form == HeaderForm::Structured && agreed.contexts == MetadataContexts { has_allocation: true, has_page_state: false })
     );
     for step in [1, 7, 4096] {
         assert!(run(step) == whole, "in pieces of {step} bytes");

@@ -14,7 +14,7 @@ use common::{MIB, Random, specification};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
-use wearwell_serve::{BoundListener, FlashDevice, ListenAddress, Server, Tls};
+use wearwell_serve::{BoundListener, FlashDevice, ListenAddress, Server, TlsConfig};
 
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
@@ -24,10 +24,14 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }
 
-fn tls(requires_client_certificate: bool) -> Tls {
+fn tls(requires_client_certificate: bool) -> TlsConfig {
     let signer = file("authority.pem");
-    Tls::from_files(&file("server.pem"), &file("server.key"), requires_client_certificate.then_some(&*signer))
-        .expect("the files are certificates")
+    TlsConfig::from_files(
+        &file("server.pem"),
+        &file("server.key"),
+        requires_client_certificate.then_some(&*signer),
+    )
+    .expect("the files are certificates")
 }
 
 /// A server with TLS and one drive of 16 MiB, on a Unix socket and a TCP port.
@@ -214,7 +218,7 @@ fn files_without_valid_certificates_are_refused_with_a_sentence() {
         (&file("server.pem"), &file("client.key"), None, "its key cannot be used together"),
         (&file("server.pem"), &file("server.key"), Some(&*empty), "the file holds none"),
     ] {
-        let error = Tls::from_files(certificate, key, signer).expect_err("it is refused").to_string();
+        let error = TlsConfig::from_files(certificate, key, signer).expect_err("it is refused").to_string();
         assert!(error.contains(part), "`{part}` is missing in: {error}");
     }
 }

@@ -353,7 +353,7 @@ impl BlockDevice for Broken {
     fn capacity_bytes(&self) -> u64 {
         SIZE
     }
-    fn block_bytes(&self) -> u32 {
+    fn write_granularity_bytes(&self) -> u32 {
         4096
     }
     fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
@@ -392,7 +392,7 @@ fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() 
     other.request(READ, 0, 0, 512, &[]);
     assert!(other.is_closed());
     assert!(server.has_every_export_failed());
-    assert!(matches!(server.stop(), Err(ServeError::Broken(_))));
+    assert!(matches!(server.stop(), Err(ServeError::DevicePanicked(_))));
 }
 
 #[test]

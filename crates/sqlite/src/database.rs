@@ -7,17 +7,18 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::database_files::DatabaseFiles;
 use crate::directory::FileKind;
 use crate::error::Error;
 use crate::locks::{FileLocks, ShmLocks};
 use crate::open_drive::open_drive;
 use crate::options::{Backend, Options};
 use crate::shm::ShmRegion;
-use crate::volume::DatabaseFiles;
 
 /// Mutable state of an open database that its connections share.
 pub(crate) struct DatabaseState {
-    pub(crate) volume: DatabaseFiles,
+    /// Files of the database.
+    pub(crate) files: DatabaseFiles,
     pub(crate) locks: FileLocks,
     pub(crate) shm_locks: ShmLocks,
     pub(crate) shm_regions: Vec<ShmRegion>,
@@ -77,7 +78,11 @@ impl Database {
         let mut open = lock_open_databases();
         if let Some(database) = find_by_name(&open, name) {
             let is_same = database.device_identity == options.device_identity;
-            return if is_same { Ok(database) } else { Err(Error::Name { name: name.to_owned() }) };
+            return if is_same {
+                Ok(database)
+            } else {
+                Err(Error::OpenWithOtherParameters { name: name.to_owned() })
+            };
         }
         if let Some(directory) = resolved_image_directory(options)
             && let Some(user) = find_by_image(&open, &directory)
@@ -86,7 +91,7 @@ impl Database {
             return Err(Error::ImageOpenUnderOtherName { place, name: user.name.clone() });
         }
         let state = DatabaseState {
-            volume: DatabaseFiles::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,
+            files: DatabaseFiles::open(open_drive(options, may_create)?, options.remaps_checkpoints)?,
             locks: FileLocks::default(),
             shm_locks: ShmLocks::default(),
             shm_regions: Vec::new(),
@@ -107,8 +112,8 @@ impl Database {
         let mut open = lock_open_databases();
         let closed = match Arc::into_inner(self) {
             Some(database) => match database.state.into_inner() {
-                Ok(state) => state.volume.close(),
-                Err(_) => Err(Error::Broken),
+                Ok(state) => state.files.close(),
+                Err(_) => Err(Error::DevicePanicked),
             },
             None => Ok(()),
         };
@@ -119,8 +124,8 @@ impl Database {
     /// Locks the state of the database (files and locks) against other threads and returns it.
     ///
     /// # Errors
-    /// [`Error::Broken`] after a panic of the engine.
+    /// [`Error::DevicePanicked`] after a panic of the engine.
     pub(crate) fn lock_state(&self) -> Result<MutexGuard<'_, DatabaseState>, Error> {
-        self.state.lock().map_err(|_| Error::Broken)
+        self.state.lock().map_err(|_| Error::DevicePanicked)
     }
 }

@@ -12,8 +12,8 @@
 //! bytes of the page.
 //!
 //! Invariant: an extent belongs to at most one file. An extent that a file gives up can be assigned again only after a
-//! directory without it is durable ([`crate::volume`]). So no durable directory lists an extent that another file has
-//! written to.
+//! directory without it is durable ([`crate::database_files`]). So no durable directory lists an extent that another
+//! file has written to.
 
 use crc_fast::CrcAlgorithm;
 
@@ -67,8 +67,8 @@ pub(crate) struct FileEntry {
 /// The decoded directory page of a device: its geometry, the database's files, and the extents (runs of device pages)
 /// assigned to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Directory {
-    block_bytes: u32,
+pub(crate) struct FileDirectory {
+    device_page_bytes: u32,
     extent_pages: u32,
     file_entries: [FileEntry; FileKind::ALL.len()],
     is_extent_taken: Vec<bool>,
@@ -76,17 +76,17 @@ pub(crate) struct Directory {
     pub(crate) wal_page_bytes: u32,
 }
 
-impl Directory {
+impl FileDirectory {
     /// Creates the directory of a device that holds no files yet.
-    pub(crate) fn new(capacity_bytes: u64, block_bytes: u32) -> Result<Self, Error> {
-        let pages = capacity_bytes / u64::from(block_bytes);
-        if block_bytes < DEVICE_PAGE_BYTES_MIN || pages < 4 * EXTENT_PAGES_MIN {
-            return Err(Error::DeviceTooSmall { capacity_bytes, block_bytes });
+    pub(crate) fn new(capacity_bytes: u64, device_page_bytes: u32) -> Result<Self, Error> {
+        let pages = capacity_bytes / u64::from(device_page_bytes);
+        if device_page_bytes < DEVICE_PAGE_BYTES_MIN || pages < 4 * EXTENT_PAGES_MIN {
+            return Err(Error::DeviceTooSmall { capacity_bytes, device_page_bytes });
         }
         let extent_pages = pages.div_ceil(EXTENTS_MAX).next_power_of_two().max(EXTENT_PAGES_MIN);
         let extents = ((pages - 1) / extent_pages).min(EXTENTS_MAX) as usize;
         Ok(Self {
-            block_bytes,
+            device_page_bytes,
             extent_pages: extent_pages as u32,
             file_entries: Default::default(),
             is_extent_taken: vec![false; extents],
@@ -103,7 +103,7 @@ impl Directory {
     }
 
     pub(crate) fn extent_bytes(&self) -> u64 {
-        u64::from(self.extent_pages) * u64::from(self.block_bytes)
+        u64::from(self.extent_pages) * u64::from(self.device_page_bytes)
     }
 
     /// Returns the device address of byte `at` of a file's stored pages; `None` if no extent (run of device pages) has
@@ -114,7 +114,7 @@ impl Directory {
     }
 
     fn extent_address(&self, extent: u16) -> u64 {
-        u64::from(self.block_bytes) + u64::from(extent) * self.extent_bytes()
+        u64::from(self.device_page_bytes) + u64::from(extent) * self.extent_bytes()
     }
 
     /// Returns how many more extents (runs of device pages) a file needs to store its first `bytes` bytes.
@@ -122,13 +122,13 @@ impl Directory {
         (bytes.div_ceil(self.extent_bytes()) as usize).saturating_sub(self.entry(kind).extent_numbers.len())
     }
 
-    /// Checks that at least `extents` extents (runs of device pages) are free; [`Error::Full`] if fewer are.
+    /// Checks that at least `extents` extents (runs of device pages) are free; [`Error::DeviceFull`] if fewer are.
     pub(crate) fn require_free_extents(&self, extents: usize) -> Result<(), Error> {
         let free = self.is_extent_taken.iter().filter(|&&is_taken| !is_taken).count();
         if extents <= free {
             return Ok(());
         }
-        Err(Error::Full {
+        Err(Error::DeviceFull {
             needed_extent_count: extents,
             free_extent_count: free,
             device_extent_count: self.is_extent_taken.len(),
@@ -160,7 +160,7 @@ impl Directory {
     }
 
     /// Removes the extents (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
-    /// them. They cannot be assigned to a file before [`Directory::release_extent`].
+    /// them. They cannot be assigned to a file before [`FileDirectory::release_extent`].
     pub(crate) fn detach_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.extent_bytes()) as usize;
         let extents = &mut self.entry_mut(kind).extent_numbers;
@@ -178,7 +178,7 @@ impl Directory {
         let mut bytes = DIRECTORY_MAGIC.to_vec();
         let head = [
             DIRECTORY_VERSION,
-            self.block_bytes,
+            self.device_page_bytes,
             self.extent_pages,
             self.is_extent_taken.len() as u32,
             self.wal_page_bytes,
@@ -191,7 +191,7 @@ impl Directory {
         }
         let extents = self.file_entries.iter().flat_map(|entry| &entry.extent_numbers);
         bytes.extend(extents.flat_map(|extent| extent.to_le_bytes()));
-        bytes.resize(self.block_bytes as usize - DIRECTORY_CRC_BYTES, 0);
+        bytes.resize(self.device_page_bytes as usize - DIRECTORY_CRC_BYTES, 0);
         bytes.extend(crc32c(&bytes).to_le_bytes());
         bytes
     }
@@ -202,7 +202,7 @@ impl Directory {
             return Ok(None);
         }
         if !page.starts_with(&DIRECTORY_MAGIC) {
-            return Err(Error::Foreign);
+            return Err(Error::ForeignData);
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
@@ -211,7 +211,7 @@ impl Directory {
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         let version = numbers.take_u32();
         if version != DIRECTORY_VERSION {
-            return Err(Error::Version { found: version, known: DIRECTORY_VERSION });
+            return Err(Error::DirectoryVersion { found: version, known: DIRECTORY_VERSION });
         }
         let mut directory = Self::new(capacity_bytes, page.len() as u32)?;
         let (page_bytes, extent_pages, extents) =
@@ -297,8 +297,8 @@ mod tests {
 
     const DEVICE_CAPACITY_BYTES: u64 = 4096 * 400;
 
-    fn directory_with_files() -> Directory {
-        let mut directory = Directory::new(DEVICE_CAPACITY_BYTES, 4096).expect("it is large enough");
+    fn directory_with_files() -> FileDirectory {
+        let mut directory = FileDirectory::new(DEVICE_CAPACITY_BYTES, 4096).expect("it is large enough");
         assert!(directory.assign_extents(FileKind::Database, 3 << 16, 0).expect("there is room"));
         assert!(directory.assign_extents(FileKind::Wal, 1, 0).expect("there is room"));
         assert!(directory.assign_extents(FileKind::Database, (3 << 16) + 1, 0).expect("there is room"));
@@ -314,7 +314,10 @@ mod tests {
         let directory = directory_with_files();
         let page = directory.encode();
         assert_eq!(page.len(), 4096);
-        assert_eq!(Directory::decode(&page, DEVICE_CAPACITY_BYTES).expect("it is whole"), Some(directory));
+        assert_eq!(
+            FileDirectory::decode(&page, DEVICE_CAPACITY_BYTES).expect("it is whole"),
+            Some(directory)
+        );
     }
 
     #[test]
@@ -339,7 +342,7 @@ mod tests {
         let error = directory
             .assign_extents(FileKind::Journal, DEVICE_CAPACITY_BYTES, 0)
             .expect_err("there is no such room");
-        assert!(matches!(error, Error::Full { device_extent_count: 24, .. }), "{error}");
+        assert!(matches!(error, Error::DeviceFull { device_extent_count: 24, .. }), "{error}");
     }
 
     #[test]
@@ -349,8 +352,8 @@ mod tests {
         let body_bytes = page.len() - DIRECTORY_CRC_BYTES;
         let crc = crc32c(&page[..body_bytes]).to_le_bytes();
         page[body_bytes..].copy_from_slice(&crc);
-        let error = Directory::decode(&page, DEVICE_CAPACITY_BYTES).expect_err("its version is unknown");
-        assert!(matches!(error, Error::Version { found: 2, known: 1 }), "{error}");
+        let error = FileDirectory::decode(&page, DEVICE_CAPACITY_BYTES).expect_err("its version is unknown");
+        assert!(matches!(error, Error::DirectoryVersion { found: 2, known: 1 }), "{error}");
     }
 
     #[test]
@@ -359,11 +362,14 @@ mod tests {
         for byte in [8, 30, 60, 90, 4095] {
             let mut damaged = page.clone();
             damaged[byte] ^= 1;
-            let error = Directory::decode(&damaged, DEVICE_CAPACITY_BYTES).expect_err("a bit is flipped");
+            let error = FileDirectory::decode(&damaged, DEVICE_CAPACITY_BYTES).expect_err("a bit is flipped");
             assert!(matches!(error, Error::Damaged(_)), "byte {byte}: {error}");
         }
-        assert!(matches!(Directory::decode(&[7; 4096], DEVICE_CAPACITY_BYTES), Err(Error::Foreign)));
-        assert!(matches!(Directory::decode(&page, 2 * DEVICE_CAPACITY_BYTES), Err(Error::Resized { .. })));
-        assert_eq!(Directory::decode(&[0; 4096], DEVICE_CAPACITY_BYTES).expect("it is empty"), None);
+        assert!(matches!(FileDirectory::decode(&[7; 4096], DEVICE_CAPACITY_BYTES), Err(Error::ForeignData)));
+        assert!(matches!(
+            FileDirectory::decode(&page, 2 * DEVICE_CAPACITY_BYTES),
+            Err(Error::Resized { .. })
+        ));
+        assert_eq!(FileDirectory::decode(&[0; 4096], DEVICE_CAPACITY_BYTES).expect("it is empty"), None);
     }
 }

@@ -13,7 +13,7 @@ pub trait Drive: Send {
     fn capacity_bytes(&self) -> u64;
 
     /// Returns the size of a device page, bytes.
-    fn block_bytes(&self) -> u32;
+    fn device_page_bytes(&self) -> u32;
 
     /// Reads bytes from byte `offset` of the device on. Bytes that were never written read as zeros.
     ///
@@ -49,7 +49,7 @@ pub trait Drive: Send {
     /// Returns the device's counters as JSON, as the server's control socket reports them.
     ///
     /// # Errors
-    /// [`Error::Server`], [`Error::Answer`].
+    /// [`Error::ServerConnection`], [`Error::MalformedAnswer`].
     fn stats(&mut self) -> Result<Value, Error>;
 
     /// Flushes and closes the device.

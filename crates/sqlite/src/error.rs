@@ -30,7 +30,7 @@ pub enum Error {
         "{place}: the connection to the server failed: {source}; check that `wearwell serve` is running and listens on \
          this socket, then open the database again"
     )]
-    Server {
+    ServerConnection {
         /// Path of the server's socket.
         place: String,
         /// Error of the operating system on the connection to the server.
@@ -50,7 +50,7 @@ pub enum Error {
     },
     /// A running server refused the connection.
     #[error("{place}: the server refuses the connection: {reason}; {advice}")]
-    Refused {
+    ServerRefused {
         /// Path of the server's socket.
         place: String,
         /// Reason that the server gave.
@@ -74,7 +74,7 @@ pub enum Error {
         "{place}: the server sent {answer}: check that nbd= and control= name the NBD socket and the control socket of \
          `wearwell serve`"
     )]
-    Answer {
+    MalformedAnswer {
         /// Path of the socket.
         place: String,
         /// Description of the server's answer.
@@ -102,7 +102,7 @@ pub enum Error {
     #[error(
         "the first page of the device is not that of a database which wearwell stored: use a new or empty device"
     )]
-    Foreign,
+    ForeignData,
     /// The directory page of the device, which lists the database's files, is damaged.
     #[error(
         "the first page of the device, which lists the files of the database, is damaged: {0}; restore the image from \
@@ -125,7 +125,7 @@ pub enum Error {
         "the first page of the device, which lists the files of the database, has format version {found}; this \
          version of wearwell reads version {known}: use a version of wearwell that reads version {found}"
     )]
-    Version {
+    DirectoryVersion {
         /// Format version of the directory page.
         found: u32,
         /// Format version that this program reads.
@@ -137,7 +137,7 @@ pub enum Error {
          of {device_extent_count} free): if the database is in WAL mode, shorten the log by `pragma \
          wal_checkpoint(truncate)`; otherwise copy the database to a larger device by `vacuum into`"
     )]
-    Full {
+    DeviceFull {
         /// Number of extents that the write needs, with those that a checkpoint of the log will need.
         needed_extent_count: usize,
         /// Number of extents that no file has.
@@ -147,21 +147,21 @@ pub enum Error {
     },
     /// The device or its pages are too small for a database.
     #[error(
-        "a device of {capacity_bytes} bytes in pages of {block_bytes} bytes cannot hold a database: use one with at \
-         least 64 pages of at least 4096 bytes"
+        "a device of {capacity_bytes} bytes in pages of {device_page_bytes} bytes cannot hold a database: use one with \
+         at least 64 pages of at least 4096 bytes"
     )]
     DeviceTooSmall {
         /// Capacity of the device, bytes.
         capacity_bytes: u64,
         /// Size of the device's pages, bytes.
-        block_bytes: u32,
+        device_page_bytes: u32,
     },
     /// A database of this name is already open with other URI parameters.
     #[error(
         "the database {name} is already open in this process with other URI parameters: use the same parameters for the \
          same device, or another name for another device"
     )]
-    Name {
+    OpenWithOtherParameters {
         /// Name of the database that is already open with other URI parameters.
         name: String,
     },
@@ -236,7 +236,7 @@ pub enum Error {
          standard error describes: please report that message, close all connections of this process to the database, and \
          open it again"
     )]
-    Broken,
+    DevicePanicked,
 }
 
 impl Error {

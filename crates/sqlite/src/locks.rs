@@ -10,7 +10,7 @@ use std::ffi::c_int;
 use crate::ffi::shm;
 
 /// Levels of a lock on the database file, with `SQLite`'s numbers.
-pub(crate) mod level {
+pub(crate) mod lock_level {
     use super::c_int;
 
     pub(crate) const NONE: c_int = 0;
@@ -27,28 +27,29 @@ pub(crate) struct LockBusy;
 /// State of the lock on a database file: number of readers, and level of the writer's lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileLocks {
-    /// Number of connections whose lock level on the database file is [`level::SHARED`] or higher.
+    /// Number of connections whose lock level on the database file is [`lock_level::SHARED`] or higher.
     shared_or_higher_count: u32,
-    /// Lock level of the one connection whose level is higher than [`level::SHARED`]; [`level::NONE`] if there is none.
+    /// Lock level of the one connection whose level is higher than [`lock_level::SHARED`]; [`lock_level::NONE`] if
+    /// there is none.
     writer_level: c_int,
 }
 
 impl FileLocks {
     /// Raises a connection's lock level on the database file from `held` to `wanted`. While other connections read, an
-    /// exclusive lock is refused; the connection then holds [`level::PENDING`], which excludes new readers.
+    /// exclusive lock is refused; the connection then holds [`lock_level::PENDING`], which excludes new readers.
     pub(crate) fn raise_lock_level(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), LockBusy> {
         if *held >= wanted {
             return Ok(());
         }
-        let is_other_writer = self.writer_level != level::NONE && *held < level::RESERVED;
+        let is_other_writer = self.writer_level != lock_level::NONE && *held < lock_level::RESERVED;
         match wanted {
-            level::SHARED if self.writer_level >= level::PENDING => return Err(LockBusy),
-            level::SHARED => self.shared_or_higher_count += 1,
+            lock_level::SHARED if self.writer_level >= lock_level::PENDING => return Err(LockBusy),
+            lock_level::SHARED => self.shared_or_higher_count += 1,
             _ if is_other_writer => return Err(LockBusy),
-            level::RESERVED => self.writer_level = wanted,
+            lock_level::RESERVED => self.writer_level = wanted,
             _ => {
                 let is_alone = self.shared_or_higher_count == 1;
-                self.writer_level = if is_alone { level::EXCLUSIVE } else { level::PENDING };
+                self.writer_level = if is_alone { lock_level::EXCLUSIVE } else { lock_level::PENDING };
                 *held = self.writer_level;
                 return if is_alone { Ok(()) } else { Err(LockBusy) };
             }
@@ -62,10 +63,10 @@ impl FileLocks {
         if *held <= wanted {
             return;
         }
-        if *held >= level::RESERVED {
-            self.writer_level = level::NONE;
+        if *held >= lock_level::RESERVED {
+            self.writer_level = lock_level::NONE;
         }
-        if wanted == level::NONE {
+        if wanted == lock_level::NONE {
             self.shared_or_higher_count -= 1;
         }
         *held = wanted;
@@ -73,7 +74,7 @@ impl FileLocks {
 
     /// Returns whether some connection holds a reserved or higher lock, that is, intends to write.
     pub(crate) fn is_reserved_by_writer(self) -> bool {
-        self.writer_level >= level::RESERVED
+        self.writer_level >= lock_level::RESERVED
     }
 }
 
@@ -145,7 +146,7 @@ impl ShmLocks {
 
 #[cfg(test)]
 mod tests {
-    use super::level::{EXCLUSIVE, NONE, PENDING, RESERVED, SHARED};
+    use super::lock_level::{EXCLUSIVE, NONE, PENDING, RESERVED, SHARED};
     use super::*;
 
     #[test]

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use wearwell_serve::FlashDevice;
-use wearwell_serve::image::{self, Image, ImageSpecification, OpenOptions};
+use wearwell_serve::image::{self, Image, ImageOpenOptions, ImageSpecification};
 
-use crate::directory::Directory;
+use crate::directory::FileDirectory;
 use crate::drive::Drive;
 use crate::error::Error;
-use crate::local::LocalDrive;
+use crate::local_drive::LocalDrive;
 use crate::options::{Backend, Options};
-use crate::remote::RemoteDrive;
+use crate::remote_drive::RemoteDrive;
 
 /// Opens the device that the parameters of a database's URI name. `may_create` states whether an image that does not
 /// exist may be created.
@@ -37,9 +37,9 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
                 image::create(directory, &specification)
                     .map_err(|error| Error::of_image(directory, &error))?;
             }
-            let image = Image::open(directory, OpenOptions { durability: requested.durability })
+            let image = Image::open(directory, ImageOpenOptions { durability: requested.durability })
                 .map_err(|error| Error::of_image(directory, &error))?;
-            if let Err(refusal) = requested.require_matching_image(&image.superblock, directory) {
+            if let Err(refusal) = requested.require_matching_image(&image.image_header, directory) {
                 image.close().map_err(|error| Error::of_image(directory, &error))?;
                 return Err(refusal);
             }
@@ -53,9 +53,12 @@ pub fn open_drive(options: &Options, may_create: bool) -> Result<Box<dyn Drive>,
 
 /// Refuses an image that is too small for a database, or has too small pages, before it is created.
 fn require_database_fits(specification: &ImageSpecification, directory: &Path) -> Result<(), Error> {
-    let superblock =
+    let image_header =
         specification.build_image_header(0).map_err(|error| Error::of_image(directory, &error))?;
-    let block_bytes = superblock.geometry.page_bytes;
-    Directory::new(u64::from(superblock.logical_pages) * u64::from(block_bytes), block_bytes)?;
+    let device_page_bytes = image_header.geometry.page_bytes;
+    FileDirectory::new(
+        u64::from(image_header.logical_pages) * u64::from(device_page_bytes),
+        device_page_bytes,
+    )?;
     Ok(())
 }

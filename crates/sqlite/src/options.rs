@@ -43,8 +43,7 @@ const SQLITE_URI_PARAMETERS: [&str; 15] = [
     "textkey",
 ];
 
-/// Where the device that stores the database is: in the memory of this process, in an image file, or on a running
-/// server.
+/// Where the device that stores the database is: in the memory of this process, in an image, or on a running server.
 #[derive(Clone, Debug)]
 pub enum Backend {
     /// A device in this process with simulated flash in memory.
@@ -68,8 +67,7 @@ pub enum Backend {
 /// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the device that stores the database is: in the memory of this process, in an image file, or on a running
-    /// server.
+    /// Where the device that stores the database is: in the memory of this process, in an image, or on a server.
     pub backend: Backend,
     /// Whether checkpoints remap the pages that they copy from the write-ahead log to the database, instead of writing
     /// them.

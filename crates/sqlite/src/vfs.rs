@@ -19,7 +19,7 @@ use crate::database::Database;
 use crate::directory::FileKind;
 use crate::error::Error;
 use crate::ffi::{self, IoMethods, SqliteFunctions, Vfs, code};
-use crate::locks::{HeldShmLocks, LockBusy, level};
+use crate::locks::{HeldShmLocks, LockBusy, lock_level};
 use crate::options::{self, Options};
 use crate::shm::ShmRegion;
 
@@ -180,7 +180,7 @@ fn report_error(error: &Error, operation: c_int) -> c_int {
 /// of the operation.
 fn log_error(error: &Error, operation: c_int) -> c_int {
     let code = match error {
-        Error::Full { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
+        Error::DeviceFull { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
         _ => operation,
     };
     if let Ok(text) = CString::new(format!("wearwell: {error}")) {
@@ -195,7 +195,7 @@ fn run_catching_panics(operation: c_int, body: impl FnOnce() -> Result<c_int, Er
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
         Ok(Err(error)) => report_error(&error, operation),
-        Err(_) => report_error(&Error::Broken, operation),
+        Err(_) => report_error(&Error::DevicePanicked, operation),
     }
 }
 
@@ -256,7 +256,7 @@ unsafe extern "C" fn open(
         };
         open_database_file(kind, path, &names, parameter, flags & ffi::open::OPEN_CREATE != 0)
     });
-    let handle = match opened.unwrap_or(Err(Error::Broken)) {
+    let handle = match opened.unwrap_or(Err(Error::DevicePanicked)) {
         Ok(Some(handle)) => Box::into_raw(Box::new(handle)),
         Ok(None) => return code::CANTOPEN,
         Err(error) => {
@@ -324,9 +324,9 @@ fn open_database_file(
     };
     let is_there = database.lock_state().map(|mut state| {
         if may_create {
-            state.volume.create(kind);
+            state.files.create(kind);
         }
-        state.volume.exists(kind)
+        state.files.exists(kind)
     });
     if !matches!(is_there, Ok(true)) {
         database.release()?;
@@ -339,7 +339,7 @@ fn open_database_file(
     Ok(Some(OpenFileState {
         database,
         kind,
-        held_lock_level: level::NONE,
+        held_lock_level: lock_level::NONE,
         shm_locks: HeldShmLocks::default(),
         has_mapped_shm: false,
     }))
@@ -351,7 +351,7 @@ unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
         let mut handle = unsafe { Box::from_raw((*file.cast::<OpenFile>()).handle) };
         unmap_shm(&mut handle);
         if let Ok(mut state) = handle.database.lock_state() {
-            state.locks.lower_lock_level(&mut handle.held_lock_level, level::NONE);
+            state.locks.lower_lock_level(&mut handle.held_lock_level, lock_level::NONE);
         }
         handle.database.release()?;
         Ok(code::OK)
@@ -363,7 +363,7 @@ unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, o
         // SAFETY: the file is open; SQLite gives a buffer of `len` bytes.
         let (handle, into) =
             unsafe { (file_state(file), std::slice::from_raw_parts_mut(into.cast::<u8>(), len as usize)) };
-        let is_whole = handle.database.lock_state()?.volume.read(handle.kind, offset as u64, into)?;
+        let is_whole = handle.database.lock_state()?.files.read(handle.kind, offset as u64, into)?;
         Ok(if is_whole { code::OK } else { code::IOERR_SHORT_READ })
     })
 }
@@ -373,7 +373,7 @@ unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int
         // SAFETY: the file is open; SQLite gives `len` bytes.
         let (handle, from) =
             unsafe { (file_state(file), std::slice::from_raw_parts(from.cast::<u8>(), len as usize)) };
-        handle.database.lock_state()?.volume.write(handle.kind, offset as u64, from)?;
+        handle.database.lock_state()?.files.write(handle.kind, offset as u64, from)?;
         Ok(code::OK)
     })
 }
@@ -382,7 +382,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
     run_catching_panics(code::IOERR_TRUNCATE, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        handle.database.lock_state()?.volume.truncate(handle.kind, len as u64)?;
+        handle.database.lock_state()?.files.truncate(handle.kind, len as u64)?;
         Ok(code::OK)
     })
 }
@@ -391,7 +391,7 @@ unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
     run_catching_panics(code::IOERR_FSYNC, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        handle.database.lock_state()?.volume.sync()?;
+        handle.database.lock_state()?.files.sync()?;
         Ok(code::OK)
     })
 }
@@ -400,7 +400,7 @@ unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
         let handle = unsafe { file_state(file) };
-        let found = handle.database.lock_state()?.volume.len(handle.kind);
+        let found = handle.database.lock_state()?.files.len(handle.kind);
         // SAFETY: SQLite gives a number to write to.
         unsafe { *len = found.cast_signed() };
         Ok(code::OK)
@@ -452,7 +452,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
     }
     run_catching_panics(code::ERROR, || {
         // SAFETY: the file is open.
-        let stats = unsafe { file_state(file) }.database.lock_state()?.volume.stats()?;
+        let stats = unsafe { file_state(file) }.database.lock_state()?.files.stats()?;
         let answer = CString::new(stats.to_string()).unwrap_or_default();
         // SAFETY: the answer ends with a zero; SQLite frees the copy.
         unsafe { *texts = sqlite_api().sqlite_routines.copy_text(answer.as_ptr()) };
@@ -463,7 +463,7 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
 unsafe extern "C" fn sector_size(file: *mut ffi::File) -> c_int {
     // SAFETY: the file is open.
     let state = unsafe { file_state(file) }.database.lock_state();
-    state.map_or(4096, |state| state.volume.block_bytes().cast_signed())
+    state.map_or(4096, |state| state.files.device_page_bytes().cast_signed())
 }
 
 unsafe extern "C" fn device_characteristics(_file: *mut ffi::File) -> c_int {
@@ -548,7 +548,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
         else {
             return Ok(code::IOERR_DELETE_NOENT);
         };
-        let was_there = database.lock_state().and_then(|mut state| state.volume.delete(kind));
+        let was_there = database.lock_state().and_then(|mut state| state.files.delete(kind));
         database.release()?;
         Ok(if was_there? { code::OK } else { code::IOERR_DELETE_NOENT })
     })
@@ -562,7 +562,7 @@ unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, 
             Some((database, kind)) => {
                 let is_there = database.lock_state().map(|state| {
                     // As in SQLite's own VFS, an empty file counts as missing.
-                    state.volume.exists(kind) && state.volume.len(kind) > 0
+                    state.files.exists(kind) && state.files.len(kind) > 0
                 });
                 database.release()?;
                 is_there?

@@ -48,8 +48,8 @@ pub(crate) struct WalLayout {
 }
 
 impl WalLayout {
-    pub(crate) fn new(page_bytes: u32, block_bytes: u32) -> Self {
-        let slot_bytes = page_bytes.next_multiple_of(block_bytes);
+    pub(crate) fn new(page_bytes: u32, device_page_bytes: u32) -> Self {
+        let slot_bytes = page_bytes.next_multiple_of(device_page_bytes);
         Self { page_bytes: u64::from(page_bytes), page_slot_bytes: u64::from(slot_bytes) }
     }
 
@@ -119,14 +119,14 @@ mod tests {
     /// overlap them.
     #[test]
     fn every_byte_of_a_write_ahead_log_has_one_device_address() {
-        for (page_bytes, block_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {
-            let layout = WalLayout::new(page_bytes, block_bytes);
+        for (page_bytes, device_page_bytes) in [(512, 4096), (4096, 4096), (16384, 4096), (4096, 16384)] {
+            let layout = WalLayout::new(page_bytes, device_page_bytes);
             let len = layout.log_bytes_of_frame_groups(3);
             let (mut offset, mut ends, mut payloads) = (0, BTreeSet::new(), 0);
             while offset < len {
                 let piece = layout.contiguous_range_at(offset);
                 if !piece.may_cover_partial_pages {
-                    assert_eq!(piece.stored_offset_bytes % u64::from(block_bytes), 0);
+                    assert_eq!(piece.stored_offset_bytes % u64::from(device_page_bytes), 0);
                     payloads += 1;
                 }
                 assert!(

@@ -246,11 +246,12 @@ fn sqlite_databases_with_unusable_devices_or_parameters_are_refused() {
 #[test]
 fn a_device_with_foreign_data_is_refused_as_a_sqlite_volume() {
     use wearwell_serve::BlockDevice as _;
-    use wearwell_serve::image::{self, Image, OpenOptions};
+    use wearwell_serve::image::{self, Image, ImageOpenOptions};
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let parameters = image(folder.path(), "");
     drop(open("foreign", &parameters));
-    let image = Image::open(&folder.path().join("image"), OpenOptions::default()).expect("it was closed");
+    let image =
+        Image::open(&folder.path().join("image"), ImageOpenOptions::default()).expect("it was closed");
     let identity = image.health_facts();
     let mut device = FlashDevice::new(image.device, identity).expect("it keeps bytes");
     device.write(0, &[7; 4096]).expect("there is room");

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::Command;
 
 use common::{churn, image, open, require_integrity, rows, try_open};
-use wearwell_serve::image::layout::{ImageHeader, Session};
-use wearwell_serve::image::{Durability, Image, OpenOptions};
+use wearwell_serve::image::layout::{ImageHeader, SessionRecord};
+use wearwell_serve::image::{Durability, Image, ImageOpenOptions};
 
 use crate::common;
 
@@ -48,10 +48,10 @@ fn require_refusal(name: &str, parameters: &str, part: &str) {
 /// Returns the durability of the session of an image that is open or was closed.
 fn session_durability(directory: &Path) -> Durability {
     let file = |name: &str| std::fs::read(directory.join(name)).expect("it is a file of the image");
-    let superblock = ImageHeader::decode(&file("superblock")).expect("it is whole");
+    let image_header = ImageHeader::decode(&file("superblock")).expect("it is whole");
     let session = file("session");
     let record = session.first_chunk().expect("it holds a record");
-    Session::decode(record, superblock.checksum_salt).expect("it is whole").durability
+    SessionRecord::decode(record, image_header.checksum_salt).expect("it is whole").durability
 }
 
 /// The name was read as an empty text, and the deletion of the journal with an empty name erased the database.
@@ -117,7 +117,7 @@ fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
     ] {
         require_refusal("described", &format!("{place}{more}"), part);
     }
-    let image = Image::open(&folder.path().join("image"), OpenOptions::default()).expect("it is sound");
+    let image = Image::open(&folder.path().join("image"), ImageOpenOptions::default()).expect("it is sound");
     assert_eq!(image.report.unsafe_shutdowns, 0, "refusals close the image");
     image.close().expect("it can be closed");
     assert_eq!(rows(&open("described", &place)), expected);

@@ -4,9 +4,9 @@ use std::net::{SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
 
 use clap::Args;
-use wearwell_serve::{Limits, SocketMode};
+use wearwell_serve::{ClientLimits, SocketMode};
 #[cfg(feature = "tls")]
-use wearwell_serve::{Tls, TlsError};
+use wearwell_serve::{TlsConfig, TlsError};
 
 use super::image::{Durability, LiveDeviceArgs};
 use crate::log::{LogFormat, LogLevel};
@@ -84,9 +84,9 @@ pub(crate) struct TlsArgs {
 #[cfg(feature = "tls")]
 impl TlsArgs {
     /// Reads certificate, key and client certificates from their files; `None` if no file was given.
-    pub(crate) fn read_tls(&self) -> Result<Option<Tls>, TlsError> {
+    pub(crate) fn read_tls(&self) -> Result<Option<TlsConfig>, TlsError> {
         let (Some(certificate), Some(key)) = (&self.certificate, &self.key) else { return Ok(None) };
-        Tls::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
+        TlsConfig::from_files(certificate, key, self.client_ca.as_deref()).map(Some)
     }
 }
 
@@ -108,8 +108,8 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    pub(crate) fn to_limits(&self) -> Limits {
-        Limits {
+    pub(crate) fn to_limits(&self) -> ClientLimits {
+        ClientLimits {
             max_connections_per_socket: self.max_connections as usize,
             max_request_memory_bytes: self.max_memory as usize,
             max_bytes_per_second_per_export: self.limit_mb_per_s.map(|megabytes| megabytes * 1_000_000),

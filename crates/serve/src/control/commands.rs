@@ -24,6 +24,7 @@ enum Command {
     Flush {},
     Stats {},
     Health {},
+    /// Answers write amplification by cause (command name `wa`).
     Wa {},
     Scrub {},
     /// Lists the exports. The server itself answers this command, because a device does not know the name of its
@@ -38,8 +39,11 @@ enum Command {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemapRange {
+    /// Offset of the first target byte on the device.
     target: u64,
+    /// Offset of the first source byte on the device.
     source: u64,
+    /// Length of both ranges, bytes.
     len: u64,
 }
 
@@ -55,7 +59,7 @@ enum RemapCommandMode {
 
 /// Executes one line of the control protocol on a device and returns the answer: `{"ok": true, ...}` or `{"ok": false,
 /// "error": "..."}`.
-pub fn answer(line: &[u8], device: &mut FlashDevice) -> String {
+pub fn answer_control_line(line: &[u8], device: &mut FlashDevice) -> String {
     let reply = match serde_json::from_slice(line) {
         Ok(command) => execute_command(command, device),
         Err(error) => error_answer(&format!(

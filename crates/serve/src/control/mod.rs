@@ -2,8 +2,8 @@
 //!
 //! A client sends one JSON object per line and receives one per line; `docs/serve-protocol.md` lists them. Commands:
 //! `remap` (the primitive of Remap-SSD, for several ranges at once), `flush`, `stats`, `health` (with the field names
-//! of a drive's health log), `wa`, `scrub`, `snapshot`. The engine executes a command between two requests of other
-//! clients; no other request is executed between the ranges of one `remap`.
+//! of a drive's health log), `wa`, `scrub`, `snapshot`. A command is executed on the device between two requests of
+//! other clients; no other request is executed between the ranges of one `remap`.
 //!
 //! If a server has several exports, a command has a field `export`; the command `exports` lists them.
 //!
@@ -17,12 +17,12 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-pub use commands::answer;
+pub use commands::answer_control_line;
 use serde_json::{Value, json};
 
 use crate::connection::ServedExport;
 use crate::device::{BlockDevice, FlashDevice};
-use crate::engine::{DeviceQueue, DeviceStopped};
+use crate::device_queue::{DeviceQueue, DeviceStopped};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
@@ -36,14 +36,15 @@ impl Server<FlashDevice> {
     /// # Panics
     /// If the system cannot start a thread.
     pub fn start_idle_scrubbing(&self, pages_per_second: u32) {
-        let mut engines: Vec<_> = self.served_exports().iter().map(|target| target.engine.clone()).collect();
+        let mut queues: Vec<_> =
+            self.served_exports().iter().map(|served_export| served_export.device_queue.clone()).collect();
         let scrub = move || {
-            while !engines.is_empty() {
+            while !queues.is_empty() {
                 thread::sleep(Duration::from_secs(1));
-                // An error ends the scrub of a device: a medium that stopped has been reported by then, and an engine
+                // An error ends the scrub of a device: a medium that stopped has been reported by then, and a device
                 // that stopped needs no scrub.
-                engines.retain(|engine| {
-                    engine.run_and_wait(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
+                queues.retain(|device_queue| {
+                    device_queue.run_and_wait(move |device| device.scrub_if_idle(pages_per_second)).is_ok()
                 });
             }
         };
@@ -101,23 +102,25 @@ fn execute_control_line(
     if commands::is_exports_command(&line) {
         return Ok(exports_answer(served_exports).to_string());
     }
-    let target = match (export, served_exports) {
+    let served_export = match (export, served_exports) {
         (None, [only]) => Some(only),
         (None, _) => None,
-        (Some(name), _) => served_exports.iter().find(|target| target.export.name == name),
+        (Some(name), _) => served_exports.iter().find(|served_export| served_export.export.name == name),
     };
-    let Some(target) = target else { return Ok(unknown_export_answer(export, served_exports).to_string()) };
+    let Some(served_export) = served_export else {
+        return Ok(unknown_export_answer(export, served_exports).to_string());
+    };
 
     let answered = if commands::is_scrub_command(&line) {
-        run_scrub(&target.engine)
+        run_scrub(&served_export.device_queue)
     } else {
-        target.engine.run_and_wait(move |device| answer(&line, device))
+        served_export.device_queue.run_and_wait(move |device| answer_control_line(&line, device))
     };
     match answered {
         Err(DeviceStopped) if served_exports.len() > 1 => Ok(commands::error_answer(&format!(
             "the device of export `{}` has stopped, because the server is ending or because of an internal error (the \
              log of the server says which): start the server again",
-            target.export.name
+            served_export.export.name
         ))
         .to_string()),
         answered => answered,
@@ -126,21 +129,22 @@ fn execute_control_line(
 
 /// Returns the answer to the command `exports`: names, sizes and states of all exports.
 pub(crate) fn exports_answer<D: BlockDevice>(served_exports: &[ServedExport<D>]) -> Value {
-    let one = |target: &ServedExport<D>| {
+    let one = |served_export: &ServedExport<D>| {
         json!({
-            "name": target.export.name,
-            "description": target.export.description,
-            "capacity_bytes": target.export.capacity_bytes,
-            "read_only": target.export.is_read_only,
-            "served": target.engine.is_alive(),
-            "limited_requests": target.rate_limit.delayed_requests(),
+            "name": served_export.export.name,
+            "description": served_export.export.description,
+            "capacity_bytes": served_export.export.capacity_bytes,
+            "read_only": served_export.export.is_read_only,
+            "served": served_export.device_queue.is_alive(),
+            "limited_requests": served_export.rate_limit.delayed_requests(),
         })
     };
     json!({ "ok": true, "exports": served_exports.iter().map(one).collect::<Vec<_>>() })
 }
 
 fn unknown_export_answer<D>(export: Option<&str>, served_exports: &[ServedExport<D>]) -> Value {
-    let names: Vec<_> = served_exports.iter().map(|target| target.export.name.as_str()).collect();
+    let names: Vec<_> =
+        served_exports.iter().map(|served_export| served_export.export.name.as_str()).collect();
     let names = names.join(", ");
     commands::error_answer(&match export {
         Some(name) if served_exports.len() == 1 => {
@@ -159,15 +163,15 @@ fn unknown_export_answer<D>(export: Option<&str>, served_exports: &[ServedExport
 
 /// Runs a whole scrub (a read of all flash pages in use) of a device, a slice of pages at a time between requests of
 /// other clients, and returns the answer.
-fn run_scrub(engine: &DeviceQueue<FlashDevice>) -> Result<String, DeviceStopped> {
+fn run_scrub(device_queue: &DeviceQueue<FlashDevice>) -> Result<String, DeviceStopped> {
     let mut scrub = commands::Scrub::default();
     while !scrub.is_finished() {
-        scrub = engine.run_and_wait(move |device| {
+        scrub = device_queue.run_and_wait(move |device| {
             scrub.scrub_next_slice(device);
             scrub
         })?;
     }
-    engine.run_and_wait(move |device| scrub.answer(device).to_string())
+    device_queue.run_and_wait(move |device| scrub.answer(device).to_string())
 }
 
 /// Reader that splits the bytes from a client of the control socket into lines.

@@ -1,6 +1,6 @@
-// The live device: receives snapshots as server-sent events (`snapshot.rs`) and shows them. Rates are differences of counters.
+// The live device: receives updates as server-sent events (`update.rs`) and shows them. Rates are differences of counters.
 
-/** Snapshots that the charts show, at one per second five minutes. */
+/** Updates that the charts show, at one per second five minutes. */
 const KEPT = 300;
 const RETRY_MS = 5000;
 const MIB = 2 ** 20;
@@ -41,7 +41,7 @@ function verdictOf({ critical_warning: warning, failure, avail_spare: spare }) {
   return "Healthy: no warning.";
 }
 
-/** A snapshot as a moment of the charts: counters, and their growth per second since the moment before. */
+/** An update as a moment of the charts: counters, and their growth per second since the moment before. */
 function momentOf({ at_s: at, stats }, before) {
   const seconds = before ? at - before.at : 0;
   const grown = (name) => (before ? stats[name] - before.stats[name] : null);
@@ -60,15 +60,15 @@ class Device {
     this.parts = null;
   }
 
-  show(snapshot) {
+  show(update) {
     const last = this.moments[this.moments.length - 1];
     // Counters that are smaller are those of a server that was started again.
-    const isSame = last && snapshot.at_s > last.at && snapshot.stats.programs >= last.stats.programs;
+    const isSame = last && update.at_s > last.at && update.stats.programs >= last.stats.programs;
     if (last && !isSame) this.moments = [];
-    this.moments.push(momentOf(snapshot, isSame ? last : null));
+    this.moments.push(momentOf(update, isSame ? last : null));
     this.moments.splice(0, this.moments.length - KEPT);
-    this.parts ??= this.build(snapshot);
-    this.fill(snapshot);
+    this.parts ??= this.build(update);
+    this.fill(update);
   }
 
   /** A series over the time since the first moment that was received. */
@@ -90,7 +90,7 @@ class Device {
     return seen.map((cause) => this.series(CAUSES[cause], (moment) => moment.causes[cause]));
   }
 
-  build(snapshot) {
+  build(update) {
     const axes = { seconds: "seconds" };
     const [grid, unit] = [place("charts"), "per second"];
     const hosts = { host_reads: "reads", host_writes: "writes", host_trims: "trims", host_flushes: "flushes" };
@@ -104,18 +104,18 @@ class Device {
     ];
     const wear = new Chart(grid, {
       title: "Wear of the blocks", note: "erases since the device was new, bad blocks left out", unit: "blocks", axes: { erases: "erases" },
-      series: wearSeries(snapshot), form: "bars",
+      series: wearSeries(update), form: "bars",
     });
-    return { charts, wear, map: new BlockMap(grid, { title: "Blocks", shape: snapshot }) };
+    return { charts, wear, map: new BlockMap(grid, { title: "Blocks", shape: update }) };
   }
 
-  fill(snapshot) {
+  fill(update) {
     const { charts, wear, map } = this.parts;
     charts.forEach(({ of, chart }) => chart.show(of()));
-    wear.show(wearSeries(snapshot));
-    map.show(snapshot, "now");
-    this.fillTiles(snapshot);
-    this.fillHealth(snapshot.health);
+    wear.show(wearSeries(update));
+    map.show(update, "now");
+    this.fillTiles(update);
+    this.fillHealth(update.health);
   }
 
   fillTiles({ stats, health }) {

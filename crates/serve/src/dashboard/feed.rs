@@ -1,13 +1,13 @@
-//! The feed of snapshots: one thread makes a snapshot of each device that clients look at, once a second, and sends it
+//! The feed of updates: one thread gathers an update of each device that clients look at, once a second, and sends it
 //! to all of them.
 //!
-//! The price of a client is one write that does not block; the price of a device is one snapshot however many clients
+//! The price of a client is one write that does not block; the price of a device is one update however many clients
 //! look at it, and nothing while nobody does. A client that does not take an event is sent no other until it has, and
 //! is disconnected after [`EVENT_SEND_TIMEOUT`]. So memory per client is bounded, and a slow client delays neither the
 //! device nor other clients.
 //!
 //! The thread ends when the listening socket is closed and all clients are disconnected, because both hold the channel
-//! by which watchers arrive.
+//! by which subscribers arrive.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::io;
@@ -18,30 +18,30 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use super::UpdateSubscriberSlot;
-use super::snapshot;
+use super::update;
 use crate::connection::ServedExport;
 use crate::device::FlashDevice;
 use crate::socket::Socket;
 
-/// Shortest time from one dashboard snapshot of the devices to the next.
+/// Shortest time from one dashboard update of the devices to the next.
 const UPDATE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Longest time from one dashboard snapshot of the devices to the next.
+/// Longest time from one dashboard update of the devices to the next.
 const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Shortest time between snapshots as a multiple of the time that a snapshot takes the engine, so that snapshots take
-/// at most a hundredth of the engine's time. If a snapshot takes longer, snapshots are made less often, down to one per
-/// [`UPDATE_INTERVAL_MAX`].
+/// Shortest time between dashboard updates as a multiple of the time for which one update uses the device, so that
+/// updates take at most a hundredth of the device's time. If an update takes longer, updates are made less often, down
+/// to one per [`UPDATE_INTERVAL_MAX`].
 const UPDATE_INTERVAL_PER_DEVICE_TIME: u32 = 100;
-/// Number of recent rounds of snapshots whose engine times are kept. The shortest of these times counts as the cost of
-/// a snapshot, because other programs on the processor only make snapshots slower.
+/// Number of recent rounds of dashboard updates whose device times are kept. The shortest of these times counts as the
+/// cost of an update, because other programs on the processor only make updates slower.
 const KEPT_UPDATE_DEVICE_TIMES_MAX: usize = 8;
-/// Longest time that a dashboard client may take to receive an event (a snapshot). After that it is disconnected.
+/// Longest time that a dashboard client may take to receive an event (an update). After that it is disconnected.
 const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A dashboard client that receives snapshots of one device. Dropping this value disconnects the client.
+/// A dashboard client that receives updates of one device. Dropping this value disconnects the client.
 pub(super) struct UpdateSubscriber {
     export_index: usize,
     socket: Arc<Socket>,
-    /// Slot of the client among all dashboard clients. The thread of its connection owns the slot.
+    /// Slot of the client among all that receive updates. The thread of its connection owns the slot.
     subscriber_slot: Weak<UpdateSubscriberSlot>,
     /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
     event_being_sent: Arc<str>,
@@ -89,12 +89,12 @@ impl Drop for UpdateSubscriber {
     }
 }
 
-/// A handle to the thread that sends snapshots of the devices to dashboard clients.
+/// A handle to the thread that sends updates of the devices to dashboard clients.
 #[derive(Clone)]
 pub(super) struct UpdateFeed(Sender<UpdateSubscriber>);
 
 impl UpdateFeed {
-    /// Starts the thread that sends snapshots of these devices.
+    /// Starts the thread that sends updates of these devices.
     ///
     /// # Panics
     /// If the system cannot start a thread.
@@ -115,23 +115,23 @@ impl UpdateFeed {
         Self(add)
     }
 
-    /// Adds a dashboard client, which receives the next snapshot of its device and all later ones.
-    pub(super) fn add_subscriber(&self, watcher: UpdateSubscriber) {
+    /// Adds a dashboard client, which receives the next update of its device and all later ones.
+    pub(super) fn add_subscriber(&self, subscriber: UpdateSubscriber) {
         // The thread runs as long as there is a handle, unless it panicked; then the client is disconnected.
-        let _ = self.0.send(watcher);
+        let _ = self.0.send(subscriber);
     }
 }
 
-/// State of the thread that sends snapshots of the devices to dashboard clients.
+/// State of the thread that sends updates of the devices to dashboard clients.
 struct UpdateSender {
     served_exports: Arc<[ServedExport<FlashDevice>]>,
     new_subscribers: Receiver<UpdateSubscriber>,
     subscribers: Vec<UpdateSubscriber>,
     feed_start: Instant,
     next_update_time: Instant,
-    /// Number of snapshots made so far; each event carries the number of its snapshot.
+    /// Number of dashboard updates made so far; each event carries the number of its update.
     updates_made: u64,
-    /// DeviceQueue time of the slowest snapshot of each of the last rounds of snapshots, newest first.
+    /// Device time of the slowest update of each of the last rounds of updates, newest first.
     slowest_device_time_by_round: VecDeque<Duration>,
 }
 
@@ -142,7 +142,7 @@ impl UpdateSender {
         }
     }
 
-    /// Waits until a snapshot is due and a client is connected. Returns false once no client can connect any more.
+    /// Waits until an update is due and a client is connected. Returns false once no client can connect any more.
     fn wait_until_updates_are_due(&mut self) -> bool {
         loop {
             let arrived = if self.subscribers.is_empty() {
@@ -152,11 +152,11 @@ impl UpdateSender {
                     .recv_timeout(self.next_update_time.saturating_duration_since(Instant::now()))
             };
             match arrived {
-                Ok(watcher) => {
+                Ok(subscriber) => {
                     // Clients that left since the last tick have no place any more, so there are never more than
                     // places.
-                    self.subscribers.retain(|watcher| watcher.subscriber_slot.strong_count() > 0);
-                    self.subscribers.push(watcher);
+                    self.subscribers.retain(|subscriber| subscriber.subscriber_slot.strong_count() > 0);
+                    self.subscribers.push(subscriber);
                 }
                 Err(RecvTimeoutError::Timeout) => return true,
                 Err(RecvTimeoutError::Disconnected) => return false,
@@ -164,24 +164,26 @@ impl UpdateSender {
         }
     }
 
-    /// Sends a snapshot of each device that clients look at to these clients, and drops the clients that are gone or
-    /// too slow, or whose device has stopped.
+    /// Sends an update of each device that clients look at to these clients, and drops the clients that are gone or too
+    /// slow, or whose device has stopped.
     fn send_updates(&mut self) {
         let began = Instant::now();
         let mut longest = Duration::ZERO;
-        let watched: BTreeSet<usize> = self.subscribers.iter().map(|watcher| watcher.export_index).collect();
+        let watched: BTreeSet<usize> =
+            self.subscribers.iter().map(|subscriber| subscriber.export_index).collect();
         for export in watched {
             let at_s = self.feed_start.elapsed().as_secs_f64();
-            let event =
-                snapshot::gather_dashboard_update(&self.served_exports[export].engine).ok().map(|snapshot| {
-                    longest = longest.max(snapshot.device_time_spent);
+            let event = update::gather_dashboard_update(&self.served_exports[export].device_queue).ok().map(
+                |update| {
+                    longest = longest.max(update.device_time_spent);
                     self.updates_made += 1;
-                    Arc::from(format!("id: {}\ndata: {}\n\n", self.updates_made, snapshot.to_json(at_s)))
-                });
+                    Arc::from(format!("id: {}\ndata: {}\n\n", self.updates_made, update.to_json(at_s)))
+                },
+            );
             let now = Instant::now();
-            self.subscribers.retain_mut(|watcher| {
-                watcher.export_index != export
-                    || event.as_ref().is_some_and(|event| watcher.send_event(event, now))
+            self.subscribers.retain_mut(|subscriber| {
+                subscriber.export_index != export
+                    || event.as_ref().is_some_and(|event| subscriber.send_event(event, now))
             });
         }
         self.slowest_device_time_by_round.truncate(KEPT_UPDATE_DEVICE_TIMES_MAX - 1);

@@ -1,10 +1,10 @@
 //! The dashboard: the live device in a browser, on a page that this server alone provides.
 //!
 //! `GET /` is the page, `/dashboard.css` and `/dashboard.js` are its style and script, `/exports` lists the devices as
-//! JSON, and `/events/N` reports on the device of export N as server-sent events: one snapshot per second (`feed`,
-//! `snapshot`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate
-//! that makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this
-//! crate needs no simulator.
+//! JSON, and `/events/N` reports on the device of export N as server-sent events: one update per second (`feed`,
+//! `update`). The style and the functions that draw charts are those of the HTML reports. They belong to the crate that
+//! makes reports, and the program that starts the server passes them in as a [`SharedPageAssets`], so that this crate
+//! needs no simulator.
 //!
 //! The dashboard has no authentication. It can only be read, and only by this machine: it listens on loopback. A
 //! browser on this machine also shows pages of strangers, and two checks keep them out. A request whose `Host` is not
@@ -12,7 +12,7 @@
 //! is a request that a browser sends for another site (`Origin`, `Sec-Fetch-Site`).
 
 mod feed;
-mod snapshot;
+mod update;
 
 use std::io::{self, Read as _};
 use std::net::IpAddr;
@@ -24,17 +24,16 @@ use feed::{UpdateFeed, UpdateSubscriber};
 use crate::connection::ServedExport;
 use crate::control;
 use crate::device::FlashDevice;
-use crate::engine::DeviceStopped;
+use crate::device_queue::DeviceStopped;
 use crate::http::{self, Answer, Request};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
-/// Most dashboard clients that receive snapshots of a device at a time; a further client is refused with HTTP status
-/// 503.
+/// Most dashboard clients that receive updates at a time; a further client is refused with HTTP status 503.
 pub const UPDATE_SUBSCRIBERS_MAX: usize = 256;
-/// Most simultaneous HTTP connections to the dashboard that receive no snapshots, only single answers.
+/// Most simultaneous HTTP connections to the dashboard that receive no updates, only single answers.
 const NON_SUBSCRIBER_CONNECTIONS_MAX: usize = 64;
-/// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive snapshots fast
+/// Size of the send buffer, bytes, that the operating system keeps for a client that does not receive updates fast
 /// enough.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
@@ -74,16 +73,19 @@ impl Server<FlashDevice> {
         bound_listener: BoundListener,
         shared_assets: &SharedPageAssets,
     ) -> Result<ListenAddress, ServeError> {
-        let watchers_max = UPDATE_SUBSCRIBERS_MAX.min(self.connections_max());
+        let subscribers_max = UPDATE_SUBSCRIBERS_MAX.min(self.connections_max());
         let site = DashboardSite {
             served_exports: Arc::clone(self.served_exports()),
             feed: UpdateFeed::start(Arc::clone(self.served_exports())),
-            subscriber_limit: UpdateSubscriberLimit { used_slots: Arc::default(), max_slots: watchers_max },
+            subscriber_limit: UpdateSubscriberLimit {
+                used_slots: Arc::default(),
+                max_slots: subscribers_max,
+            },
             style: Arc::from(format!("{}{STYLE_CSS}", shared_assets.style)),
             script: Arc::from(format!("{}{SCRIPT_JS}", shared_assets.script)),
         };
         self.start_accepting_limited_clients(
-            watchers_max + NON_SUBSCRIBER_CONNECTIONS_MAX,
+            subscribers_max + NON_SUBSCRIBER_CONNECTIONS_MAX,
             bound_listener,
             move |socket| {
                 // A client that disconnects or takes too long is not logged.
@@ -149,10 +151,10 @@ impl DashboardSite {
     fn begin_event_stream(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
         let found = number.and_then(|export: usize| Some((export, self.served_exports.get(export)?)));
-        let Some((export, target)) = found else {
+        let Some((export, served_export)) = found else {
             return Err(Answer::refusal("404 Not Found", "there is no such page; the dashboard is at /"));
         };
-        if !target.engine.is_alive() {
+        if !served_export.device_queue.is_alive() {
             let sentence = DeviceStopped.to_string();
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         }
@@ -167,8 +169,8 @@ impl DashboardSite {
         Ok(DashboardAnswer::EventStream { export, place })
     }
 
-    /// Adds a client to those that receive snapshots of export number `export`, and waits until the client disconnects.
-    /// Another thread (the snapshot feed) takes and sends the snapshots.
+    /// Adds a client to those that receive updates of export number `export`, and waits until the client disconnects.
+    /// Another thread (the update feed) gathers and sends the updates.
     fn serve_event_stream(
         &self,
         socket: &Arc<Socket>,
@@ -188,17 +190,17 @@ impl DashboardSite {
 /// Content type of server-sent events.
 const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 
-/// Answer to a valid dashboard request: a whole page, or a stream of snapshots.
+/// Answer to a valid dashboard request: a whole page, or a stream of updates.
 enum DashboardAnswer {
     Whole(Answer),
-    /// Snapshots of the device of this export, for a client that has a place.
+    /// Stream of updates of the device of this export, for a client that has a slot.
     EventStream {
         export: usize,
         place: UpdateSubscriberSlot,
     },
 }
 
-/// Limit on the number of dashboard clients that receive snapshots at a time, and the number of slots in use.
+/// Limit on the number of dashboard clients that receive updates at a time, and the number of slots in use.
 #[derive(Clone)]
 struct UpdateSubscriberLimit {
     used_slots: Arc<AtomicUsize>,
@@ -206,7 +208,7 @@ struct UpdateSubscriberLimit {
 }
 
 impl UpdateSubscriberLimit {
-    /// Takes one of the slots for clients that receive snapshots; the slot is free again when the returned value is
+    /// Takes one of the slots for clients that receive updates; the slot is free again when the returned value is
     /// dropped. `None` if all slots are taken.
     fn take_slot(&self) -> Option<UpdateSubscriberSlot> {
         let more = |used_places| (used_places < self.max_slots).then_some(used_places + 1);
@@ -215,7 +217,7 @@ impl UpdateSubscriberLimit {
     }
 }
 
-/// One of the limited number of slots for dashboard clients that receive snapshots.
+/// One of the limited number of slots for dashboard clients that receive updates.
 struct UpdateSubscriberSlot(Arc<AtomicUsize>);
 
 impl Drop for UpdateSubscriberSlot {

@@ -5,10 +5,10 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing, CopyOnWrite, OpenImageFiles};
+use super::backing::{Backing, CopyOnWrite, ImageAccess, OpenImageFiles};
 use super::error::ImageError;
-use super::layout::{ImageHeader, Session};
-use super::nand::FileNand;
+use super::file_nand::FileNand;
+use super::layout::{ImageHeader, SessionRecord};
 use super::{FoundImage, LoadMode, RecoveredDevice, recover, report_panic_as_damage};
 use crate::device::lost_page_sentence;
 use crate::live_device::LiveDevice;
@@ -58,7 +58,7 @@ pub struct AuditReport {
 /// [`ImageError`] if the image cannot be audited: there is none, its format has another version, it is in use, or it
 /// cannot be read.
 pub fn audit(directory: &Path) -> Result<AuditReport, ImageError> {
-    audit_backing(OpenImageFiles::open(directory, Access::Read)?)
+    audit_backing(OpenImageFiles::open(directory, ImageAccess::ReadOnly)?)
 }
 
 /// Audits the image in the files of `backing` as [`audit`] does, and changes none of them.
@@ -76,7 +76,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
     let (opened, layout) = (found.open_report(), found.layout.clone());
-    let (superblock, config) = (found.superblock.clone(), found.config.clone());
+    let (image_header, config) = (found.image_header.clone(), found.config.clone());
     let loaded = found.load(&mut view, LoadMode { verifies_all_data: true, rescues: false })?;
     let repaired = opened.repaired_metadata_copies + loaded.repaired_metadata_copies;
     let mut report = AuditReport {
@@ -97,9 +97,9 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     };
     if report.findings.is_empty() {
         let damaged = loaded.damaged_pages.clone();
-        let nand = FileNand::new(view, layout, loaded, Session::default());
-        match recover(nand, &superblock, config) {
-            Ok(recovered) => examine_device(recovered, damaged, &superblock, &mut report),
+        let nand = FileNand::new(view, layout, loaded, SessionRecord::default());
+        match recover(nand, &image_header, config) {
+            Ok(recovered) => examine_device(recovered, damaged, &image_header, &mut report),
             Err(error) => report.findings.push(error.to_string()),
         }
     }
@@ -113,14 +113,14 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
 fn examine_device(
     recovered: RecoveredDevice,
     damaged_pages: Vec<Ppn>,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
     report: &mut AuditReport,
 ) {
     let RecoveredDevice { mut device, mapped_pages, .. } = recovered;
     report.mapped_pages = mapped_pages;
     report.lost_pages = lost_pages(&mut device, &damaged_pages);
     let dead = damaged_pages.into_iter().filter(|&ppn| device.may_hold_needed_data(ppn) == Ok(false));
-    report.findings.extend(loss_sentences(&report.lost_pages, superblock));
+    report.findings.extend(loss_sentences(&report.lost_pages, image_header));
     let sentence =
         |ppn| format!("flash page {ppn} is damaged; no logical page needs its data: run `wearwell repair`");
     report.findings.extend(dead.map(sentence));
@@ -136,8 +136,8 @@ fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     device.lost_logical_pages()
 }
 
-fn loss_sentences(lost: &[(Lpn, Ppn)], superblock: &ImageHeader) -> Vec<String> {
-    let page_bytes = u64::from(superblock.geometry.page_bytes);
+fn loss_sentences(lost: &[(Lpn, Ppn)], image_header: &ImageHeader) -> Vec<String> {
+    let page_bytes = u64::from(image_header.geometry.page_bytes);
     lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 

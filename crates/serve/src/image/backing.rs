@@ -15,7 +15,7 @@ use std::thread;
 use rustix::fs::{FallocateFlags, FlockOperation};
 
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::layout::{IMAGE_HEADER_FIXED_BYTES, IMAGE_HEADER_MAGIC, ImageHeader, REGION_ALIGNMENT_BYTES};
 use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
@@ -103,11 +103,11 @@ pub(super) fn read_prefix(backing: &impl Backing, file: ImageFile, most: u64) ->
 
 /// Way in which an image directory is opened: for reading only, or for writing too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Access {
+pub enum ImageAccess {
     /// Reading only: other processes may read the image too (shared lock).
-    Read,
+    ReadOnly,
     /// Reading and writing: no other process may use the image (exclusive lock).
-    Write,
+    ReadWrite,
 }
 
 /// The open files of an image directory. The image stays locked until this is dropped.
@@ -158,7 +158,7 @@ impl OpenImageFiles {
     /// Only their owner may read and write the files. After an error, what was created is removed.
     ///
     /// # Errors
-    /// [`ImageError::Exists`], [`ImageError::Io`].
+    /// [`ImageError::DirectoryNotEmpty`], [`ImageError::Io`].
     pub fn create(directory: &Path) -> Result<Self, ImageError> {
         match fs::DirBuilder::new().mode(0o700).create(directory) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -168,11 +168,11 @@ impl OpenImageFiles {
         }
         let mut options = OpenOptions::new();
         options.read(true).write(true).create_new(true).mode(0o600);
-        let created = Self::open_and_lock(directory, &options, Access::Write);
+        let created = Self::open_and_lock(directory, &options, ImageAccess::ReadWrite);
         // A file that exists now, or a lock, is of another process that creates an image here.
         let is_of_another = |error: &ImageError| match error {
             ImageError::Io { source, .. } => source.kind() == io::ErrorKind::AlreadyExists,
-            error => matches!(error, ImageError::Locked { .. }),
+            error => matches!(error, ImageError::InUse { .. }),
         };
         if created.as_ref().is_err_and(|error| !is_of_another(error)) {
             remove_image_files(directory);
@@ -189,20 +189,20 @@ impl OpenImageFiles {
     /// behind is removed.
     ///
     /// # Errors
-    /// [`ImageError::NoImage`], [`ImageError::Unfinished`], [`ImageError::Missing`], [`ImageError::Locked`],
+    /// [`ImageError::NoImage`], [`ImageError::Unfinished`], [`ImageError::MissingFile`], [`ImageError::InUse`],
     /// [`ImageError::Io`].
-    pub fn open(directory: &Path, access: Access) -> Result<Self, ImageError> {
+    pub fn open(directory: &Path, access: ImageAccess) -> Result<Self, ImageError> {
         let mut options = OpenOptions::new();
-        let options = options.read(true).write(access == Access::Write);
+        let options = options.read(true).write(access == ImageAccess::ReadWrite);
         let files = Self::open_and_lock(directory, options, access).map_err(|error| match error {
-            ImageError::Missing { .. } if holds_unfinished_image(directory) => ImageError::Unfinished,
+            ImageError::MissingFile { .. } if holds_unfinished_image(directory) => ImageError::Unfinished,
             error => error,
         })?;
         // The lock is held, so no creation is at work.
         if holds_unfinished_image(directory) {
             return Err(ImageError::Unfinished);
         }
-        if access == Access::Write {
+        if access == ImageAccess::ReadWrite {
             let largest = files.largest_mirror_bytes().map_err(io_error_at("measure", directory))?;
             require_permitted_file_size(largest)?;
             try_remove_remains_of_resizing(directory);
@@ -210,22 +210,26 @@ impl OpenImageFiles {
         Ok(files)
     }
 
-    fn open_and_lock(directory: &Path, options: &OpenOptions, access: Access) -> Result<Self, ImageError> {
+    fn open_and_lock(
+        directory: &Path,
+        options: &OpenOptions,
+        access: ImageAccess,
+    ) -> Result<Self, ImageError> {
         let path = directory.display().to_string();
-        let superblock = open_file(directory, ImageFile::ImageHeader, options, access)?;
+        let image_header = open_file(directory, ImageFile::ImageHeader, options, access)?;
         // The null device that stands for a missing file is not locked: it belongs to all processes.
-        let is_present = superblock.metadata().is_ok_and(|metadata| metadata.is_file());
-        if is_present && !lock_unless_replaced(&superblock, directory, access)? {
+        let is_present = image_header.metadata().is_ok_and(|metadata| metadata.is_file());
+        if is_present && !lock_unless_replaced(&image_header, directory, access)? {
             return Self::open_and_lock(directory, options, access);
         }
         let [_, session, flash, nvram, journal, mirror] = ImageFile::ALL;
         let open = |file| open_file(directory, file, options, access);
         let flash = open(flash)?;
-        // A reader of an image without a superblock file has no file of the image to lock but this one.
+        // A reader of an image without the file `superblock` has no file of the image to lock but this one.
         if !lock_unless_replaced(&flash, directory, access)? {
             return Self::open_and_lock(directory, options, access);
         }
-        let files = [superblock, open(session)?, flash, open(nvram)?, open(journal)?, open(mirror)?];
+        let files = [image_header, open(session)?, flash, open(nvram)?, open(journal)?, open(mirror)?];
         // Pages are read one by one. Readahead would leave large folios in the page cache, which make small writes
         // expensive.
         for file in &files {
@@ -254,19 +258,19 @@ impl OpenImageFiles {
     }
 }
 
-/// Locks an image by one of its open files, its superblock or flash. Returns false if this file has no name any more: a
+/// Locks an image by one of its open files, `superblock` or `flash`. Returns false if this file has no name any more: a
 /// resize put a larger image in the place of this one between the opening and the lock.
 pub(super) fn lock_unless_replaced(
     file: &File,
     directory: &Path,
-    access: Access,
+    access: ImageAccess,
 ) -> Result<bool, ImageError> {
     let operation = match access {
-        Access::Read => FlockOperation::NonBlockingLockShared,
-        Access::Write => FlockOperation::NonBlockingLockExclusive,
+        ImageAccess::ReadOnly => FlockOperation::NonBlockingLockShared,
+        ImageAccess::ReadWrite => FlockOperation::NonBlockingLockExclusive,
     };
     rustix::fs::flock(file, operation).map_err(|error| match error {
-        rustix::io::Errno::WOULDBLOCK => ImageError::Locked { path: directory.display().to_string() },
+        rustix::io::Errno::WOULDBLOCK => ImageError::InUse { path: directory.display().to_string() },
         error => io_error_at("lock", directory)(error.into()),
     })?;
     file.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
@@ -278,7 +282,7 @@ fn open_file(
     directory: &Path,
     file: ImageFile,
     options: &OpenOptions,
-    access: Access,
+    access: ImageAccess,
 ) -> Result<File, ImageError> {
     let path = directory.join(file.name());
     let is_none =
@@ -290,17 +294,17 @@ fn open_file(
             if !has(ImageFile::Flash) {
                 let is_image = has(ImageFile::ImageHeader) || has(ImageFile::Mirror);
                 return Err(if is_image {
-                    ImageError::Missing { path: place(), file: ImageFile::Flash }
+                    ImageError::MissingFile { path: place(), file: ImageFile::Flash }
                 } else {
                     ImageError::NoImage { path: place() }
                 });
             }
             if file == ImageFile::ImageHeader && !has(ImageFile::Mirror) {
-                return Err(ImageError::Missing { path: place(), file });
+                return Err(ImageError::MissingFile { path: place(), file });
             }
             let anew = match access {
-                Access::Read => File::open("/dev/null"),
-                Access::Write => options.clone().create(true).mode(0o600).open(&path),
+                ImageAccess::ReadOnly => File::open("/dev/null"),
+                ImageAccess::ReadWrite => options.clone().create(true).mode(0o600).open(&path),
             };
             anew.map_err(io_error_at("create", &path))
         }
@@ -324,8 +328,8 @@ pub(super) fn remove_image_files(directory: &Path) {
     let _ = fs::remove_dir(directory);
 }
 
-/// Empties a directory that holds only the files of an interrupted creation or copy (files of an image without a
-/// superblock). Any other directory that is not empty is refused.
+/// Empties a directory that holds only the files of an interrupted creation or copy (files of an image without its
+/// header). Any other directory that is not empty is refused.
 fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     let entries = fs::read_dir(directory).map_err(io_error_at("list", directory))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name())).collect::<io::Result<Vec<_>>>();
@@ -335,14 +339,14 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     }
     let is_of_image = |name: &std::ffi::OsString| ImageFile::ALL.iter().any(|file| name == file.name());
     let has = |file: ImageFile| directory.join(file.name()).is_file();
-    let exists = ImageError::Exists {
+    let exists = ImageError::DirectoryNotEmpty {
         path: directory.display().to_string(),
         holds_image: has(ImageFile::Flash) && !holds_unfinished_image(directory),
     };
     // The process that is creating the image still holds the lock.
-    let superblock = File::open(directory.join(ImageFile::ImageHeader.name()));
-    let is_free = superblock.is_ok_and(|superblock| {
-        rustix::fs::flock(&superblock, FlockOperation::NonBlockingLockExclusive).is_ok()
+    let image_header = File::open(directory.join(ImageFile::ImageHeader.name()));
+    let is_free = image_header.is_ok_and(|image_header| {
+        rustix::fs::flock(&image_header, FlockOperation::NonBlockingLockExclusive).is_ok()
     });
     if !names.iter().all(is_of_image) || !is_free || !holds_unfinished_image(directory) {
         return Err(exists);
@@ -353,9 +357,9 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
     })
 }
 
-/// Whether a directory holds what an interrupted creation or copy of an image leaves: a superblock that is empty or
-/// incomplete, and a mirror that does not begin with its copy. While the mirror itself is copied, it does, but the
-/// superblock and all files after it are still empty.
+/// Whether a directory holds what an interrupted creation or copy of an image leaves: a file `superblock` that is empty
+/// or incomplete, and a mirror that does not begin with its copy. While the mirror itself is copied, it does, but the
+/// file `superblock` and all files after it are still empty.
 pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     let open = |file: ImageFile| File::open(directory.join(file.name()));
     let is_empty = |file: ImageFile| {
@@ -364,21 +368,21 @@ pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     let mirror = open(ImageFile::Mirror).and_then(|mirror| read_header_prefix(&mirror)).unwrap_or_default();
     let is_only_mirror_copied =
         || ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror).all(is_empty);
-    open(ImageFile::ImageHeader).is_ok_and(|superblock| {
-        let length = superblock.metadata().map_or(u64::MAX, |metadata| metadata.len());
-        read_header_prefix(&superblock).is_ok_and(|bytes| ImageHeader::is_incomplete(&bytes, length))
+    open(ImageFile::ImageHeader).is_ok_and(|image_header| {
+        let length = image_header.metadata().map_or(u64::MAX, |metadata| metadata.len());
+        read_header_prefix(&image_header).is_ok_and(|bytes| ImageHeader::is_incomplete(&bytes, length))
             && (!begins_with_image_header_copy(&mirror) || is_only_mirror_copied())
     })
 }
 
-/// Returns the beginning of a file, as long as that of a superblock before its text, or all of a shorter file.
+/// Returns the first bytes of a file, as many as the fixed part of an image header has, or all of a shorter file.
 fn read_header_prefix(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(IMAGE_HEADER_FIXED_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether a mirror begins with a copy of the superblock, perhaps a damaged one. Until an image is complete, zeros
+/// Whether a mirror begins with a copy of the image header, perhaps a damaged one. Until an image is complete, zeros
 /// stand in the place of the letters with which the copy begins.
 pub(super) fn begins_with_image_header_copy(mirror: &[u8]) -> bool {
     mirror.iter().take(IMAGE_HEADER_MAGIC.len()).any(|&byte| byte != 0)
@@ -398,10 +402,12 @@ pub fn is_file_size_signal_ignored() -> bool {
 /// size. A process that ignores SIGXFSZ has chosen to meet the limit as it meets a full disk.
 pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
-        Some(limit) if limit < bytes && !is_file_size_signal_ignored() => Err(ImageError::Setting(format!(
-            "the image needs a file of up to {bytes} bytes, but the limit on the size of files of this process is \
+        Some(limit) if limit < bytes && !is_file_size_signal_ignored() => {
+            Err(ImageError::InvalidSetting(format!(
+                "the image needs a file of up to {bytes} bytes, but the limit on the size of files of this process is \
                  {limit} bytes: raise the limit (`ulimit -f unlimited`)"
-        ))),
+            )))
+        }
         _ => Ok(()),
     }
 }
@@ -610,35 +616,34 @@ mod tests {
         let path = folder.path().join("image");
         let files = files_with_content(&path);
         let of_the_child = files.handle_of(ImageFile::ImageHeader).try_clone().unwrap();
-        assert!(matches!(OpenImageFiles::open(&path, Access::Write), Err(ImageError::Locked { .. })));
+        assert!(matches!(OpenImageFiles::open(&path, ImageAccess::ReadWrite), Err(ImageError::InUse { .. })));
         drop(files);
-        OpenImageFiles::open(&path, Access::Write).expect("nobody uses it");
+        OpenImageFiles::open(&path, ImageAccess::ReadWrite).expect("nobody uses it");
         drop(of_the_child);
     }
 
-    /// Regression: a reader of an image without a superblock file locked no file of the image but the null device. A
-    /// writer could open the image meanwhile, and the reader took its unfinished changes for damage.
+    /// Regression: a reader of an image without the file `superblock` locked no file of the image but the null device.
+    /// A writer could open the image meanwhile, and the reader took its unfinished changes for damage.
     #[test]
     fn an_image_without_a_header_file_is_locked_for_reading_and_for_writing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("image");
         drop(files_with_content(&path));
-        let superblock = path.join(ImageFile::ImageHeader.name());
-        fs::remove_file(&superblock).unwrap();
-        let is_locked =
-            |access| matches!(OpenImageFiles::open(&path, access), Err(ImageError::Locked { .. }));
-        let reader =
-            OpenImageFiles::open(&path, Access::Read).expect("the mirror has a copy of the superblock");
-        assert!(is_locked(Access::Write));
-        assert!(!is_locked(Access::Read), "an image has many readers");
+        let image_header = path.join(ImageFile::ImageHeader.name());
+        fs::remove_file(&image_header).unwrap();
+        let is_locked = |access| matches!(OpenImageFiles::open(&path, access), Err(ImageError::InUse { .. }));
+        let reader = OpenImageFiles::open(&path, ImageAccess::ReadOnly)
+            .expect("the mirror has a copy of the superblock");
+        assert!(is_locked(ImageAccess::ReadWrite));
+        assert!(!is_locked(ImageAccess::ReadOnly), "an image has many readers");
         drop(reader);
-        let _ = fs::remove_file(&superblock);
-        let _writer = OpenImageFiles::open(&path, Access::Write).unwrap();
-        fs::remove_file(&superblock).unwrap();
-        assert!(is_locked(Access::Read));
+        let _ = fs::remove_file(&image_header);
+        let _writer = OpenImageFiles::open(&path, ImageAccess::ReadWrite).unwrap();
+        fs::remove_file(&image_header).unwrap();
+        assert!(is_locked(ImageAccess::ReadOnly));
     }
 
-    /// An image is replaced between the instants at which another process opens its superblock and locks it.
+    /// An image is replaced between the instants at which another process opens its file `superblock` and locks it.
     #[test]
     fn a_lock_of_an_image_that_was_replaced_meanwhile_is_noticed() {
         let folder = tempfile::tempdir().unwrap();
@@ -646,16 +651,16 @@ mod tests {
         let files = OpenImageFiles::create(&path).unwrap();
         let opened = File::open(path.join(ImageFile::ImageHeader.name())).unwrap();
         assert!(matches!(
-            lock_unless_replaced(&opened, &path, Access::Write),
-            Err(ImageError::Locked { .. })
+            lock_unless_replaced(&opened, &path, ImageAccess::ReadWrite),
+            Err(ImageError::InUse { .. })
         ));
         files.remove_image();
         drop(OpenImageFiles::create(&path).unwrap());
         assert!(
-            !lock_unless_replaced(&opened, &path, Access::Write).unwrap(),
+            !lock_unless_replaced(&opened, &path, ImageAccess::ReadWrite).unwrap(),
             "it is the lock of the old one"
         );
         let present = File::open(path.join(ImageFile::ImageHeader.name())).unwrap();
-        assert!(lock_unless_replaced(&present, &path, Access::Write).unwrap());
+        assert!(lock_unless_replaced(&present, &path, ImageAccess::ReadWrite).unwrap());
     }
 }

@@ -7,11 +7,11 @@ use wearwell::address::Lpn;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_config::{Config, PartsConfig};
 
-use super::backing::{Access, OpenImageFiles, remove_image_files};
+use super::backing::{ImageAccess, OpenImageFiles, remove_image_files};
 use super::create::{ImageSpecification, random_nonzero_number};
 use super::error::ImageError;
 use super::unfinished::UnfinishedImage;
-use super::{Image, OpenOptions, end_session};
+use super::{Image, ImageOpenOptions, end_session};
 use crate::live_device::LiveDevice;
 
 /// What is different in a new image, compared with the image from which it is copied.
@@ -55,7 +55,7 @@ pub fn copy(
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<CopyReport, ImageError> {
     copy_contents(
-        &mut Image::open_copy_on_write(OpenImageFiles::open(from, Access::Read)?)?,
+        &mut Image::open_copy_on_write(OpenImageFiles::open(from, ImageAccess::ReadOnly)?)?,
         to,
         copy_options,
         progress,
@@ -74,13 +74,13 @@ pub(super) fn copy_contents(
     let old_bytes = original.device.capacity_bytes();
     let size_bytes = specification.size_bytes.unwrap_or(old_bytes);
     if size_bytes < old_bytes {
-        return Err(ImageError::Setting(format!(
+        return Err(ImageError::InvalidSetting(format!(
             "the new size, {size_bytes} bytes, is smaller than the image: choose at least its {old_bytes} bytes"
         )));
     }
-    let superblock = specification.build_image_header(random_nonzero_number())?;
-    let unfinished = UnfinishedImage::create(to, &superblock)?;
-    let copied = Image::open_on(unfinished, OpenOptions::default()).and_then(|mut image| {
+    let image_header = specification.build_image_header(random_nonzero_number())?;
+    let unfinished = UnfinishedImage::create(to, &image_header)?;
+    let copied = Image::open_on(unfinished, ImageOpenOptions::default()).and_then(|mut image| {
         let copied =
             copy_pages(&mut original.device, &mut image.device, copy_options.skips_lost_pages, progress)
                 .and_then(|copied| end_session(&mut image.device).map(|()| copied))
@@ -103,7 +103,7 @@ pub(super) fn copy_contents(
 /// failure of the medium.
 fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
-    Some(ImageError::Refused { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
+    Some(ImageError::IoWhileInUse { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
 }
 
 /// Returns the specification of the new image: that of the original with the changes applied, and with a flash geometry
@@ -112,8 +112,8 @@ fn changed_specification(
     original: &Image,
     copy_options: &ImageCopyOptions,
 ) -> Result<ImageSpecification, ImageError> {
-    let superblock = &original.superblock;
-    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
+    let image_header = &original.image_header;
+    let mut config = Config::from_text_and_settings(Some(("superblock", &image_header.config_toml)), &[])?;
     config.device.blocks_per_plane = None;
     config.device.logical_pages = None;
     config = config.without_settings_ignored_by_live_device();
@@ -121,17 +121,17 @@ fn changed_specification(
         // What belongs to the old design only: the parts that were exchanged in it, and its own least number of
         // entries, which every new image of the design records.
         config.parts = PartsConfig::default();
-        if config.mapping.least_cache_entries == Config::min_cache_entries(&superblock.design) {
+        if config.mapping.least_cache_entries == Config::min_cache_entries(&image_header.design) {
             config.mapping.least_cache_entries = None;
         }
     }
     let config =
         Config::from_text_and_settings(Some(("superblock", &config.to_toml())), &copy_options.settings)?;
     Ok(ImageSpecification {
-        design: copy_options.design.clone().unwrap_or_else(|| superblock.design.clone()),
+        design: copy_options.design.clone().unwrap_or_else(|| image_header.design.clone()),
         config,
         size_bytes: Some(copy_options.size_bytes.unwrap_or(original.device.capacity_bytes())),
-        durability: superblock.durability,
+        durability: image_header.durability,
     })
 }
 
@@ -178,9 +178,9 @@ mod tests {
     use std::fs::{self, File};
 
     use super::*;
-    use crate::image::file::ImageFile;
+    use crate::image::image_file::ImageFile;
 
-    /// Regression: the mirror, which has a copy of the superblock, was copied first. A snapshot that was killed while
+    /// Regression: the mirror, which has a copy of the image header, was copied first. A snapshot that was killed while
     /// the flash file was copied left an image that lacked pages.
     #[test]
     fn an_interrupted_copy_of_the_files_of_an_image_is_no_image_and_can_be_repeated() {
@@ -197,7 +197,7 @@ mod tests {
         assert_eq!(fs::read(to.join("flash")).unwrap(), b"WEARWELL and more");
         assert_eq!(fs::read(to.join("mirror")).unwrap(), b"\0\0\0\0\0\0\0\0 and more");
         assert_eq!(fs::read(to.join("superblock")).unwrap(), b"");
-        // As after the end of the process before the superblock in the mirror was removed.
+        // As after the end of the process before the header in the mirror was removed.
         fs::write(to.join("mirror"), "WEARWELL and more").unwrap();
         for file in [ImageFile::Session, ImageFile::Nvram, ImageFile::Journal, ImageFile::Flash] {
             fs::write(to.join(file.name()), "").unwrap();

@@ -10,9 +10,11 @@ use wearwell_config::Config;
 
 use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::journal::Journal;
-use super::layout::{BlockHealth, BlockRecord, Durability, ImageHeader, Layout, STATE_SECTOR_BYTES, Session};
+use super::layout::{
+    BlockHealth, BlockRecord, Durability, ImageHeader, Layout, STATE_SECTOR_BYTES, SessionRecord,
+};
 use super::metadata_copy::METADATA_COPIES;
 use super::{io_error, parts_and_endurance_cycles_of};
 use crate::explicit_config::make_config_explicit;
@@ -33,7 +35,7 @@ pub struct ImageSpecification {
 }
 
 impl ImageSpecification {
-    /// Makes the superblock (header) of a new image.
+    /// Makes the header of a new image.
     ///
     /// # Errors
     /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for one that
@@ -43,7 +45,7 @@ impl ImageSpecification {
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
         let own_least = Config::min_cache_entries(&self.design);
         config.mapping.least_cache_entries = config.mapping.least_cache_entries.or(own_least);
-        let mut superblock = ImageHeader {
+        let mut image_header = ImageHeader {
             geometry: resolved.geometry,
             logical_pages: resolved.logical_pages,
             nvram_words: 0,
@@ -52,30 +54,30 @@ impl ImageSpecification {
             design: self.design.clone(),
             config_toml: config.to_toml(),
         };
-        let (parts, _) = parts_and_endurance_cycles_of(&config, &superblock)?;
-        let geometry = superblock.geometry.clone();
-        let nvram_bytes = parts.total_nvram_bytes(&geometry, superblock.logical_pages);
-        superblock.nvram_words = nvram_bytes / 8;
-        require_memory(&parts, &superblock)?;
+        let (parts, _) = parts_and_endurance_cycles_of(&config, &image_header)?;
+        let geometry = image_header.geometry.clone();
+        let nvram_bytes = parts.total_nvram_bytes(&geometry, image_header.logical_pages);
+        image_header.nvram_words = nvram_bytes / 8;
+        require_memory(&parts, &image_header)?;
         // The device is built once in RAM, so that a design that does not fit is refused before files are created.
         let trial: Box<dyn Medium> =
             Box::new(SimNand::new(geometry, RetainedFields::default()).with_nvram(nvram_bytes));
         let options = DeviceOptions { buffer: config.configured_write_buffer() };
-        LiveDevice::new(trial, superblock.logical_pages, &parts, options)?;
-        Ok(superblock)
+        LiveDevice::new(trial, image_header.logical_pages, &parts, options)?;
+        Ok(image_header)
     }
 }
 
 /// Refuses a device whose tables do not fit into the memory that the system grants to this process. The engine panics
 /// without memory, and other allocations end the process.
-fn require_memory(parts: &Parts, superblock: &ImageHeader) -> Result<(), ImageError> {
+fn require_memory(parts: &Parts, image_header: &ImageHeader) -> Result<(), ImageError> {
     /// Address space of the process itself: its code, stacks and heaps.
     const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
-    let needed = estimated_table_bytes(parts, superblock) + PROCESS_OVERHEAD_BYTES;
-    let refused = ImageError::LittleMemory { needed_mib: needed.div_ceil(1 << 20) };
+    let needed = estimated_table_bytes(parts, image_header) + PROCESS_OVERHEAD_BYTES;
+    let refused = ImageError::InsufficientMemory { needed_mib: needed.div_ceil(1 << 20) };
     let limit = rustix::process::getrlimit(rustix::process::Resource::As).current;
     // Without a limit, most systems refuse only a table that is larger than all memory.
-    let largest_table_bytes = (8 * superblock.nvram_words).max(4 * superblock.geometry.pages());
+    let largest_table_bytes = (8 * image_header.nvram_words).max(4 * image_header.geometry.pages());
     let is_granted = usize::try_from(largest_table_bytes)
         .is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok());
     if limit.is_some_and(|limit| limit < needed) || !is_granted { Err(refused) } else { Ok(()) }
@@ -83,7 +85,7 @@ fn require_memory(parts: &Parts, superblock: &ImageHeader) -> Result<(), ImageEr
 
 /// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for
 /// each design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
-fn estimated_table_bytes(parts: &Parts, superblock: &ImageHeader) -> u64 {
+fn estimated_table_bytes(parts: &Parts, image_header: &ImageHeader) -> u64 {
     let content = &parts.content;
     let of_content = [
         (content.sharing.is_some(), 7),
@@ -94,13 +96,13 @@ fn estimated_table_bytes(parts: &Parts, superblock: &ImageHeader) -> u64 {
     let of_content: u64 =
         of_content.into_iter().filter(|&(is_present, _)| is_present).map(|(_, bytes)| bytes).sum();
     let map_entry_bytes = if parts.mapping == MappingPart::Flat { 4 } else { 0 };
-    superblock.geometry.pages() * (5 + of_content)
-        + u64::from(superblock.logical_pages) * map_entry_bytes
-        + 8 * superblock.nvram_words
+    image_header.geometry.pages() * (5 + of_content)
+        + u64::from(image_header.logical_pages) * map_entry_bytes
+        + 8 * image_header.nvram_words
 }
 
-/// Creates an image in a new or empty directory. The superblock is written last: without it a directory is no image. If
-/// the image cannot be finished, the files that were created are removed.
+/// Creates an image in a new or empty directory. The header (file `superblock`) is written last. Without it a directory
+/// is no image. If the image cannot be finished, the files that were created are removed.
 ///
 /// # Errors
 /// Errors of [`ImageSpecification::build_image_header`] and [`OpenImageFiles::create`]; [`ImageError::Io`].
@@ -118,13 +120,13 @@ pub fn create_with_progress(
     specification: &ImageSpecification,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<ImageHeader, ImageError> {
-    let superblock = specification.build_image_header(random_nonzero_number())?;
-    require_permitted_file_size(Layout::new(&superblock).largest_mirror_bytes())?;
+    let image_header = specification.build_image_header(random_nonzero_number())?;
+    require_permitted_file_size(Layout::new(&image_header).largest_mirror_bytes())?;
     let mut files = OpenImageFiles::create(directory)?;
-    let written = write_image_files(&mut files, &superblock, progress)
+    let written = write_image_files(&mut files, &image_header, progress)
         .and_then(|()| files.sync_directory().map_err(io_error(&files, "create", ImageFile::ImageHeader)));
     match written {
-        Ok(()) => Ok(superblock),
+        Ok(()) => Ok(image_header),
         Err(error) => {
             files.remove_image();
             Err(error)
@@ -143,53 +145,56 @@ pub(super) fn random_nonzero_number() -> u64 {
 ///
 /// # Errors
 /// [`ImageError::Io`].
-pub fn create_on(backing: &mut impl Backing, superblock: &ImageHeader) -> Result<(), ImageError> {
-    write_image_files(backing, superblock, &mut |_, _| {})
+pub fn create_on(backing: &mut impl Backing, image_header: &ImageHeader) -> Result<(), ImageError> {
+    write_image_files(backing, image_header, &mut |_, _| {})
 }
 
 fn write_image_files(
     backing: &mut impl Backing,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(), ImageError> {
-    let layout = Layout::new(superblock);
+    let layout = Layout::new(image_header);
     let fresh = BlockRecord { health: BlockHealth::Good, erase_count: 0, programmed_pages: 0 };
     let blocks = u64::from(layout.geometry.blocks());
     let mut state = vec![0; layout.nvram_words as usize];
     state.resize((layout.nvram_words + blocks) as usize, fresh.encode());
-    let session = Session {
+    let session = SessionRecord {
         was_closed: true,
-        durability: superblock.durability,
+        durability: image_header.durability,
         session_id: random_nonzero_number(),
-        ..Session::default()
+        ..SessionRecord::default()
     };
     let mut writer = MetadataWriter { backing, layout: &layout, written_bytes: 0, progress };
     writer.write_blank_metadata()?;
     writer.write_state_words(&Journal::with_state_words(state))?;
-    writer.write_both_copies(ImageFile::Session, &session.encode(superblock.checksum_salt), 0)?;
+    writer.write_both_copies(ImageFile::Session, &session.encode(image_header.checksum_salt), 0)?;
     // The last byte is written, so that the file has its full length and pages that were never programmed take no
     // space.
     writer.write(ImageFile::Flash, &[0], layout.flash_file_bytes() - 1)?;
-    finish_creation(backing, superblock)
+    finish_creation(backing, image_header)
 }
 
-/// Syncs all files of a new image, then writes both copies of its superblock. The copy in its own file is written
-/// first, which makes the directory an image.
+/// Syncs all files of a new image, then writes both copies of its header (file `superblock`). The copy in its own file
+/// is written first, which makes the directory an image.
 pub(super) fn finish_creation(
     backing: &mut impl Backing,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
 ) -> Result<(), ImageError> {
     sync_image_files(backing, &ImageFile::ALL)?;
-    write_image_header(backing, superblock, ImageFile::ImageHeader)?;
-    write_image_header(backing, superblock, ImageFile::Mirror)
+    write_image_header(backing, image_header, ImageFile::ImageHeader)?;
+    write_image_header(backing, image_header, ImageFile::Mirror)
 }
 
 /// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
-/// superblock, the one in the mirror first.
-pub(super) fn finish_upgrade(backing: &mut impl Backing, superblock: &ImageHeader) -> Result<(), ImageError> {
+/// header, the one in the mirror first.
+pub(super) fn finish_upgrade(
+    backing: &mut impl Backing,
+    image_header: &ImageHeader,
+) -> Result<(), ImageError> {
     sync_image_files(backing, &[ImageFile::Mirror])?;
-    write_image_header(backing, superblock, ImageFile::Mirror)?;
-    write_image_header(backing, superblock, ImageFile::ImageHeader)
+    write_image_header(backing, image_header, ImageFile::Mirror)?;
+    write_image_header(backing, image_header, ImageFile::ImageHeader)
 }
 
 fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
@@ -199,10 +204,10 @@ fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(
 
 fn write_image_header(
     backing: &mut impl Backing,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
     file: ImageFile,
 ) -> Result<(), ImageError> {
-    let written = backing.write(file, &superblock.encode(), 0);
+    let written = backing.write(file, &image_header.encode(), 0);
     written.map_err(io_error(backing, "write", file))?;
     sync_image_files(backing, &[file])
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use wearwell_config::ConfigError;
 
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 
 /// Why an image cannot be created, opened or used.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,7 @@ pub enum ImageError {
         "{refusal}; {} and try again",
         if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the cause" }
     )]
-    Refused {
+    IoWhileInUse {
         /// Which operation failed on which file, and why.
         refusal: String,
         /// Whether the disk is full, or a quota or a limit on the size of files is reached.
@@ -37,7 +37,7 @@ pub enum ImageError {
         "{path} exists and is not empty: {}name a new or empty directory for the image",
         if *.holds_image { "it holds an image already; use or remove that one, or " } else { "" }
     )]
-    Exists {
+    DirectoryNotEmpty {
         /// Path of the directory that is not empty.
         path: String,
         /// Whether the directory holds an image.
@@ -57,7 +57,7 @@ pub enum ImageError {
     },
     /// A file of the image is missing.
     #[error("{path} lacks the file `{}` of its image: put it back, or restore all files from a copy", file.name())]
-    Missing {
+    MissingFile {
         /// Path of the image's directory.
         path: String,
         /// The missing file.
@@ -73,7 +73,7 @@ pub enum ImageError {
             "use a version of wearwell that reads it"
         }
     )]
-    Version {
+    UnsupportedVersion {
         /// Format version of the image.
         image_version: u32,
         /// Format version that this program reads.
@@ -83,7 +83,7 @@ pub enum ImageError {
     #[error(
         "{path} is in use by another process: stop that process first, since an image has one user at a time"
     )]
-    Locked {
+    InUse {
         /// Path of the image's directory.
         path: String,
     },
@@ -96,12 +96,12 @@ pub enum ImageError {
     Damaged {
         /// What is damaged, one sentence per place.
         findings: Vec<String>,
-        /// Whether a rescue can begin: the superblock is readable and the image has the version of this program.
+        /// Whether a rescue can begin: the image header is readable and the image has the version of this program.
         may_be_rescued: bool,
     },
     /// The image is damaged so that no logical page can be proven to be its newest version.
     #[error("nothing of the image can be rescued: {}; restore the image from a copy", join_findings(.findings))]
-    Lost {
+    NoProvenPage {
         /// What is damaged, or why nothing can be proven, one sentence each.
         findings: Vec<String>,
     },
@@ -119,7 +119,7 @@ pub enum ImageError {
         "the device needs about {needed_mib} MiB of memory, and the system does not grant them to this process: choose a \
          smaller size or larger pages (device.page_bytes), or raise the limit (`ulimit -v`)"
     )]
-    LittleMemory {
+    InsufficientMemory {
         /// Estimated memory that the device needs, MiB.
         needed_mib: u64,
     },
@@ -131,7 +131,7 @@ pub enum ImageError {
     Device(#[from] wearwell::Error),
     /// A setting is invalid for an image, or contradicts its files; the text says which.
     #[error("{0}")]
-    Setting(String),
+    InvalidSetting(String),
 }
 
 impl ImageError {
@@ -139,11 +139,11 @@ impl ImageError {
     pub fn message_about(&self, directory: &Path) -> String {
         match self {
             Self::Io { .. }
-            | Self::Refused { .. }
-            | Self::Exists { .. }
+            | Self::IoWhileInUse { .. }
+            | Self::DirectoryNotEmpty { .. }
             | Self::NoImage { .. }
-            | Self::Missing { .. }
-            | Self::Locked { .. } => self.to_string(),
+            | Self::MissingFile { .. }
+            | Self::InUse { .. } => self.to_string(),
             _ => format!("{}: {self}", directory.display()),
         }
     }
@@ -152,20 +152,20 @@ impl ImageError {
     /// or the image is the reason, and the same request may succeed at another time.
     pub fn is_wrong_request(&self) -> bool {
         match self {
-            Self::Exists { .. }
+            Self::DirectoryNotEmpty { .. }
             | Self::Unfinished
             | Self::NoImage { .. }
-            | Self::Version { .. }
+            | Self::UnsupportedVersion { .. }
             | Self::Config(_)
-            | Self::Setting(_) => true,
+            | Self::InvalidSetting(_) => true,
             Self::Io { .. }
-            | Self::Refused { .. }
-            | Self::Missing { .. }
-            | Self::Locked { .. }
+            | Self::IoWhileInUse { .. }
+            | Self::MissingFile { .. }
+            | Self::InUse { .. }
             | Self::Damaged { .. }
-            | Self::Lost { .. }
+            | Self::NoProvenPage { .. }
             | Self::LostPage { .. }
-            | Self::LittleMemory { .. }
+            | Self::InsufficientMemory { .. }
             | Self::Device(_) => false,
         }
     }

@@ -1,9 +1,9 @@
-//! The journal of an image: a log of the changes of the state words, epoch by epoch.
+//! The journal of an image: a log of the changes of the state words, one record for each batch of operations.
 //!
 //! State words (8 bytes each) are those of the NVRAM and one for each block. They are stored in the sectors of the file
-//! `nvram`, but a change is not written there first: the changes of an epoch (a batch of operations) are appended to
-//! the journal as one record, in one write, so that all of them are valid or none. Independently of that the sectors
-//! are rewritten, a few after each record, each with all changes of the records so far.
+//! `nvram`, but a change is not written there first: the changes of a batch of operations are appended to the journal
+//! as one record, in one write, so that all of them are valid or none. Independently of that the sectors are rewritten,
+//! a few after each record, each with all changes of the records so far.
 //!
 //! The journal has two areas. When one area is full, every sector has been rewritten since the area was begun, so the
 //! records of the other area are not needed any more: the journal *turns* to the other area, with the next *generation*
@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 
 use super::backing::Backing;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::layout::{
     FIXED_RECORD_BYTES, JOURNAL_ENTRY_BYTES, Layout, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, StateSector,
     checksum, put_u32, put_u64, u32_at, u64_at,
@@ -31,7 +31,7 @@ const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
 /// Alignment of journal records, bytes: each record begins at a multiple of it.
 const RECORD_ALIGNMENT_BYTES: usize = FIXED_RECORD_BYTES;
 
-/// A journal record: the state words that an epoch (a batch of operations) changed.
+/// A journal record: the state words that a batch of operations changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalRecord {
     /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
@@ -304,7 +304,10 @@ struct FoundArea {
 ///
 /// # Errors
 /// A sentence, if records are missing.
-pub(super) fn read(backing: &mut impl Backing, layout: &Layout) -> Result<FoundJournal, String> {
+pub(super) fn read_and_repair_journal(
+    backing: &mut impl Backing,
+    layout: &Layout,
+) -> Result<FoundJournal, String> {
     let [first, second] =
         [read_and_repair_area(backing, layout, 0)?, read_and_repair_area(backing, layout, 1)?];
     let generation_of = |area: &FoundArea| area.records.first().map(|record| record.journal_generation);

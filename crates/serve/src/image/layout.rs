@@ -6,9 +6,9 @@
 //!
 //! Numbers are little-endian. Every record has a CRC-32C, seeded with the image's salt and the record's own address, so
 //! that a record in the wrong place, or of another image, is detected like a flipped bit. A record also holds a number
-//! that distinguishes an older version from the newest one: the epoch of the block (its erase count), or a number of
-//! the journal. No OOB record and no sector crosses a boundary of 512 bytes or of a page of the page cache: its write
-//! is either done or not done.
+//! that distinguishes an older version from the newest one: the erase count of the block, or a number of the journal.
+//! No OOB record and no sector crosses a boundary of 512 bytes or of a page of the page cache: its write is either done
+//! or not done.
 //!
 //! No function here panics on the bytes that it reads: invalid bytes decode to `None`.
 
@@ -17,15 +17,15 @@ use wearwell::address::{BlockId, Ppn};
 use wearwell::data::Fingerprint;
 use wearwell::nand::{Geometry, Oob, PageKind};
 
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 
-/// First bytes of an image's superblock (header).
+/// First bytes of the header of an image (file `superblock`).
 pub const IMAGE_HEADER_MAGIC: [u8; 8] = *b"WEARWELL";
 /// Version of the image format that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 2;
-/// Bytes of the superblock (header of an image) before the text of the configuration.
+/// Bytes of an image header (file `superblock`) before the text of the configuration.
 pub const IMAGE_HEADER_FIXED_BYTES: usize = 4096;
-/// Longest configuration text in a superblock, bytes.
+/// Longest configuration text in an image header, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
 /// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
 pub const FIXED_RECORD_BYTES: usize = 64;
@@ -36,18 +36,17 @@ pub const STATE_SECTOR_WORDS: usize = (STATE_SECTOR_BYTES - STATE_SECTOR_HEADER_
 const STATE_SECTOR_HEADER_BYTES: usize = 24;
 /// Bytes of an entry of a journal record: index and value of a state word.
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
-/// Number of changed state words (8 bytes each) after which an epoch (batch of operations) is ended. The operation that
-/// exceeds the number may add a few more words.
+/// Number of changed state words (8 bytes each) after which a batch of operations is ended. The operation that exceeds
+/// the number may add a few more words.
 pub const BATCH_END_CHANGED_WORDS: u64 = 1 << 14;
-/// Most changed state words by which one operation may exceed [`BATCH_END_CHANGED_WORDS`] before its epoch (batch of
-/// operations) is ended.
+/// Most changed state words by which one operation may exceed [`BATCH_END_CHANGED_WORDS`] before its batch ends.
 const BATCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
 /// Longest name of a design, bytes.
 const DESIGN_NAME_BYTES_MAX: usize = 32;
 /// Alignment, in bytes, of the regions of the flash file (OOB records, spare areas, page data).
 pub(super) const REGION_ALIGNMENT_BYTES: u64 = 4096;
 
-/// Contents of the superblock, the header of an image.
+/// Contents of the file `superblock`: the header of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ImageHeader {
     /// Geometry of the flash in the image.
@@ -66,14 +65,14 @@ pub struct ImageHeader {
     pub config_toml: String,
 }
 
-/// Reason why bytes are no superblock (image header) of this format version.
+/// Reason why bytes are no image header (file `superblock`) of this format version.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImageHeaderError {
-    /// The magic number of a superblock is missing.
+    /// The magic number of an image header is missing.
     Magic,
-    /// The superblock has this other version of the format.
+    /// The image header has this other version of the format.
     Version(u32),
-    /// The checksum or a field of the superblock is wrong.
+    /// The checksum or a field of the image header is wrong.
     Damaged,
 }
 
@@ -124,7 +123,7 @@ pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, a
 }
 
 impl ImageHeader {
-    /// Encodes the superblock file.
+    /// Encodes the image header as the content of the file `superblock`.
     ///
     /// # Panics
     /// If the design's name is longer than 32 bytes or the configuration longer than [`MAX_CONFIG_BYTES`].
@@ -162,14 +161,14 @@ impl ImageHeader {
         bytes
     }
 
-    /// Returns the checksum of a superblock. In format version 1 it does not cover the version number.
+    /// Returns the checksum of an image header. In format version 1 it does not cover the version number.
     fn image_header_crc(version: u32, bytes: &[u8]) -> u32 {
         let of_version = if version == 1 { &[] } else { &bytes[8..12] };
         crc32c(&[of_version, &bytes[16..]])
     }
 
-    /// Returns whether `file_bytes` bytes that begin with `beginning` are the beginning of a superblock, and not all of
-    /// it: an interrupted creation wrote no more.
+    /// Returns whether `file_bytes` bytes that begin with `beginning` are only the beginning of an image header: an
+    /// interrupted creation wrote no more.
     pub(super) fn is_incomplete(beginning: &[u8], file_bytes: u64) -> bool {
         if beginning.len() < IMAGE_HEADER_FIXED_BYTES {
             return beginning.is_empty();
@@ -181,15 +180,15 @@ impl ImageHeader {
             && file_bytes < IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(text_bytes)
     }
 
-    /// Decodes the superblock file, or its copy in the mirror, which other bytes may follow.
+    /// Decodes an image header: the file `superblock`, or its copy in the mirror, which other bytes may follow.
     ///
     /// # Errors
-    /// [`ImageHeaderError`]: the reason why the bytes are no superblock.
+    /// [`ImageHeaderError`]: the reason why the bytes are no image header.
     pub fn decode(bytes: &[u8]) -> Result<Self, ImageHeaderError> {
         Self::decode_as(FORMAT_VERSION, bytes)
     }
 
-    /// Decodes the superblock file as [`ImageHeader::decode`] does, but expects format version `version`.
+    /// Decodes an image header as [`ImageHeader::decode`] does, but expects format version `version`.
     pub(super) fn decode_as(version: u32, bytes: &[u8]) -> Result<Self, ImageHeaderError> {
         if bytes.len() < 12 || bytes[..8] != IMAGE_HEADER_MAGIC {
             return Err(ImageHeaderError::Magic);
@@ -224,7 +223,7 @@ impl ImageHeader {
         };
         let name = bytes[72..72 + DESIGN_NAME_BYTES_MAX].split(|&byte| byte == 0).next()?;
         let config = &bytes[IMAGE_HEADER_FIXED_BYTES..];
-        let superblock = Self {
+        let image_header = Self {
             geometry: geometry.checked().ok()?,
             logical_pages: u32_at(bytes, 20),
             nvram_words: u64_at(bytes, 56),
@@ -234,10 +233,10 @@ impl ImageHeader {
             config_toml: String::from_utf8(config.to_vec()).ok()?,
         };
         let is_possible = config.len() == u32_at(bytes, 16) as usize
-            && superblock.nvram_words <= 1 << 40
-            && superblock.geometry.spare_bytes <= 1 << 16
-            && (1..superblock.geometry.pages()).contains(&u64::from(superblock.logical_pages));
-        is_possible.then_some(superblock)
+            && image_header.nvram_words <= 1 << 40
+            && image_header.geometry.spare_bytes <= 1 << 16
+            && (1..image_header.geometry.pages()).contains(&u64::from(image_header.logical_pages));
+        is_possible.then_some(image_header)
     }
 }
 
@@ -250,8 +249,11 @@ pub struct Layout {
     pub checksum_salt: u64,
     /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
+    /// Offset of the OOB records in the flash file, bytes.
     oob_records_offset: u64,
+    /// Offset of the spare areas in the flash file, bytes.
     spare_areas_offset: u64,
+    /// Offset of the data of the first page in the flash file, bytes.
     data_region_offset: u64,
     /// Byte offset, in the file `mirror`, of the second copy of the file `session`.
     session_copy_offset: u64,
@@ -281,8 +283,7 @@ pub enum BlockHealth {
 pub struct BlockRecord {
     /// Health of the block: whether it can be used.
     pub health: BlockHealth,
-    /// Number of erases of the block so far. This is also the block's epoch: a page whose OOB record has another epoch
-    /// is erased.
+    /// Number of erases of the block so far. A page whose OOB record has another erase count is erased.
     pub erase_count: u32,
     /// Number of pages programmed since the block's last erase: so many pages, from the first one on, have an OOB
     /// record that names the present erase count.
@@ -328,7 +329,7 @@ pub struct StateSector {
 /// OOB record of a page in the flash file: the engine's OOB, and checksums of the page's data and spare bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OobRecord {
-    /// OperationBatch of the block (its erase count) when the page was programmed.
+    /// Erase count of the block when the page was programmed.
     pub block_erase_count: u32,
     /// The OOB that the engine wrote; `None` for a page that is consumed and unreadable (torn).
     pub oob: Option<Oob>,
@@ -373,20 +374,20 @@ pub enum OobSlot {
 }
 
 impl Layout {
-    /// Derives the layout of an image from its superblock.
-    pub fn new(superblock: &ImageHeader) -> Self {
-        let geometry = superblock.geometry.clone();
+    /// Derives the layout of an image from its header.
+    pub fn new(image_header: &ImageHeader) -> Self {
+        let geometry = image_header.geometry.clone();
         let (blocks, pages) = (u64::from(geometry.blocks()), geometry.pages());
         // Format version 1 had its block records before the OOB records; their space stays reserved.
         let oob_at = (blocks * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let spare_at = oob_at + (pages * FIXED_RECORD_BYTES as u64).next_multiple_of(REGION_ALIGNMENT_BYTES);
         let data_at =
             spare_at + (pages * spare_stride_bytes_of(&geometry)).next_multiple_of(REGION_ALIGNMENT_BYTES);
-        let text_bytes = (IMAGE_HEADER_FIXED_BYTES + superblock.config_toml.len()) as u64;
+        let text_bytes = (IMAGE_HEADER_FIXED_BYTES + image_header.config_toml.len()) as u64;
         let session_copy_at = text_bytes.next_multiple_of(REGION_ALIGNMENT_BYTES);
         let mut layout = Self {
-            checksum_salt: superblock.checksum_salt,
-            nvram_words: superblock.nvram_words,
+            checksum_salt: image_header.checksum_salt,
+            nvram_words: image_header.nvram_words,
             geometry,
             oob_records_offset: oob_at,
             spare_areas_offset: spare_at,
@@ -447,8 +448,8 @@ impl Layout {
         2 * self.journal_area_bytes()
     }
 
-    /// Returns the offset in the mirror of the copy of byte `offset` of a file: of the superblock, the session, the
-    /// NVRAM, the journal, or metadata in the flash file. (Data of the host has no copy.)
+    /// Returns the offset in the mirror of the copy of byte `offset` of a file: of the image header, the session
+    /// record, the NVRAM, the journal, or metadata in the flash file. (Data of the host has no copy.)
     ///
     /// # Panics
     /// If `file` is the mirror itself.
@@ -551,20 +552,18 @@ impl Layout {
         })
     }
 
-    /// Returns the checksum of the data and spare bytes of a page that was programmed in the given epoch (erase count)
-    /// of its block.
-    pub fn page_crc(&self, ppn: Ppn, epoch: u32, data: &[u8], spare: &[u8]) -> u32 {
+    /// Returns the checksum of data and spare bytes of a page that was programmed when its block had this erase count.
+    pub fn page_crc(&self, ppn: Ppn, block_erase_count: u32, data: &[u8], spare: &[u8]) -> u32 {
         crc32c(&[
-            &checksum_prefix(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(epoch)),
+            &checksum_prefix(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(block_erase_count)),
             data,
             spare,
         ])
     }
 
-    /// Returns the checksum of the spare bytes alone of a page that was programmed in the given epoch (erase count) of
-    /// its block; never 0.
-    pub fn spare_crc(&self, ppn: Ppn, epoch: u32, spare: &[u8]) -> u32 {
-        checksum(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(epoch), spare).max(1)
+    /// Returns the checksum of the spare bytes alone of a page, written when its block had this erase count; never 0.
+    pub fn spare_crc(&self, ppn: Ppn, block_erase_count: u32, spare: &[u8]) -> u32 {
+        checksum(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(block_erase_count), spare).max(1)
     }
 
     /// Whether `spare` matches the checksum of the spare bytes in an OOB record.
@@ -656,7 +655,7 @@ impl Durability {
 
 /// Record of the last session of an image: its durability, and how it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Session {
+pub struct SessionRecord {
     /// Whether the session closed the image.
     pub was_closed: bool,
     /// Durability of the session.
@@ -675,7 +674,7 @@ pub struct Session {
     pub previous_session_id: u64,
 }
 
-impl Session {
+impl SessionRecord {
     /// Whether two records may be the two copies of the record of one image: they are of one session, or of two
     /// consecutive ones, because a crash may come between the writes of the copies. Records without the random number,
     /// of older versions, may belong to any session.

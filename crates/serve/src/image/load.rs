@@ -2,9 +2,9 @@
 //! half done, and what is damaged.
 //!
 //! The journal determines what is valid: the words of the NVRAM, and for each block its erases and the number of its
-//! programmed pages. A page that is counted has an OOB record of the block's epoch in at least one copy. Pages beyond
-//! this count were programmed for a journal record that was never written: they were not acknowledged, and are kept as
-//! they are found.
+//! programmed pages. A page that is counted has an OOB record with the block's erase count in at least one copy. Pages
+//! beyond this count were programmed for a journal record that was never written: they were not acknowledged, and are
+//! kept as they are found.
 //!
 //! Only after a crash of the server machine may a page be half done: writes since the last sync reach the disk in any
 //! order. Then a page may be missing before later pages of its block, or its data may be older than its OOB record.
@@ -23,7 +23,7 @@ use wearwell::data::{Content, ContentDescriptor};
 use wearwell::nand::{FaultInjectable, Nand, Oob, PageKind, RetainedFields, SimNand};
 
 use super::backing::Backing;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::journal::{self, Journal};
 use super::layout::{
     BlockHealth, BlockRecord, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, STATE_SECTOR_BYTES,
@@ -68,10 +68,11 @@ pub(super) struct PageCrcAndSpareLength {
 
 /// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
 pub(super) struct LoadedFlash {
-    pub(super) model: SimNand,
+    /// Simulated flash with the states and contents that were read from the files.
+    pub(super) flash_model: SimNand,
     pub(super) page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     pub(super) journal: Journal,
-    /// Half-programmed pages that have to be marked unreadable, each with the epoch (erase count) of its block.
+    /// Half-programmed pages that have to be marked unreadable, each with the erase count of its block.
     pub(super) torn_pages_with_erase_counts: Vec<(Ppn, u32)>,
     /// Pages whose data does not match its checksum.
     pub(super) damaged_pages: Vec<Ppn>,
@@ -89,7 +90,7 @@ pub(super) struct LoadedFlash {
 struct FoundBlock {
     id: BlockId,
     record: BlockRecord,
-    /// OOB records of the pages that were programmed in the block's present epoch (since its last erase).
+    /// OOB records of the pages that were programmed since the last erase of the block.
     pages: Vec<Option<OobRecord>>,
 }
 
@@ -119,7 +120,7 @@ pub(super) fn load_and_repair_flash_state(
         backing,
         last_journal_record_number: journal.last_record_number(),
         loaded: LoadedFlash {
-            model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
+            flash_model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
             page_crcs_and_spare_lengths: vec![PageCrcAndSpareLength::default(); geometry.pages() as usize],
             journal: Journal::default(),
             torn_pages_with_erase_counts: Vec::new(),
@@ -197,7 +198,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.loaded.journal = journal.into_journal(state, &generations);
         let words = &self.loaded.journal.state_words()[..self.layout.nvram_words as usize];
         for (index, &word) in words.iter().enumerate() {
-            self.loaded.model.store_nvram_word(index, word).expect("a model has power");
+            self.loaded.flash_model.store_nvram_word(index, word).expect("a model has power");
         }
     }
 
@@ -275,8 +276,8 @@ impl<B: Backing> FlashLoader<'_, B> {
             return if self.settings.skips_damaged_metadata { self.rescue_block(id) } else { Ok(()) };
         };
         if record.health == BlockHealth::Bad {
-            self.loaded.model.set_erase_count(id, record.erase_count);
-            self.loaded.model.mark_bad(id);
+            self.loaded.flash_model.set_erase_count(id, record.erase_count);
+            self.loaded.flash_model.mark_bad(id);
             return Ok(());
         }
         let mut block = self.read_block(id, record);
@@ -287,9 +288,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
-    /// Loads a block whose state word is unknown. Its pages are those of the newest epoch (erase count) in any of its
-    /// OOB records. The block may have been erased since; this does no harm, because the map then names none of its
-    /// pages.
+    /// Loads a block whose state word is unknown. Its pages are those with the highest erase count in any of its OOB
+    /// records. The block may have been erased since; this does no harm, because the map then names none of its pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
@@ -367,7 +367,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         };
         let bytes = match &chosen {
             Some(record) => self.layout.encode_oob(ppn, record),
-            // The page is erased: use a copy that is blank or of an older epoch, if there is one.
+            // The page is erased: use a copy that is blank or has a smaller erase count, if there is one.
             None => slots
                 .iter()
                 .position(|slot| !is_wrong(slot))
@@ -445,11 +445,11 @@ impl<B: Backing> FlashLoader<'_, B> {
     /// Brings a block of the flash model into the state that was found in the files: erase count, programs, health.
     fn load_block_into_model(&mut self, block: &FoundBlock) -> io::Result<()> {
         let first = self.layout.geometry.first_page(block.id).0;
-        self.loaded.model.set_erase_count(block.id, block.record.erase_count);
+        self.loaded.flash_model.set_erase_count(block.id, block.record.erase_count);
         for k in 0..block.used_pages() {
             let ppn = Ppn(first + k as u32);
             match &block.pages[k] {
-                Some(OobRecord { oob: None, .. }) => self.loaded.model.tear_program(ppn),
+                Some(OobRecord { oob: None, .. }) => self.loaded.flash_model.tear_program(ppn),
                 Some(record @ OobRecord { oob: Some(oob), .. }) => {
                     self.load_page_into_model(ppn, record, *oob)?;
                 }
@@ -457,8 +457,8 @@ impl<B: Backing> FlashLoader<'_, B> {
             }
         }
         match block.record.health {
-            BlockHealth::HalfErased => self.loaded.model.tear_erase(block.id),
-            BlockHealth::Condemned => self.loaded.model.mark_program_failed(block.id),
+            BlockHealth::HalfErased => self.loaded.flash_model.tear_erase(block.id),
+            BlockHealth::Condemned => self.loaded.flash_model.mark_program_failed(block.id),
             BlockHealth::Good | BlockHealth::Bad => {}
         }
         Ok(())
@@ -473,19 +473,22 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.loaded.page_crcs_and_spare_lengths[ppn.index()] =
             PageCrcAndSpareLength { data_and_spare_crc, spare_bytes };
         if is_lost {
-            self.loaded.model.program_lost_page(ppn, oob, &[]).expect("the model takes what a block holds");
+            self.loaded
+                .flash_model
+                .program_lost_page(ppn, oob, &[])
+                .expect("the model takes what a block holds");
             return Ok(());
         }
         let content = Content::Descriptor(ContentDescriptor::of_fingerprint(oob.fingerprint));
-        self.loaded.model.program(ppn, oob, content).expect("the model takes what a block holds");
+        self.loaded.flash_model.program(ppn, oob, content).expect("the model takes what a block holds");
         Ok(())
     }
 
     /// Loads a page that a crash of the server machine left half programmed as torn (consumed and unreadable), and
     /// lists it to be marked so in the files.
-    fn load_as_torn(&mut self, ppn: Ppn, epoch: u32) {
-        self.loaded.torn_pages_with_erase_counts.push((ppn, epoch));
-        self.loaded.model.tear_program(ppn);
+    fn load_as_torn(&mut self, ppn: Ppn, block_erase_count: u32) {
+        self.loaded.torn_pages_with_erase_counts.push((ppn, block_erase_count));
+        self.loaded.flash_model.tear_program(ppn);
     }
 
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or

@@ -9,7 +9,7 @@ use std::io;
 use wearwell::address::Ppn;
 
 use super::backing::Backing;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::layout::Layout;
 
 /// One of the two copies of an image's metadata: in its own file, or in the file `mirror`.
@@ -65,8 +65,8 @@ impl MetadataCopy {
     }
 }
 
-/// A page to be read and verified: its number, the epoch (erase count) of its block, its checksum, and the length of
-/// its spare bytes.
+/// A page to be read and verified: its number, the erase count of its block, its checksum, and the length of its spare
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageToVerify {
     pub(super) ppn: Ppn,

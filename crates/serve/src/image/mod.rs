@@ -13,21 +13,21 @@
 //! [`Durability`] says what an image survives. In both modes the unit that is completely old or completely new is a
 //! page, and the states after an interruption are those of the engine's own model of power cuts
 //! ([`PowerCutNand`](wearwell::nand::PowerCutNand)): each operation is not begun, torn, or done. The end of the server
-//! process leaves no torn operation. A crash or power loss of the host machine may leave torn programs after the last
+//! process leaves no torn operation. A crash or power loss of the server machine may leave torn programs after the last
 //! flush.
 
 mod audit;
 mod backing;
 mod copy;
 mod create;
-mod epoch;
 mod error;
-mod file;
+mod file_nand;
+mod image_file;
 pub mod journal;
 pub mod layout;
 mod load;
 mod metadata_copy;
-mod nand;
+mod operation_batch;
 mod repair;
 mod rescue;
 mod resize;
@@ -40,22 +40,22 @@ use std::panic::{self, AssertUnwindSafe};
 use std::path::Path;
 
 pub use audit::{AuditReport, AuditVerdict, audit, audit_backing};
-pub use backing::{Access, Backing, CopyOnWrite, OpenImageFiles, is_file_size_signal_ignored};
+pub use backing::{Backing, CopyOnWrite, ImageAccess, OpenImageFiles, is_file_size_signal_ignored};
 use backing::{begins_with_image_header_copy, read_prefix};
 pub use copy::{CopyReport, ImageCopyOptions, copy};
 use create::random_nonzero_number;
 pub use create::{ImageSpecification, create, create_on, create_with_progress};
 pub use error::ImageError;
 pub(crate) use error::advice_for_io_error;
-pub use file::ImageFile;
+pub use file_nand::FileNand;
+pub use image_file::ImageFile;
 pub use layout::Durability;
 use layout::{
     FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
-    MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, Session,
+    MAX_CONFIG_BYTES, OobSlot, STATE_SECTOR_BYTES, STATE_SECTOR_WORDS, SessionRecord,
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
-pub use nand::FileNand;
 pub use repair::{RepairReport, repair};
 pub use resize::resize;
 pub use unfinished::UnfinishedImage;
@@ -74,23 +74,23 @@ use crate::medium::Medium;
 
 /// Options with which an image is opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct OpenOptions {
+pub struct ImageOpenOptions {
     /// Durability of this session; `None` means the durability with which the image was created.
     pub durability: Option<Durability>,
 }
 
 /// Options of a view: its changes are lost with it, so that its durability does not matter.
-const COPY_ON_WRITE_OPTIONS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
+const COPY_ON_WRITE_OPTIONS: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
 
 /// What opening an image found and repaired.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
     /// Whether the last session ended without closing the image.
     pub was_shut_down_uncleanly: bool,
-    /// Whether the host machine was restarted after an unclean session of durability `process`. If so, the last writes
-    /// of that session may be lost.
+    /// Whether the server machine was restarted after an unclean session of durability `process`. If so, the last
+    /// writes of that session may be lost.
     pub may_have_lost_last_writes: bool,
-    /// Pages that a crash of the host machine left half programmed.
+    /// Number of pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
     /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
     /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
@@ -118,8 +118,8 @@ pub struct OpenReport {
 pub struct Image {
     /// The recovered device over the files of the image.
     pub device: LiveDevice,
-    /// Contents of the image's superblock (its header file): geometry, design, configuration.
-    pub superblock: ImageHeader,
+    /// Header of the image (file `superblock`): geometry, design, configuration.
+    pub image_header: ImageHeader,
     /// Durability of this session.
     pub durability: Durability,
     /// What opening the image found and repaired.
@@ -137,8 +137,8 @@ impl Image {
     /// # Errors
     /// [`ImageError`]: there is no image, its format has another version, it is in use, its files are too short or
     /// damaged, or files cannot be written.
-    pub fn open(directory: &Path, options: OpenOptions) -> Result<Self, ImageError> {
-        Self::open_on(OpenImageFiles::open(directory, Access::Write)?, options)
+    pub fn open(directory: &Path, options: ImageOpenOptions) -> Result<Self, ImageError> {
+        Self::open_on(OpenImageFiles::open(directory, ImageAccess::ReadWrite)?, options)
     }
 
     /// Opens a view of the image in `files`: all that is written, also by opening, stays in memory and is lost with the
@@ -154,7 +154,7 @@ impl Image {
     ///
     /// # Errors
     /// As [`Image::open`].
-    pub fn open_on(backing: impl Backing, options: OpenOptions) -> Result<Self, ImageError> {
+    pub fn open_on(backing: impl Backing, options: ImageOpenOptions) -> Result<Self, ImageError> {
         let loading = LoadMode { verifies_all_data: false, rescues: false };
         report_panic_as_damage(|| Self::recover_on(backing, options, loading))
     }
@@ -163,7 +163,7 @@ impl Image {
     /// its checksum.
     fn open_and_verify(backing: impl Backing) -> Result<Self, ImageError> {
         let loading = LoadMode { verifies_all_data: true, rescues: false };
-        report_panic_as_damage(|| Self::recover_on(backing, OpenOptions::default(), loading))
+        report_panic_as_damage(|| Self::recover_on(backing, ImageOpenOptions::default(), loading))
     }
 
     /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
@@ -175,25 +175,25 @@ impl Image {
         let loading = LoadMode { verifies_all_data: false, rescues: true };
         let rescued = report_panic_as_damage(|| Self::recover_on(backing, COPY_ON_WRITE_OPTIONS, loading));
         rescued.map_err(|error| match error {
-            ImageError::Damaged { findings, .. } => ImageError::Lost { findings },
+            ImageError::Damaged { findings, .. } => ImageError::NoProvenPage { findings },
             error => error,
         })
     }
 
     fn recover_on(
         mut backing: impl Backing,
-        options: OpenOptions,
+        options: ImageOpenOptions,
         loading: LoadMode,
     ) -> Result<Self, ImageError> {
         let rescues = loading.rescues;
         let found = FoundImage::read(&mut backing, rescues)?;
         let mut report = found.open_report();
-        let (superblock, config) = (found.superblock.clone(), found.config.clone());
+        let (image_header, config) = (found.image_header.clone(), found.config.clone());
         let (layout, previous_session_id) = (found.layout.clone(), found.session.session_id);
         let mut loaded = found.load(&mut backing, loading)?;
         if rescues {
             report.lpns_with_unproven_version =
-                rescue::unmap_unproven_pages(&mut loaded, &superblock, &config, &layout)?;
+                rescue::unmap_unproven_pages(&mut loaded, &image_header, &config, &layout)?;
             report.findings = std::mem::take(&mut loaded.findings);
         } else if !loaded.findings.is_empty() {
             return Err(ImageError::Damaged { findings: loaded.findings, may_be_rescued: true });
@@ -203,9 +203,9 @@ impl Image {
         report.verified_pages = loaded.verified_pages;
         report.torn_pages = torn.len() as u64;
         report.repaired_metadata_copies += loaded.repaired_metadata_copies;
-        let session = Session {
+        let session = SessionRecord {
             was_closed: false,
-            durability: options.durability.unwrap_or(superblock.durability),
+            durability: options.durability.unwrap_or(image_header.durability),
             boot_id: current_boot_id(),
             unsafe_shutdowns: report.unsafe_shutdowns,
             session_count: report.session_count,
@@ -216,14 +216,16 @@ impl Image {
         let durability = session.durability;
         let mut nand = FileNand::new(backing, layout, loaded, session);
         // The half-programmed pages are sealed before the session begins: after that no recovery would look for them.
-        let repaired = torn.into_iter().try_for_each(|(ppn, epoch)| nand.mark_page_torn(ppn, epoch));
+        let repaired = torn
+            .into_iter()
+            .try_for_each(|(ppn, block_erase_count)| nand.mark_page_torn(ppn, block_erase_count));
         repaired.and_then(|()| nand.begin_session()).map_err(|_| medium_failure(&nand))?;
         let RecoveredDevice { device, recovery, mapped_pages, config_toml: config, endurance_cycles } =
-            recover(nand, &superblock, config)?;
+            recover(nand, &image_header, config)?;
         (report.recovery, report.mapped_pages) = (recovery, mapped_pages);
         Ok(Self {
             device,
-            superblock,
+            image_header,
             durability,
             report,
             config_toml: config,
@@ -243,7 +245,7 @@ impl Image {
     /// Returns design, rated endurance, and numbers of starts and unclean ends of the device.
     pub fn health_facts(&self) -> DriveHealthFacts {
         DriveHealthFacts {
-            design: self.superblock.design.clone(),
+            design: self.image_header.design.clone(),
             endurance_cycles: self.endurance_cycles,
             power_cycles: self.report.session_count,
             unsafe_shutdowns: self.report.unsafe_shutdowns,
@@ -280,8 +282,8 @@ fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
 ///
 /// # Errors
 /// [`ImageError::Config`].
-fn config_of(superblock: &ImageHeader) -> Result<Config, ImageError> {
-    let mut config = Config::from_text_and_settings(Some(("superblock", &superblock.config_toml)), &[])?;
+fn config_of(image_header: &ImageHeader) -> Result<Config, ImageError> {
+    let mut config = Config::from_text_and_settings(Some(("superblock", &image_header.config_toml)), &[])?;
     // Images whose configuration does not name the minimum were made before there was one.
     config.mapping.least_cache_entries.get_or_insert(1);
     Ok(config)
@@ -293,10 +295,10 @@ fn config_of(superblock: &ImageHeader) -> Result<Config, ImageError> {
 /// [`ImageError::Config`], also for a design that needs a battery.
 fn parts_and_endurance_cycles_of(
     config: &Config,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
 ) -> Result<(Parts, u32), ImageError> {
-    let resolved = config.resolve_device(u64::from(superblock.logical_pages))?;
-    if resolved.geometry != superblock.geometry || resolved.logical_pages != superblock.logical_pages {
+    let resolved = config.resolve_device(u64::from(image_header.logical_pages))?;
+    if resolved.geometry != image_header.geometry || resolved.logical_pages != image_header.logical_pages {
         let sizes = |geometry: &Geometry, logical_pages: u32| {
             [
                 ("channels", geometry.channels),
@@ -310,7 +312,7 @@ fn parts_and_endurance_cycles_of(
                 ("logical_pages", logical_pages),
             ]
         };
-        let described = sizes(&superblock.geometry, superblock.logical_pages);
+        let described = sizes(&image_header.geometry, image_header.logical_pages);
         let derived = sizes(&resolved.geometry, resolved.logical_pages);
         let differences: Vec<String> = described
             .iter()
@@ -320,19 +322,19 @@ fn parts_and_endurance_cycles_of(
                 format!("device.{key} is {described} there, but derived as {derived}")
             })
             .collect();
-        return Err(ImageError::Setting(format!(
+        return Err(ImageError::InvalidSetting(format!(
             "the superblock of the image describes another device than this version of wearwell derives from the \
              configuration in it ({}): use the version that made the image",
             differences.join(", ")
         )));
     }
-    let parts = config.image_parts(&superblock.design, &resolved)?;
+    let parts = config.image_parts(&image_header.design, &resolved)?;
     Ok((parts, resolved.endurance_cycles))
 }
 
 fn medium_failure(medium: &dyn Medium) -> ImageError {
     let refused = medium.unresolved_write_error();
-    ImageError::Refused {
+    ImageError::IoWhileInUse {
         refusal: refused.map_or_else(
             || "a file of the image could not be read or written".to_owned(),
             |refused| refused.refusal.clone(),
@@ -363,15 +365,15 @@ struct RecoveredDevice {
 }
 
 /// Builds the device of an image over `nand`, whose state was loaded from the files, and lets the engine recover its
-/// maps and counters from this flash. `config` is the configuration in the superblock.
+/// maps and counters from this flash. `config` is the configuration in the image header.
 fn recover(
     mut nand: FileNand<impl Backing>,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
     config: Config,
 ) -> Result<RecoveredDevice, ImageError> {
-    let plan = DevicePlan::new(superblock, config, nand.durability())?;
+    let plan = DevicePlan::new(image_header, config, nand.durability())?;
     nand.set_max_waiting_erases_per_pool(plan.max_waiting_erases_per_pool);
-    plan.recover_device(Box::new(nand), superblock.logical_pages)
+    plan.recover_device(Box::new(nand), image_header.logical_pages)
 }
 
 /// How the device of an image is built in a session.
@@ -383,8 +385,12 @@ struct DevicePlan {
 }
 
 impl DevicePlan {
-    fn new(superblock: &ImageHeader, mut config: Config, durability: Durability) -> Result<Self, ImageError> {
-        let (mut parts, endurance_cycles) = parts_and_endurance_cycles_of(&config, superblock)?;
+    fn new(
+        image_header: &ImageHeader,
+        mut config: Config,
+        durability: Durability,
+    ) -> Result<Self, ImageError> {
+        let (mut parts, endurance_cycles) = parts_and_endurance_cycles_of(&config, image_header)?;
         // Two kinds of designs are excluded. Chunk numbers become free only by erases. A backward scan is tested on
         // media that keep the order of erases and programs; no test of images fails without that order, so this is a
         // precaution.
@@ -395,7 +401,7 @@ impl DevicePlan {
             Durability::Process => u32::MAX,
             Durability::Host => {
                 parts.gc.gc_start_free_blocks =
-                    parts.gc.gc_start_free_blocks.max(free_blocks_per_pool_for_joint_erases(superblock));
+                    parts.gc.gc_start_free_blocks.max(free_blocks_per_pool_for_joint_erases(image_header));
                 config.gc.low_blocks = Some(parts.gc.gc_start_free_blocks);
                 parts.gc.gc_start_free_blocks.saturating_sub(GC_RESERVE_BLOCKS)
             }
@@ -425,9 +431,9 @@ impl DevicePlan {
 /// Returns the number of free blocks per pool that GC of a `host` session keeps ready, so that several erases can share
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
-fn free_blocks_per_pool_for_joint_erases(superblock: &ImageHeader) -> u32 {
+fn free_blocks_per_pool_for_joint_erases(image_header: &ImageHeader) -> u32 {
     const JOINT_ERASE_FREE_BLOCKS_MAX: u32 = 32;
-    let ImageHeader { geometry, logical_pages, .. } = superblock;
+    let ImageHeader { geometry, logical_pages, .. } = image_header;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
     spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
@@ -440,7 +446,7 @@ fn io_error<'a>(
     move |source| ImageError::Io { refused_operation, path: backing.path_for_messages(file), source }
 }
 
-/// Returns the identifier of the present boot of the host machine; zeros if it is unknown.
+/// Returns the identifier of the present boot of the server machine; zeros if it is unknown.
 fn current_boot_id() -> [u8; 16] {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let digits = text.trim().replace('-', "");
@@ -456,13 +462,13 @@ struct LoadMode {
     rescues: bool,
 }
 
-/// Contents of an image's small files (superblock, session) and of its journal.
+/// Contents of an image's small files (image header, session record) and of its journal.
 struct FoundImage {
-    superblock: ImageHeader,
-    /// The configuration in the superblock.
+    image_header: ImageHeader,
+    /// The configuration in the image header.
     config: Config,
     layout: Layout,
-    session: Session,
+    session: SessionRecord,
     journal: journal::FoundJournal,
     may_have_lost_last_writes: bool,
     repaired_metadata_copies: u64,
@@ -470,10 +476,10 @@ struct FoundImage {
 
 impl FoundImage {
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
-        let (superblock, of_superblock) = read_image_header(backing)?;
-        let config = config_of(&superblock)?;
-        require_plausible_nvram(&superblock, &config)?;
-        let layout = Layout::new(&superblock);
+        let (image_header, of_image_header) = read_image_header(backing)?;
+        let config = config_of(&image_header)?;
+        require_plausible_nvram(&image_header, &config)?;
+        let layout = Layout::new(&image_header);
         extend_short_flash_file(backing, &layout)?;
         let (mut session, of_session) = read_and_repair_session(backing, &layout)?;
         let damaged = |finding| ImageError::Damaged { findings: vec![finding], may_be_rescued: true };
@@ -481,7 +487,7 @@ impl FoundImage {
             let last = rescue::newest_journal_record_number(backing, &layout, &session);
             journal::salvage_newest_records(backing, &layout, last)
         } else {
-            journal::read(backing, &layout).map_err(damaged)?
+            journal::read_and_repair_journal(backing, &layout).map_err(damaged)?
         };
         if session.was_closed && session.last_journal_record_number > journal.last_record_number() {
             return Err(damaged(format!(
@@ -497,9 +503,9 @@ impl FoundImage {
         let is_other_boot = session.boot_id != boot && session.boot_id != [0; 16] && boot != [0; 16];
         let may_have_lost_last_writes =
             !session.was_closed && session.durability == Durability::Process && is_other_boot;
-        let repaired = of_superblock + of_session;
+        let repaired = of_image_header + of_session;
         Ok(Self {
-            superblock,
+            image_header,
             config,
             layout,
             session,
@@ -523,11 +529,11 @@ impl FoundImage {
     /// Loads the state of the flash, with a list of the damage that cannot be repaired.
     fn load(self, backing: &mut impl Backing, loading: LoadMode) -> Result<LoadedFlash, ImageError> {
         let LoadMode { verifies_all_data: verifies_all, rescues } = loading;
-        let Self { superblock, layout, session, journal, may_have_lost_last_writes, .. } = self;
+        let Self { image_header, layout, session, journal, may_have_lost_last_writes, .. } = self;
         let is_host = !session.was_closed && session.durability == Durability::Host;
         let whole_up_to =
             if is_host || may_have_lost_last_writes { journal.synced_record_number() } else { u64::MAX };
-        let logical_pages = superblock.logical_pages;
+        let logical_pages = image_header.logical_pages;
         let expectation = FlashLoadSettings {
             last_durable_journal_record_number: whole_up_to,
             verifies_all_data: verifies_all,
@@ -543,37 +549,37 @@ impl FoundImage {
     }
 }
 
-/// Refuses a superblock that names much more NVRAM than its design needs: loading that NVRAM would use up time and
+/// Refuses an image header that names much more NVRAM than its design needs: loading that NVRAM would use up time and
 /// memory before a contradiction is found.
-fn require_plausible_nvram(superblock: &ImageHeader, config: &Config) -> Result<(), ImageError> {
-    let (parts, _) = parts_and_endurance_cycles_of(config, superblock)?;
-    let needed_bytes = parts.total_nvram_bytes(&superblock.geometry, superblock.logical_pages);
+fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Result<(), ImageError> {
+    let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
+    let needed_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
     // Another version of Wearwell may need less or more, but not twice as much.
-    if superblock.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
+    if image_header.nvram_words <= needed_bytes / 4 + STATE_SECTOR_WORDS as u64 {
         return Ok(());
     }
     let finding = format!(
         "the superblock states {} words of NVRAM, but the design of the image needs {}",
-        superblock.nvram_words,
+        image_header.nvram_words,
         needed_bytes / 8
     );
     Err(ImageError::Damaged { findings: vec![finding], may_be_rescued: false })
 }
 
-/// Reads the superblock from a copy that is whole, and repairs the other. Returns it with the number of copies that
+/// Reads the image header from a copy that is whole, and repairs the other. Returns it with the number of copies that
 /// were repaired. An image of format version 1 is refused, whatever the mirror holds: an interrupted upgrade has not
-/// changed its superblock yet.
+/// changed its file `superblock` yet.
 fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), ImageError> {
     let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let home = read_prefix(backing, ImageFile::ImageHeader, most);
     let home = home.map_err(io_error(backing, "read", ImageFile::ImageHeader))?;
     let mirror = read_prefix(backing, ImageFile::Mirror, most).unwrap_or_default();
     if ImageHeader::decode_as(1, &home).is_ok() {
-        return Err(ImageError::Version { image_version: 1, known_version: FORMAT_VERSION });
+        return Err(ImageError::UnsupportedVersion { image_version: 1, known_version: FORMAT_VERSION });
     }
     let found = [ImageHeader::decode(&home), ImageHeader::decode(&mirror)];
-    let superblock = match &found {
-        // The superblock of another image is whole, too, but has another salt.
+    let image_header = match &found {
+        // The header of another image is whole, too, but has another salt.
         [Ok(home), Ok(mirror)] if home != mirror && !belongs_to_this_image(backing, home) => mirror.clone(),
         [Err(_), Ok(mirror)] if !belongs_to_this_image(backing, mirror) => {
             return Err(ImageError::Damaged {
@@ -583,9 +589,12 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
                 may_be_rescued: false,
             });
         }
-        [Ok(superblock), _] | [Err(_), Ok(superblock)] => superblock.clone(),
+        [Ok(image_header), _] | [Err(_), Ok(image_header)] => image_header.clone(),
         [Err(ImageHeaderError::Version(found)), _] => {
-            return Err(ImageError::Version { image_version: *found, known_version: FORMAT_VERSION });
+            return Err(ImageError::UnsupportedVersion {
+                image_version: *found,
+                known_version: FORMAT_VERSION,
+            });
         }
         // An interrupted creation or copy.
         [Err(_), Err(_)]
@@ -601,22 +610,22 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
             });
         }
     };
-    let (bytes, layout) = (superblock.encode(), Layout::new(&superblock));
+    let (bytes, layout) = (image_header.encode(), Layout::new(&image_header));
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
-        if found.as_ref() != Ok(&superblock) {
+        if found.as_ref() != Ok(&image_header) {
             side.repair_metadata(backing, &layout, ImageFile::ImageHeader, &bytes, 0);
             repaired += 1;
         }
     }
-    Ok((superblock, repaired))
+    Ok((image_header, repaired))
 }
 
-/// Whether a superblock belongs to this image: the checksum of a record in another file than `superblock` and `mirror`
-/// is right under the superblock's salt. These records are the session record, the sectors of the NVRAM, and the OOBs
-/// of the first pages of the blocks.
-fn belongs_to_this_image(backing: &impl Backing, superblock: &ImageHeader) -> bool {
-    let (layout, geometry) = (Layout::new(superblock), &superblock.geometry);
+/// Whether an image header belongs to this image: the checksum of a record in another file than `superblock` and
+/// `mirror` is right under the salt in the header. These records are the session record, the sectors of the NVRAM, and
+/// the OOBs of the first pages of the blocks.
+fn belongs_to_this_image(backing: &impl Backing, image_header: &ImageHeader) -> bool {
+    let (layout, geometry) = (Layout::new(image_header), &image_header.geometry);
     let is_state_sector = |index: u64| {
         let mut sector = [0; STATE_SECTOR_BYTES];
         let offset = index * STATE_SECTOR_BYTES as u64;
@@ -634,10 +643,10 @@ fn belongs_to_this_image(backing: &impl Backing, superblock: &ImageHeader) -> bo
         || (0..geometry.blocks()).any(is_oob)
 }
 
-fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<Session> {
+fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<SessionRecord> {
     let mut bytes = [0; FIXED_RECORD_BYTES];
     let is_read = side.read_metadata(backing, layout, ImageFile::Session, &mut bytes, 0);
-    is_read.then(|| Session::decode(&bytes, layout.checksum_salt)).flatten()
+    is_read.then(|| SessionRecord::decode(&bytes, layout.checksum_salt)).flatten()
 }
 
 /// Extends a flash file that was cut short to its full length. Pages whose data was cut off are then damaged, each by
@@ -652,7 +661,7 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 }
 
 /// Returns the newer copy of the session record, and the number of copies that were repaired. If neither copy is whole,
-/// the last session counts as one that a crash of the host machine ended; the other fields of the record are
+/// the last session counts as one that a crash of the server machine ended; the other fields of the record are
 /// statistics.
 ///
 /// # Errors
@@ -660,7 +669,7 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 fn read_and_repair_session(
     backing: &mut impl Backing,
     layout: &Layout,
-) -> Result<(Session, u64), ImageError> {
+) -> Result<(SessionRecord, u64), ImageError> {
     let file = ImageFile::Session;
     let found = METADATA_COPIES.map(|side| read_session_copy(backing, layout, side));
     if let [Some(home), Some(mirror)] = &found
@@ -672,7 +681,8 @@ fn read_and_repair_session(
         .into_iter()
         .flatten()
         .max_by_key(|session| (session.session_count, session.last_journal_record_number));
-    let session = newest.unwrap_or(Session { durability: Durability::Host, ..Session::default() });
+    let session =
+        newest.unwrap_or(SessionRecord { durability: Durability::Host, ..SessionRecord::default() });
     let mut repaired = 0;
     for (side, found) in METADATA_COPIES.into_iter().zip(found) {
         if found != Some(session) {

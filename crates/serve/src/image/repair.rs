@@ -6,9 +6,9 @@ use std::path::Path;
 
 use wearwell::address::{Lpn, Ppn};
 
-use super::backing::{Access, Backing, OpenImageFiles, io_error_at, remove_image_files};
+use super::backing::{Backing, ImageAccess, OpenImageFiles, io_error_at, remove_image_files};
 use super::error::ImageError;
-use super::nand::FileNand;
+use super::file_nand::FileNand;
 use super::unfinished::UnfinishedImage;
 use super::{Image, end_session, medium_failure};
 use crate::device::lost_page_sentence;
@@ -62,9 +62,12 @@ impl RepairReport {
 /// As [`Image::open`]; the directory of the copy is not empty.
 pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, ImageError> {
     let Some(copy) = copy else {
-        return repair_files(OpenImageFiles::open(directory, Access::Write)?, |_: OpenImageFiles| Ok(()));
+        return repair_files(
+            OpenImageFiles::open(directory, ImageAccess::ReadWrite)?,
+            |_: OpenImageFiles| Ok(()),
+        );
     };
-    let files = OpenImageFiles::open(directory, Access::Read)?;
+    let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)?;
     let unfinished = files.copy_files_to(copy).map_err(io_error_at("copy the image to", copy))?;
     let repaired = repair_files(unfinished, UnfinishedImage::finish);
     if repaired.is_err() {
@@ -98,7 +101,7 @@ fn repair_files<B: Backing>(
         lost_pages: image.device.lost_logical_pages(),
         pages_marked_lost,
         damaged_pages_left,
-        page_bytes: image.superblock.geometry.page_bytes.into(),
+        page_bytes: image.image_header.geometry.page_bytes.into(),
     };
     end_session(&mut image.device)?;
     finish(image.into_backing())?;

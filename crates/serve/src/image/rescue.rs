@@ -30,8 +30,8 @@ use wearwell_config::Config;
 
 use super::backing::Backing;
 use super::error::ImageError;
-use super::file::ImageFile;
-use super::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobSlot, STATE_SECTOR_BYTES, Session};
+use super::image_file::ImageFile;
+use super::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobSlot, STATE_SECTOR_BYTES, SessionRecord};
 use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
@@ -42,7 +42,7 @@ use super::parts_and_endurance_cycles_of;
 pub(super) fn newest_journal_record_number(
     backing: &impl Backing,
     layout: &Layout,
-    session: &Session,
+    session: &SessionRecord,
 ) -> u64 {
     let of_session = if session.was_closed { session.last_journal_record_number } else { 0 };
     let sectors = (0..layout.state_sector_count()).filter_map(|index| {
@@ -86,23 +86,23 @@ pub(super) fn newest_journal_record_number(
 /// left, and returns these pages.
 ///
 /// # Errors
-/// [`ImageError::Lost`] if no logical page is proven.
+/// [`ImageError::NoProvenPage`] if no logical page is proven.
 pub(super) fn unmap_unproven_pages(
     loaded: &mut LoadedFlash,
-    superblock: &ImageHeader,
+    image_header: &ImageHeader,
     config: &Config,
     layout: &Layout,
 ) -> Result<BTreeSet<Lpn>, ImageError> {
-    let (parts, _) = parts_and_endurance_cycles_of(config, superblock)?;
+    let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
     if let Some(reason) = reason_that_rescue_is_impossible(&parts, &loaded.skipped_metadata, layout) {
         let findings = std::iter::once(reason.to_owned()).chain(loaded.findings.iter().cloned()).collect();
-        return Err(ImageError::Lost { findings });
+        return Err(ImageError::NoProvenPage { findings });
     }
     if !has_flat_map_in_nvram(&parts) {
         return Ok(BTreeSet::new());
     }
     let map = FlatNvramMap {
-        first_map_word_index: layout.nvram_words - u64::from(superblock.logical_pages),
+        first_map_word_index: layout.nvram_words - u64::from(image_header.logical_pages),
         layout,
         parts: &parts,
     };
@@ -111,14 +111,16 @@ pub(super) fn unmap_unproven_pages(
     let chunks = if lacks_chunks {
         BTreeSet::new()
     } else {
-        found_compressed_chunk_numbers(&mut loaded.model, layout)
+        found_compressed_chunk_numbers(&mut loaded.flash_model, layout)
     };
-    let unproven: BTreeSet<Lpn> = (0..superblock.logical_pages)
+    let unproven: BTreeSet<Lpn> = (0..image_header.logical_pages)
         .map(Lpn)
-        .filter(|&lpn| !map.is_map_entry_proven(lpn, &mut loaded.model, &loaded.skipped_metadata, &chunks))
+        .filter(|&lpn| {
+            !map.is_map_entry_proven(lpn, &mut loaded.flash_model, &loaded.skipped_metadata, &chunks)
+        })
         .collect();
     for lpn in &unproven {
-        loaded.model.store_nvram_word(map.map_word_index(*lpn) as usize, 0).expect("a model has power");
+        loaded.flash_model.store_nvram_word(map.map_word_index(*lpn) as usize, 0).expect("a model has power");
     }
     Ok(unproven)
 }
@@ -162,19 +164,19 @@ fn reason_that_rescue_is_impossible(
 }
 
 /// Returns the numbers of the compressed chunks whose pages were found.
-fn found_compressed_chunk_numbers(model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
+fn found_compressed_chunk_numbers(flash_model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
     let pages = (0..layout.geometry.pages() as u32).map(Ppn);
-    let oobs = pages.filter_map(|ppn| oob_of(model, layout, ppn));
+    let oobs = pages.filter_map(|ppn| oob_of(flash_model, layout, ppn));
     oobs.filter(|oob| oob.kind == PageKind::Chunk).map(|oob| oob.owner).collect()
 }
 
 /// Returns the OOB of a page; `None` if it is not programmed, is unreadable, or lies in a bad block.
-fn oob_of(model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
+fn oob_of(flash_model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
     let block = BlockId(ppn.0 / layout.geometry.block_pages());
-    if model.is_bad(block) {
+    if flash_model.is_bad(block) {
         return None;
     }
-    model.probe_page(ppn).ok().flatten()
+    flash_model.probe_page(ppn).ok().flatten()
 }
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
@@ -193,7 +195,7 @@ impl FlatNvramMap<'_> {
     fn is_map_entry_proven(
         &self,
         lpn: Lpn,
-        model: &mut SimNand,
+        flash_model: &mut SimNand,
         skipped_metadata: &SkippedMetadata,
         found_chunk_numbers: &BTreeSet<u32>,
     ) -> bool {
@@ -201,13 +203,13 @@ impl FlatNvramMap<'_> {
         if skipped_metadata.unknown_state_word_indices.contains(&index) {
             return false;
         }
-        let Some(unit) = model.nvram()[index as usize].checked_sub(1) else { return true };
+        let Some(unit) = flash_model.nvram()[index as usize].checked_sub(1) else { return true };
         let pages = self.layout.geometry.pages();
         if unit >= pages {
             return u32::try_from((unit - pages) / MAX_CHUNK_MEMBERS as u64)
                 .is_ok_and(|number| found_chunk_numbers.contains(&number));
         }
-        let Some(oob) = oob_of(model, self.layout, Ppn(unit as u32)) else { return false };
+        let Some(oob) = oob_of(flash_model, self.layout, Ppn(unit as u32)) else { return false };
         let is_shared = self.parts.content.sharing.is_some() || self.parts.content.recycle.is_some();
         oob.kind == PageKind::Data && (is_shared || oob.owner == lpn.0)
     }

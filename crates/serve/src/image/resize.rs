@@ -21,11 +21,11 @@ use tracing::warn;
 
 use super::Image;
 use super::backing::{
-    Access, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files, sync_parent_directory,
+    ImageAccess, OpenImageFiles, io_error_at, lock_unless_replaced, remove_image_files, sync_parent_directory,
 };
 use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
 /// afterwards; wear and counters begin at zero. `progress` is called with the number of logical pages processed and the
@@ -44,7 +44,7 @@ pub fn resize(
     let directory = fs::canonicalize(directory)
         .map_err(|_| ImageError::NoImage { path: directory.display().to_string() })?;
     // This lock is held until the old image is removed.
-    let mut original = Image::open_copy_on_write(OpenImageFiles::open(&directory, Access::Write)?)?;
+    let mut original = Image::open_copy_on_write(OpenImageFiles::open(&directory, ImageAccess::ReadWrite)?)?;
     if original.device.capacity_bytes() == size_bytes {
         return Ok(None);
     }
@@ -80,7 +80,7 @@ pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     let Some((directory, remains)) = remains else { return };
     match remove_remains_of_resizing(&directory, &remains) {
         // A resizing that has exchanged the directories is at work, and removes the old one itself.
-        Ok(()) | Err(ImageError::Locked { .. }) => {}
+        Ok(()) | Err(ImageError::InUse { .. }) => {}
         // The image itself is whole and can be used.
         Err(error) => warn!("{}", error.message_about(&directory)),
     }
@@ -122,7 +122,7 @@ fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
     if failures.is_empty() {
         return Ok(());
     }
-    Err(ImageError::Setting(format!(
+    Err(ImageError::InvalidSetting(format!(
         "the image was resized, but some files of its directory that are no files of the image could not be moved to \
          the new directory: {}; they are in {} now: move them yourself",
         failures.join(", "),
@@ -133,7 +133,7 @@ fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
 /// Returns the hidden name beside a directory under which the larger image is made.
 fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
-        ImageError::Setting(
+        ImageError::InvalidSetting(
             "the directory of the image is the root directory, which cannot be replaced by that of the larger image: \
              move the files of the image to a directory of their own"
                 .into(),
@@ -151,9 +151,9 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     if !remains.exists() {
         return Ok(());
     }
-    let superblock = File::open(remains.join(ImageFile::ImageHeader.name()));
-    if let Ok(superblock) = &superblock {
-        lock_unless_replaced(superblock, remains, Access::Write)?;
+    let image_header = File::open(remains.join(ImageFile::ImageHeader.name()));
+    if let Ok(image_header) = &image_header {
+        lock_unless_replaced(image_header, remains, ImageAccess::ReadWrite)?;
     }
     // A directory without a file of an image is somebody else's.
     if has_image_files(remains) {
@@ -162,7 +162,7 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
         let _ = fs::remove_dir(remains);
     }
     if remains.exists() {
-        return Err(ImageError::Setting(format!(
+        return Err(ImageError::InvalidSetting(format!(
             "the directory {}, in which `wearwell resize` makes the larger image, exists and cannot be removed, or has \
              files that are not those of an image: move it away, and repeat a resize that did not end",
             remains.display()
@@ -203,7 +203,7 @@ fn sync_image(directory: &Path) -> Result<(), ImageError> {
 fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageError> {
     use rustix::io::Errno;
     rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {
-        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::Setting(format!(
+        Errno::INVAL | Errno::NOSYS | Errno::NOTSUP | Errno::BUSY | Errno::XDEV => ImageError::InvalidSetting(format!(
             "the directory {} cannot be exchanged with that of the larger image, because it is a mount point or its \
              file system does not support that: make the larger image elsewhere with `wearwell copy --size`",
             directory.display()

@@ -1,6 +1,6 @@
 //! An image whose contents are still being written: its directory becomes an image only when they are complete.
 //!
-//! Both copies of the superblock are kept in memory until then. So an interruption at any instant leaves what an
+//! Both copies of the image header are kept in memory until then. So an interruption at any instant leaves what an
 //! interrupted creation leaves: a directory that is no image, in which an image can be created.
 
 use std::fs::File;
@@ -13,17 +13,17 @@ use rustix::fs::SeekFrom;
 use super::backing::{Backing, OpenImageFiles, require_permitted_file_size};
 use super::create::create_on;
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::io_error;
 use super::layout::{IMAGE_HEADER_MAGIC, ImageHeader, Layout};
 
-/// The files of an image without its superblock, which is in memory.
+/// The files of an image without its header (file `superblock`), which is in memory.
 #[derive(Debug)]
 pub struct UnfinishedImage {
     files: OpenImageFiles,
-    /// Content of the superblock's own file.
-    superblock: Vec<u8>,
-    /// Content of the beginning of the mirror: the second copy of the superblock, or its first bytes.
+    /// Content of the file `superblock`, the header of the image.
+    image_header: Vec<u8>,
+    /// Content of the beginning of the mirror: the second copy of the image header, or its first bytes.
     image_header_in_mirror: Vec<u8>,
 }
 
@@ -32,10 +32,10 @@ impl UnfinishedImage {
     ///
     /// # Errors
     /// As [`create`](super::create()).
-    pub(super) fn create(directory: &Path, superblock: &ImageHeader) -> Result<Self, ImageError> {
-        require_permitted_file_size(Layout::new(superblock).largest_mirror_bytes())?;
+    pub(super) fn create(directory: &Path, image_header: &ImageHeader) -> Result<Self, ImageError> {
+        require_permitted_file_size(Layout::new(image_header).largest_mirror_bytes())?;
         let mut unfinished = Self::without_content(OpenImageFiles::create(directory)?);
-        match create_on(&mut unfinished, superblock) {
+        match create_on(&mut unfinished, image_header) {
             Ok(()) => Ok(unfinished),
             Err(error) => {
                 unfinished.files.remove_image();
@@ -63,16 +63,16 @@ impl UnfinishedImage {
     }
 
     fn without_content(files: OpenImageFiles) -> Self {
-        Self { files, superblock: Vec::new(), image_header_in_mirror: Vec::new() }
+        Self { files, image_header: Vec::new(), image_header_in_mirror: Vec::new() }
     }
 
     fn copy_contents(&mut self, originals: [&File; ImageFile::ALL.len()]) -> io::Result<()> {
-        let [superblock, session, flash, nvram, journal, mirror] = originals;
+        let [image_header, session, flash, nvram, journal, mirror] = originals;
         // A missing file is the null device, whose length is 0.
-        self.superblock = vec![0; superblock.metadata()?.len() as usize];
-        superblock.read_exact_at(&mut self.superblock, 0)?;
-        // The flash file is still empty while the mirror has its superblock: by this the directory is known as no
-        // image.
+        self.image_header = vec![0; image_header.metadata()?.len() as usize];
+        image_header.read_exact_at(&mut self.image_header, 0)?;
+        // The flash file is still empty while the mirror has its copy of the header: by this the directory is known as
+        // no image.
         copy_file(mirror, self.files.handle_of(ImageFile::Mirror))?;
         let magic_bytes = IMAGE_HEADER_MAGIC.len().min(mirror.metadata()?.len() as usize);
         self.image_header_in_mirror = vec![0; magic_bytes];
@@ -111,7 +111,7 @@ impl UnfinishedImage {
         let synced = self.files.sync_all(&ImageFile::ALL);
         synced.map_err(|(file, source)| io_error(&self.files, "sync", file)(source))?;
         let copies =
-            [(ImageFile::ImageHeader, &self.superblock), (ImageFile::Mirror, &self.image_header_in_mirror)];
+            [(ImageFile::ImageHeader, &self.image_header), (ImageFile::Mirror, &self.image_header_in_mirror)];
         for (file, bytes) in copies {
             let written = self.files.write(file, bytes, 0);
             written.map_err(io_error(&self.files, "write", file))?;
@@ -158,7 +158,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
 fn io_error_of_creation(error: ImageError) -> io::Error {
     match error {
         ImageError::Io { source, .. } => source,
-        ImageError::Exists { holds_image, .. } => {
+        ImageError::DirectoryNotEmpty { holds_image, .. } => {
             let found = if holds_image { "it holds an image already" } else { "it exists and is not empty" };
             io::Error::new(io::ErrorKind::AlreadyExists, found)
         }
@@ -170,7 +170,7 @@ impl Backing for UnfinishedImage {
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         match file {
             ImageFile::ImageHeader => {
-                let kept = self.superblock.get(offset as usize..).unwrap_or_default();
+                let kept = self.image_header.get(offset as usize..).unwrap_or_default();
                 let kept = kept.get(..bytes.len()).ok_or(io::ErrorKind::UnexpectedEof)?;
                 bytes.copy_from_slice(kept);
             }
@@ -186,9 +186,9 @@ impl Backing for UnfinishedImage {
     }
 
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
-        // The superblock is always written whole, and nothing else of the mirror begins at its first byte.
+        // The header is always written whole, and nothing else of the mirror begins at its first byte.
         match file {
-            ImageFile::ImageHeader => bytes.clone_into(&mut self.superblock),
+            ImageFile::ImageHeader => bytes.clone_into(&mut self.image_header),
             ImageFile::Mirror if offset == 0 => bytes.clone_into(&mut self.image_header_in_mirror),
             _ => return self.files.write(file, bytes, offset),
         }
@@ -202,7 +202,7 @@ impl Backing for UnfinishedImage {
     }
 
     fn len(&self, file: ImageFile) -> io::Result<u64> {
-        if file == ImageFile::ImageHeader { Ok(self.superblock.len() as u64) } else { self.files.len(file) }
+        if file == ImageFile::ImageHeader { Ok(self.image_header.len() as u64) } else { self.files.len(file) }
     }
 
     fn sync(&mut self, file: ImageFile) -> io::Result<()> {

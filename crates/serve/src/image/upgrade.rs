@@ -1,26 +1,26 @@
 //! Upgrade of an image from version 1 of the format.
 //!
 //! Pages, spare areas and their OOB records keep their places. All metadata of version 2 is first written to the
-//! mirror, which version 1 does not have. Then the superblock is rewritten with version 2; this completes the upgrade.
-//! From then on the contents of `nvram` and `journal` from version 1 are damaged copies, which opening repairs from the
-//! mirror. An interruption before the superblock is written leaves an image of version 1, a later one an image of
+//! mirror, which version 1 does not have. Then the image header is rewritten with version 2; this completes the
+//! upgrade. From then on the contents of `nvram` and `journal` from version 1 are damaged copies, which opening repairs
+//! from the mirror. An interruption before the header is written leaves an image of version 1, a later one an image of
 //! version 2. The whole upgrade is tried on a view that changes no file before anything is written.
 
 use std::path::Path;
 
 use wearwell::address::Ppn;
 
-use super::backing::{Access, Backing, CopyOnWrite, OpenImageFiles, read_prefix};
+use super::backing::{Backing, CopyOnWrite, ImageAccess, OpenImageFiles, read_prefix};
 use super::create::finish_upgrade;
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
     FIXED_RECORD_BYTES, FORMAT_VERSION, IMAGE_HEADER_FIXED_BYTES, ImageHeader, ImageHeaderError, Layout,
-    MAX_CONFIG_BYTES, OobRecord, Session,
+    MAX_CONFIG_BYTES, OobRecord, SessionRecord,
 };
 use super::metadata_copy::MetadataCopy;
-use super::{Image, OpenOptions, close, io_error, version1};
+use super::{Image, ImageOpenOptions, close, io_error, version1};
 
 /// Upgrades the image in a directory from version 1 of the format to version 2. Takes time in proportion to the
 /// metadata.
@@ -29,7 +29,7 @@ use super::{Image, OpenOptions, close, io_error, version1};
 /// [`ImageError`]: there is no image of version 1, it is in use or damaged, or files cannot be written. The image is
 /// then unchanged.
 pub fn upgrade(directory: &Path) -> Result<ImageHeader, ImageError> {
-    upgrade_on(OpenImageFiles::open(directory, Access::Write)?)
+    upgrade_on(OpenImageFiles::open(directory, ImageAccess::ReadWrite)?)
 }
 
 /// Upgrades the image in the files of `backing`, as [`upgrade`] does for those in a directory.
@@ -39,20 +39,20 @@ pub fn upgrade(directory: &Path) -> Result<ImageHeader, ImageError> {
 pub fn upgrade_on<B: Backing>(backing: B) -> Result<ImageHeader, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     convert_to_version_2(&mut view)?;
-    let image = Image::open_on(view, OpenOptions::default()).map_err(|error| match error {
+    let image = Image::open_on(view, ImageOpenOptions::default()).map_err(|error| match error {
         ImageError::Damaged { findings, .. } => ImageError::Damaged { findings, may_be_rescued: false },
         error => error,
     })?;
     let mut backing = image.into_backing::<CopyOnWrite<B>>().into_underlying();
-    let superblock = convert_to_version_2(&mut backing)?;
+    let image_header = convert_to_version_2(&mut backing)?;
     // Opening repairs the files that version 1 left.
-    close(Image::open_on(backing, OpenOptions::default())?.device)?;
-    Ok(superblock)
+    close(Image::open_on(backing, ImageOpenOptions::default())?.device)?;
+    Ok(image_header)
 }
 
 fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, ImageError> {
-    let superblock = read_image_header(backing)?;
-    let layout = Layout::new(&superblock);
+    let image_header = read_image_header(backing)?;
+    let layout = Layout::new(&image_header);
     let image = version1::read(backing, &layout).map_err(io_error(backing, "read", ImageFile::Flash))?;
     if !image.findings.is_empty() {
         return Err(ImageError::Damaged { findings: image.findings, may_be_rescued: false });
@@ -65,7 +65,7 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
     let unclean = u64::from(!image.session.was_closed);
     let unsafe_shutdowns = image.session.unsafe_shutdowns + unclean;
     let session =
-        Session { was_closed: true, unsafe_shutdowns, last_journal_record_number: 0, ..image.session };
+        SessionRecord { was_closed: true, unsafe_shutdowns, last_journal_record_number: 0, ..image.session };
     for (file, bytes) in [
         (ImageFile::Nvram, sectors),
         (ImageFile::Journal, Journal::encode_first_record(&layout)),
@@ -73,8 +73,8 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
     ] {
         write_mirror_copy(backing, &layout, file, &bytes, 0)?;
     }
-    finish_upgrade(backing, &superblock)?;
-    Ok(superblock)
+    finish_upgrade(backing, &image_header)?;
+    Ok(image_header)
 }
 
 fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> {
@@ -82,11 +82,11 @@ fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> 
     let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
     ImageHeader::decode_as(1, &bytes).map_err(|wrong| match wrong {
-        ImageHeaderError::Version(FORMAT_VERSION) => ImageError::Setting(format!(
+        ImageHeaderError::Version(FORMAT_VERSION) => ImageError::InvalidSetting(format!(
             "the image has format version {FORMAT_VERSION} already, and needs no upgrade"
         )),
         ImageHeaderError::Version(image_version) => {
-            ImageError::Version { image_version, known_version: FORMAT_VERSION }
+            ImageError::UnsupportedVersion { image_version, known_version: FORMAT_VERSION }
         }
         ImageHeaderError::Magic | ImageHeaderError::Damaged => {
             ImageError::Damaged { findings: vec!["its superblock is damaged".into()], may_be_rescued: false }

@@ -6,10 +6,10 @@ use std::io;
 use wearwell::address::{BlockId, Ppn};
 
 use super::backing::{Backing, read_prefix};
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::layout::{
-    BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, Session, checksum,
-    has_valid_checksum, u32_at, u64_at,
+    BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, SessionRecord,
+    checksum, has_valid_checksum, u32_at, u64_at,
 };
 
 /// Bytes of an NVRAM word with its checksum in format version 1. An entry of the journal of that version has the same
@@ -19,7 +19,7 @@ const CHECKSUMMED_WORD_BYTES: usize = 16;
 /// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
 /// torn.
 pub(super) struct Version1Image {
-    pub(super) session: Session,
+    pub(super) session: SessionRecord,
     /// State words: those of the NVRAM, then one for each block.
     pub(super) state_words: Vec<u64>,
     /// OOB records of all pages, by page number; `None` for erased pages.
@@ -46,12 +46,12 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     let mut bytes = [0; FIXED_RECORD_BYTES];
     backing.read(ImageFile::Session, &mut bytes, 0)?;
     let mut image = Version1Image {
-        session: Session::default(),
+        session: SessionRecord::default(),
         state_words: Vec::new(),
         oob_records: Vec::new(),
         findings: Vec::new(),
     };
-    match Session::decode(&bytes, layout.checksum_salt) {
+    match SessionRecord::decode(&bytes, layout.checksum_salt) {
         Some(session) => image.session = session,
         None => image.findings.push("its session record is damaged".into()),
     }

@@ -15,7 +15,9 @@ mod reply;
 mod request;
 pub mod wire;
 
-pub use negotiation::{Contexts, HeaderForm, Negotiation, NegotiationResult, NegotiationState, TlsPolicy};
+pub use negotiation::{
+    HeaderForm, MetadataContexts, Negotiation, NegotiationResult, NegotiationState, TlsPolicy,
+};
 pub use reply::{Reply, RequestExecution, StepOutcome, execute_request};
 pub use request::{DecodedInput, Payload, Refusal, Request, RequestAction, RequestDecoder};
 
@@ -42,8 +44,8 @@ pub struct Export {
     pub description: String,
     /// Size of the export, bytes.
     pub capacity_bytes: u64,
-    /// Preferred block size, bytes: a page, which is written without reading it first.
-    pub block_bytes: u32,
+    /// Preferred block size of NBD, bytes: a page, which is written without reading it first.
+    pub write_granularity_bytes: u32,
     /// Whether the export is read-only.
     pub is_read_only: bool,
 }
@@ -55,7 +57,7 @@ impl Export {
             name: name.to_owned(),
             description: description.to_owned(),
             capacity_bytes: device.capacity_bytes(),
-            block_bytes: device.block_bytes(),
+            write_granularity_bytes: device.write_granularity_bytes(),
             is_read_only: device.is_read_only(),
         }
     }

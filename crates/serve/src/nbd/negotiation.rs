@@ -1,7 +1,8 @@
 //! Fixed newstyle negotiation of NBD, from the first byte to the choice of an export, as a state machine over bytes.
 
 use super::wire::{
-    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, answer, info, option,
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, info_type, option,
+    option_reply_type,
 };
 use super::{
     ALLOCATION_CONTEXT, Export, MINIMUM_BLOCK_BYTES, OPTION_MAX_BYTES, PAGE_STATE_CONTEXT, PAYLOAD_MAX_BYTES,
@@ -21,7 +22,7 @@ pub struct NegotiationResult {
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub has_requested_block_sizes: bool,
     /// Metadata contexts that a block status reports unless it selects some of them.
-    pub contexts: Contexts,
+    pub contexts: MetadataContexts,
     /// Index of the chosen export among those that were offered.
     pub export_index: usize,
 }
@@ -47,14 +48,14 @@ impl HeaderForm {
 
 /// A set of the metadata contexts of this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Contexts {
-    /// The standard context `base:allocation`.
+pub struct MetadataContexts {
+    /// Whether the set has the standard context `base:allocation`.
     pub has_allocation: bool,
-    /// Wearwell's own context, [`PAGE_STATE_CONTEXT`].
+    /// Whether the set has Wearwell's own context, [`PAGE_STATE_CONTEXT`].
     pub has_page_state: bool,
 }
 
-impl Contexts {
+impl MetadataContexts {
     /// Whether the set has no context.
     pub(super) fn is_empty(self) -> bool {
         self == Self::default()
@@ -169,7 +170,12 @@ impl<'a> Negotiation<'a> {
         }
         if len > OPTION_MAX_BYTES {
             self.option_bytes_left_to_skip = len;
-            append_option_reply(reply, number, answer::ERR_TOO_BIG, b"an option has at most 64 KiB of data");
+            append_option_reply(
+                reply,
+                number,
+                option_reply_type::ERR_TOO_BIG,
+                b"an option has at most 64 KiB of data",
+            );
             return (OPTION_HEADER_BYTES, NegotiationState::Continues);
         }
         let Some(data) = input[OPTION_HEADER_BYTES..].get(..len as usize) else {
@@ -187,7 +193,7 @@ impl<'a> Negotiation<'a> {
                 append_option_reply(
                     reply,
                     number,
-                    answer::ERR_TLS_REQD,
+                    option_reply_type::ERR_TLS_REQD,
                     b"this server requires TLS: negotiate it first (NBD_OPT_STARTTLS)",
                 );
                 return NegotiationState::Continues;
@@ -197,7 +203,7 @@ impl<'a> Negotiation<'a> {
         match number {
             option::EXPORT_NAME => return self.answer_export_name(data, reply),
             option::ABORT => {
-                append_option_reply(reply, number, answer::ACK, &[]);
+                append_option_reply(reply, number, option_reply_type::ACK, &[]);
                 return NegotiationState::Ended;
             }
             option::GO | option::INFO => return self.answer_info_or_go(number, data, reply),
@@ -213,7 +219,7 @@ impl<'a> Negotiation<'a> {
                 append_option_reply(
                     reply,
                     number,
-                    answer::ERR_UNSUP,
+                    option_reply_type::ERR_UNSUP,
                     b"this server does not know the option",
                 );
             }
@@ -227,15 +233,15 @@ impl<'a> Negotiation<'a> {
         let chosen =
             if number == option::EXTENDED_HEADERS { HeaderForm::Extended } else { HeaderForm::Structured };
         let (kind, sentence): (u32, &[u8]) = if !data.is_empty() {
-            (answer::ERR_INVALID, b"this option has no data")
+            (option_reply_type::ERR_INVALID, b"this option has no data")
         } else if self.negotiated.header_form == HeaderForm::Extended && chosen != HeaderForm::Extended {
             (
-                answer::ERR_EXT_HEADER_REQD,
+                option_reply_type::ERR_EXT_HEADER_REQD,
                 b"extended headers were negotiated, which include structured replies",
             )
         } else {
             self.negotiated.header_form = chosen;
-            (answer::ACK, b"")
+            (option_reply_type::ACK, b"")
         };
         append_option_reply(reply, number, kind, sentence);
     }
@@ -245,19 +251,19 @@ impl<'a> Negotiation<'a> {
     fn answer_start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
-                answer::ERR_POLICY,
+                option_reply_type::ERR_POLICY,
                 b"this server offers no TLS, and listens on Unix sockets and loopback only: connect without TLS, or \
                   put a TLS tunnel in front",
             )),
-            _ if !data.is_empty() => Some((answer::ERR_INVALID, b"this option has no data")),
-            _ if self.is_encrypted => Some((answer::ERR_INVALID, b"the connection is encrypted already")),
+            _ if !data.is_empty() => Some((option_reply_type::ERR_INVALID, b"this option has no data")),
+            _ if self.is_encrypted => Some((option_reply_type::ERR_INVALID, b"the connection is encrypted already")),
             _ => None,
         };
         if let Some((kind, sentence)) = refusal {
             append_option_reply(reply, option::STARTTLS, kind, sentence);
             return NegotiationState::Continues;
         }
-        append_option_reply(reply, option::STARTTLS, answer::ACK, &[]);
+        append_option_reply(reply, option::STARTTLS, option_reply_type::ACK, &[]);
         self.negotiated = NegotiationResult::default();
         self.is_encrypted = true;
         NegotiationState::StartsTls
@@ -280,13 +286,13 @@ impl<'a> Negotiation<'a> {
             (b"", _) => b"this server has several exports: choose one of them by its name",
             _ => b"this server has no export of that name: list the exports to choose one",
         };
-        append_option_reply(reply, number, answer::ERR_UNKNOWN, sentence);
+        append_option_reply(reply, number, option_reply_type::ERR_UNKNOWN, sentence);
     }
 
     /// Chooses an export. Metadata contexts that the client set for another export are dropped.
     fn choose_export(&mut self, export: usize) {
         if export != self.negotiated.export_index {
-            self.negotiated.contexts = Contexts::default();
+            self.negotiated.contexts = MetadataContexts::default();
         }
         self.negotiated.export_index = export;
     }
@@ -310,14 +316,19 @@ impl<'a> Negotiation<'a> {
 
     fn answer_list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
         if !data.is_empty() {
-            return append_option_reply(reply, option::LIST, answer::ERR_INVALID, b"this option has no data");
+            return append_option_reply(
+                reply,
+                option::LIST,
+                option_reply_type::ERR_INVALID,
+                b"this option has no data",
+            );
         }
         for export in &self.exports {
             let name = export.name.as_bytes();
             let entry = [&(name.len() as u32).to_be_bytes(), name, export.description.as_bytes()].concat();
-            append_option_reply(reply, option::LIST, answer::SERVER, &entry);
+            append_option_reply(reply, option::LIST, option_reply_type::SERVER, &entry);
         }
-        append_option_reply(reply, option::LIST, answer::ACK, &[]);
+        append_option_reply(reply, option::LIST, option_reply_type::ACK, &[]);
     }
 
     fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
@@ -325,7 +336,7 @@ impl<'a> Negotiation<'a> {
             append_option_reply(
                 reply,
                 number,
-                answer::ERR_INVALID,
+                option_reply_type::ERR_INVALID,
                 b"the option data is malformed: an export name and a list of information types are expected",
             );
             return NegotiationState::Continues;
@@ -339,25 +350,26 @@ impl<'a> Negotiation<'a> {
         let flags =
             export.transmission_flags(self.negotiated.header_form, has_contexts || number == option::INFO);
         let size = [&export.capacity_bytes.to_be_bytes()[..], &flags.to_be_bytes()].concat();
-        append_info_reply(reply, number, info::EXPORT, &size);
+        append_info_reply(reply, number, info_type::EXPORT, &size);
         let wants = |kind: u16| wanted.chunks_exact(2).any(|pair| pair == kind.to_be_bytes());
-        if wants(info::NAME) {
-            append_info_reply(reply, number, info::NAME, export.name.as_bytes());
+        if wants(info_type::NAME) {
+            append_info_reply(reply, number, info_type::NAME, export.name.as_bytes());
         }
-        if wants(info::DESCRIPTION) {
-            append_info_reply(reply, number, info::DESCRIPTION, export.description.as_bytes());
+        if wants(info_type::DESCRIPTION) {
+            append_info_reply(reply, number, info_type::DESCRIPTION, export.description.as_bytes());
         }
-        if wants(info::BLOCK_SIZE) {
-            let sizes =
-                [MINIMUM_BLOCK_BYTES, export.block_bytes, PAYLOAD_MAX_BYTES].map(u32::to_be_bytes).concat();
-            append_info_reply(reply, number, info::BLOCK_SIZE, &sizes);
+        if wants(info_type::BLOCK_SIZE) {
+            let sizes = [MINIMUM_BLOCK_BYTES, export.write_granularity_bytes, PAYLOAD_MAX_BYTES]
+                .map(u32::to_be_bytes)
+                .concat();
+            append_info_reply(reply, number, info_type::BLOCK_SIZE, &sizes);
         }
-        append_option_reply(reply, number, answer::ACK, &[]);
+        append_option_reply(reply, number, option_reply_type::ACK, &[]);
         if number == option::INFO {
             return NegotiationState::Continues;
         }
         self.choose_export(chosen);
-        self.negotiated.has_requested_block_sizes = wants(info::BLOCK_SIZE);
+        self.negotiated.has_requested_block_sizes = wants(info_type::BLOCK_SIZE);
         NegotiationState::Agreed(self.negotiated)
     }
 
@@ -366,13 +378,13 @@ impl<'a> Negotiation<'a> {
     fn answer_context_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
-            self.negotiated.contexts = Contexts::default();
+            self.negotiated.contexts = MetadataContexts::default();
         }
         if sets && !self.negotiated.header_form.allows_reply_chunks() {
             return append_option_reply(
                 reply,
                 number,
-                answer::ERR_INVALID,
+                option_reply_type::ERR_INVALID,
                 b"metadata contexts need structured replies or extended headers: negotiate these first",
             );
         }
@@ -380,7 +392,7 @@ impl<'a> Negotiation<'a> {
             return append_option_reply(
                 reply,
                 number,
-                answer::ERR_INVALID,
+                option_reply_type::ERR_INVALID,
                 b"the option data is malformed: an export name and a list of queries are expected",
             );
         };
@@ -408,11 +420,11 @@ impl<'a> Negotiation<'a> {
             append_option_reply(
                 reply,
                 number,
-                answer::META_CONTEXT,
+                option_reply_type::META_CONTEXT,
                 &[&id.to_be_bytes(), name.as_bytes()].concat(),
             );
         }
-        append_option_reply(reply, number, answer::ACK, &[]);
+        append_option_reply(reply, number, option_reply_type::ACK, &[]);
     }
 }
 
@@ -426,7 +438,7 @@ fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8])
 }
 
 fn append_info_reply(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
-    append_option_reply(reply, option, answer::INFO, &[&kind.to_be_bytes(), data].concat());
+    append_option_reply(reply, option, option_reply_type::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
 /// Takes a 4-byte length, and then as many bytes, from the front of `data`. `None` if `data` is too short.

@@ -7,10 +7,11 @@
 use tracing::debug;
 use wearwell::logical_page_form::LogicalPageForm;
 
-use super::negotiation::{Contexts, HeaderForm, NegotiationResult};
+use super::negotiation::{HeaderForm, MetadataContexts, NegotiationResult};
 use super::request::{EXTENDED_REPLY_HEADER_BYTES, EXTENTS_PER_CONTEXT_MAX, Refusal, Request, RequestAction};
 use super::wire::{
-    EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, chunk, errno,
+    EXTENDED_REPLY_MAGIC, LAST_CHUNK_FLAG, SIMPLE_REPLY_MAGIC, STRUCTURED_REPLY_MAGIC, errno,
+    reply_chunk_type,
 };
 use super::{Export, context};
 use crate::device::BlockDevice;
@@ -63,19 +64,20 @@ impl From<Vec<u8>> for Reply {
 #[derive(Debug)]
 pub enum StepOutcome {
     /// The request has another step.
-    More,
+    HasMoreSteps,
     /// The request is finished, and this is its reply.
     Replied(Reply),
     /// The request is finished. Its reply may be sent only after the device has written its deferred operations.
     NeedsDeferredWrites,
     /// The request is finished. Its reply may be sent only after a flush of the device.
-    Flushes,
+    NeedsFlush,
 }
 
 /// An NBD request that is being executed in steps.
 #[derive(Debug)]
 pub struct RequestExecution {
-    form: ReplyHeaderFields,
+    /// Fields that the headers of all parts of the reply share.
+    reply_header_fields: ReplyHeaderFields,
     needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<RequestAction, Refusal>,
@@ -88,7 +90,11 @@ impl RequestExecution {
     pub fn of(request: Request, export: &Export, negotiated: NegotiationResult) -> Self {
         let header_form = negotiated.header_form;
         Self {
-            form: ReplyHeaderFields { header_form, cookie: request.cookie, offset: request.offset },
+            reply_header_fields: ReplyHeaderFields {
+                header_form,
+                cookie: request.cookie,
+                offset: request.offset,
+            },
             needs_chunked_reply: match header_form {
                 HeaderForm::Simple => false,
                 HeaderForm::Structured => request.needs_chunked_reply(),
@@ -142,19 +148,19 @@ impl RequestExecution {
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
             Ok(()) if self.needs_chunked_reply => {
-                self.form.last_chunk_header_with_capacity(chunk::NONE, 0, 0).into()
+                self.reply_header_fields.last_chunk_header_with_capacity(reply_chunk_type::NONE, 0, 0).into()
             }
-            Ok(()) => simple_reply(0, self.form.cookie).into(),
+            Ok(()) => simple_reply(0, self.reply_header_fields.cookie).into(),
             Err(error) => self.error_reply(&error.into()),
         }
     }
 
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
-        let reply = if self.form.header_form.allows_reply_chunks() {
-            self.form.error_chunk(refusal)
+        let reply = if self.reply_header_fields.header_form.allows_reply_chunks() {
+            self.reply_header_fields.error_chunk(refusal)
         } else {
-            simple_reply(refusal.errno, self.form.cookie)
+            simple_reply(refusal.errno, self.reply_header_fields.cookie)
         };
         reply.into()
     }
@@ -164,7 +170,7 @@ impl RequestExecution {
         device: &mut impl BlockDevice,
         buffer: impl FnOnce() -> Vec<u8>,
     ) -> Result<StepOutcome, Refusal> {
-        let form = self.form;
+        let reply_header_fields = self.reply_header_fields;
         let Ok(action) = &mut self.remaining_action else {
             unreachable!("a refused request is not performed")
         };
@@ -173,17 +179,18 @@ impl RequestExecution {
                 return Ok(StepOutcome::Replied(self.final_reply(&Ok(()))));
             }
             &mut RequestAction::Read { offset, len } => {
-                return execute_read(device, (offset, len), form, buffer()).map(StepOutcome::Replied);
+                return execute_read(device, (offset, len), reply_header_fields, buffer())
+                    .map(StepOutcome::Replied);
             }
-            RequestAction::Status { offset, len, only_first, contexts } => {
+            RequestAction::BlockStatus { offset, len, only_first, contexts } => {
                 let scan = self.status_scan.get_or_insert_with(|| Box::new(BlockStatusScan::of(*contexts)));
                 let limit = if *only_first { 1 } else { EXTENTS_PER_CONTEXT_MAX };
                 let bytes = scan.scan_page_states(device, *offset, *len, limit);
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 && !scan.is_full() {
-                    return Ok(StepOutcome::More);
+                    return Ok(StepOutcome::HasMoreSteps);
                 }
-                return Ok(StepOutcome::Replied(scan.reply(form).into()));
+                return Ok(StepOutcome::Replied(scan.encode_reply(reply_header_fields).into()));
             }
             RequestAction::Write { offset, payload, is_durable } => {
                 device.write(*offset, payload)?;
@@ -194,7 +201,7 @@ impl RequestExecution {
                 device.trim(*offset, bytes)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
-                    return Ok(StepOutcome::More);
+                    return Ok(StepOutcome::HasMoreSteps);
                 }
                 *is_durable
             }
@@ -204,13 +211,13 @@ impl RequestExecution {
                 device.zero(*offset, bytes, *allocate)?;
                 (*offset, *len) = (*offset + bytes, *len - bytes);
                 if *len > 0 {
-                    return Ok(StepOutcome::More);
+                    return Ok(StepOutcome::HasMoreSteps);
                 }
                 *is_durable
             }
             RequestAction::Flush => true,
         };
-        Ok(if is_durable { StepOutcome::Flushes } else { StepOutcome::NeedsDeferredWrites })
+        Ok(if is_durable { StepOutcome::NeedsFlush } else { StepOutcome::NeedsDeferredWrites })
     }
 }
 
@@ -230,10 +237,10 @@ pub fn execute_request(
     let mut execution = RequestExecution::of(request, export, negotiated);
     let outcome = loop {
         match execution.step(device, Vec::new) {
-            StepOutcome::More => {}
+            StepOutcome::HasMoreSteps => {}
             StepOutcome::Replied(reply) => return reply.bytes().to_vec(),
             StepOutcome::NeedsDeferredWrites => break device.write_operations_to_files(),
-            StepOutcome::Flushes => break device.flush(),
+            StepOutcome::NeedsFlush => break device.flush(),
         }
     };
     execution.final_reply(&outcome).bytes().to_vec()
@@ -243,15 +250,19 @@ pub fn execute_request(
 fn execute_read(
     device: &mut impl BlockDevice,
     (offset, len): (u64, u32),
-    form: ReplyHeaderFields,
+    reply_header_fields: ReplyHeaderFields,
     buffer: Vec<u8>,
 ) -> Result<Reply, Refusal> {
-    let head = if form.header_form.allows_reply_chunks() {
-        let mut head = form.last_chunk_header_with_capacity(chunk::OFFSET_DATA, 8 + len as usize, 8);
+    let head = if reply_header_fields.header_form.allows_reply_chunks() {
+        let mut head = reply_header_fields.last_chunk_header_with_capacity(
+            reply_chunk_type::OFFSET_DATA,
+            8 + len as usize,
+            8,
+        );
         head.extend(offset.to_be_bytes());
         head
     } else {
-        simple_reply(0, form.cookie)
+        simple_reply(0, reply_header_fields.cookie)
     };
     let mut reply = Reply::with_payload_space(buffer, &head, len as usize);
     device.read(offset, &mut reply.buffer[head.len()..reply.reply_bytes])?;
@@ -289,7 +300,7 @@ impl ReplyHeaderFields {
     fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
         let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
         let len = 6 + message.len();
-        let mut reply = self.last_chunk_header_with_capacity(chunk::ERROR, len, len);
+        let mut reply = self.last_chunk_header_with_capacity(reply_chunk_type::ERROR, len, len);
         reply.extend(refusal.errno.to_be_bytes());
         reply.extend((message.len() as u16).to_be_bytes());
         reply.extend(message);
@@ -301,7 +312,8 @@ impl ReplyHeaderFields {
         let count = found.extents.len();
         if self.header_form == HeaderForm::Extended {
             let len = 8 + 16 * count;
-            let mut chunk = self.last_chunk_header_with_capacity(chunk::BLOCK_STATUS_EXT, len, len);
+            let mut chunk =
+                self.last_chunk_header_with_capacity(reply_chunk_type::BLOCK_STATUS_EXT, len, len);
             chunk.extend([found.context_id, count as u32].map(u32::to_be_bytes).as_flattened());
             for &(len, value) in &found.extents {
                 chunk.extend([len, value.into()].map(u64::to_be_bytes).as_flattened());
@@ -309,7 +321,7 @@ impl ReplyHeaderFields {
             return chunk;
         }
         let len = 4 + 8 * count;
-        let mut chunk = self.last_chunk_header_with_capacity(chunk::BLOCK_STATUS, len, len);
+        let mut chunk = self.last_chunk_header_with_capacity(reply_chunk_type::BLOCK_STATUS, len, len);
         chunk.extend(found.context_id.to_be_bytes());
         for &(len, value) in &found.extents {
             // No extent is longer than the request, whose length has 32 bits here.
@@ -352,7 +364,7 @@ impl ContextExtents {
 struct BlockStatusScan(Vec<ContextExtents>);
 
 impl BlockStatusScan {
-    fn of(contexts: Contexts) -> Self {
+    fn of(contexts: MetadataContexts) -> Self {
         let allocation = contexts
             .has_allocation
             .then(|| ContextExtents::of(context::ALLOCATION_CONTEXT_ID, allocation_status_flags));
@@ -389,10 +401,10 @@ impl BlockStatusScan {
     }
 
     /// Encodes the reply: one chunk for each context, the last of which ends the reply.
-    fn reply(&self, form: ReplyHeaderFields) -> Vec<u8> {
+    fn encode_reply(&self, reply_header_fields: ReplyHeaderFields) -> Vec<u8> {
         let mut reply = Vec::new();
         for (at, context) in self.0.iter().enumerate() {
-            let mut chunk = form.status_chunk(context);
+            let mut chunk = reply_header_fields.status_chunk(context);
             if at + 1 < self.0.len() {
                 chunk[4..6].copy_from_slice(&0_u16.to_be_bytes());
             }

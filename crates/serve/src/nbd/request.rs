@@ -3,7 +3,7 @@
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-use super::negotiation::{Contexts, HeaderForm, NegotiationResult};
+use super::negotiation::{HeaderForm, MetadataContexts, NegotiationResult};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
@@ -285,7 +285,7 @@ pub enum RequestAction {
     /// Do nothing: `NBD_CMD_CACHE`, since the device serves all pages at the same speed.
     Nothing,
     /// Report how the bytes of the range are stored (block status), in each of the contexts.
-    Status { offset: u64, len: u64, only_first: bool, contexts: Contexts },
+    BlockStatus { offset: u64, len: u64, only_first: bool, contexts: MetadataContexts },
 }
 
 /// A protocol error that is sent back to the client.
@@ -388,16 +388,22 @@ impl Request {
             command::BLOCK_STATUS if len == 0 => Err(Refusal::invalid(
                 "a block-status request of 0 bytes is not possible: request at least 1 byte",
             )),
-            command::BLOCK_STATUS => {
-                Ok(RequestAction::Status { offset, len, only_first: flags & flag::REQ_ONE != 0, contexts })
-            }
+            command::BLOCK_STATUS => Ok(RequestAction::BlockStatus {
+                offset,
+                len,
+                only_first: flags & flag::REQ_ONE != 0,
+                contexts,
+            }),
             _ => unreachable!("unknown commands have no valid flags"),
         }
     }
 
     /// Returns the length of the range, and the contexts that a block status reports. A block status with a payload has
     /// both in its payload.
-    fn range_bytes_and_contexts(&self, agreed: NegotiationResult) -> Result<(u64, Contexts), Refusal> {
+    fn range_bytes_and_contexts(
+        &self,
+        agreed: NegotiationResult,
+    ) -> Result<(u64, MetadataContexts), Refusal> {
         if self.command != command::BLOCK_STATUS || !self.has_payload_flag() {
             return Ok((self.len, agreed.contexts));
         }
@@ -408,7 +414,7 @@ impl Request {
                 self.len
             )));
         };
-        let mut selected = Contexts::default();
+        let mut selected = MetadataContexts::default();
         for id in ids.chunks_exact(4) {
             let id = u32::from_be_bytes(id.try_into().expect("four bytes"));
             match id {

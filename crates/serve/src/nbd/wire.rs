@@ -36,7 +36,7 @@ pub mod option {
 }
 
 /// Types of the server's replies to options (`NBD_REP_*`).
-pub mod answer {
+pub mod option_reply_type {
     pub const ACK: u32 = 1;
     pub const SERVER: u32 = 2;
     pub const INFO: u32 = 3;
@@ -52,7 +52,7 @@ pub mod answer {
 }
 
 /// Types of information in a reply to `NBD_OPT_INFO` or `NBD_OPT_GO` (`NBD_INFO_*`).
-pub mod info {
+pub mod info_type {
     pub const EXPORT: u16 = 0;
     pub const NAME: u16 = 1;
     pub const DESCRIPTION: u16 = 2;
@@ -82,7 +82,7 @@ pub mod command_flag {
 }
 
 /// Types of reply chunks, structured or extended (`NBD_REPLY_TYPE_*`).
-pub mod chunk {
+pub mod reply_chunk_type {
     pub const NONE: u16 = 0;
     pub const OFFSET_DATA: u16 = 1;
     pub const BLOCK_STATUS: u16 = 5;

@@ -62,7 +62,7 @@ impl Served {
             durability: image::Durability::Process,
         };
         image::create(&path, &specification).expect("the folder is empty");
-        let image = image::Image::open(&path, image::OpenOptions::default()).expect("it is new");
+        let image = image::Image::open(&path, image::ImageOpenOptions::default()).expect("it is new");
         let identity = image.health_facts();
         Self::start(FlashDevice::new(image.device, identity).expect("it keeps bytes"), folder)
     }

@@ -11,7 +11,7 @@ use wearwell::Result;
 use wearwell_config::Config;
 use wearwell_serve::LiveDevice;
 use wearwell_serve::image::{
-    Backing, Durability, FileNand, Image, ImageFile, ImageSpecification, OpenOptions,
+    Backing, Durability, FileNand, Image, ImageFile, ImageOpenOptions, ImageSpecification,
 };
 
 use crate::versions;
@@ -32,9 +32,9 @@ pub const DESIGNS: [&str; 10] = [
 ];
 
 /// Options that open an image for a `process` session, whose data survives the end of the server process.
-pub const PROCESS: OpenOptions = OpenOptions { durability: Some(Durability::Process) };
+pub const PROCESS: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
 /// Options that open an image for a `host` session, whose data also survives a crash of the server machine.
-pub const HOST: OpenOptions = OpenOptions { durability: Some(Durability::Host) };
+pub const HOST: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Host) };
 
 /// Returns the specification of a device of some hundred pages, so that garbage collection is always at work.
 pub fn specification(design: &str, page_bytes: u32) -> ImageSpecification {

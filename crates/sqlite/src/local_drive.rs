@@ -29,8 +29,8 @@ impl Drive for LocalDrive {
         self.device.capacity_bytes()
     }
 
-    fn block_bytes(&self) -> u32 {
-        self.device.block_bytes()
+    fn device_page_bytes(&self) -> u32 {
+        self.device.write_granularity_bytes()
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
@@ -57,7 +57,7 @@ impl Drive for LocalDrive {
     }
 
     fn stats(&mut self) -> Result<Value, Error> {
-        let answer = control::answer(br#"{"command": "stats"}"#, &mut self.device);
+        let answer = control::answer_control_line(br#"{"command": "stats"}"#, &mut self.device);
         Ok(serde_json::from_str(&answer).map_err(|error| DeviceError::Failed(error.to_string()))?)
     }
 

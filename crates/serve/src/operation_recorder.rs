@@ -103,7 +103,7 @@ impl OperationRecorder {
     }
 
     /// Appends an operation to the recording. If the file cannot be written, the recording ends with this operation,
-    /// and [`Recorder::finish`] returns the error.
+    /// and [`OperationRecorder::finish`] returns the error.
     pub(crate) fn record(&mut self, op: Op, offset: u64, len: u64, more: OperationDetails<'_>) {
         if self.write_failure_message.is_some() {
             return;

@@ -1,4 +1,4 @@
-//! The engine of a device: whichever thread has work for the device executes it, one thread at a time.
+//! The queue of work in front of a device: whichever thread has work for the device executes it, one thread at a time.
 //!
 //! The FTL is single-threaded and answers from memory, so one queue in front of it is both the simplest and the right
 //! form. Work is executed in *rounds*. In a round each piece of waiting work does one step, in the order of arrival.
@@ -8,9 +8,9 @@
 //! whatever connection, is executed after this write.
 //!
 //! A thread that queues short work while nobody uses the device executes a round itself: no other thread has to be
-//! woken, which would take longer than the work. What is queued meanwhile, and long work, is executed by the *engine
-//! thread* of the device, so that a connection does at most one round in a row for others and receives its next
-//! requests while its long ones are executed.
+//! woken, which would take longer than the work. What is queued meanwhile, and long work, is executed by the *device
+//! thread* (the thread that belongs to the device), so that a connection does at most one round in a row for others and
+//! receives its next requests while its long ones are executed.
 //!
 //! Long work is done in several steps, with steps of other work between them; only later work of the same source waits
 //! for it.
@@ -29,7 +29,7 @@ use tracing::Span;
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
 
-/// What a piece of work for the engine still needs after one of its steps: another step, or a flush of the device.
+/// What a piece of work for a device still needs after one of its steps: another step, or a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct StepProgress {
     /// Whether the work has another step.
@@ -38,11 +38,11 @@ pub struct StepProgress {
     pub wants_flush: bool,
 }
 
-/// A piece of work for the engine: for example, the requests that arrived together on one connection.
+/// A piece of work for a device: for example, the requests that arrived together on one connection.
 pub trait DeviceWork<D>: Send {
     /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
     /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
-    /// logged in the span of the engine.
+    /// logged in the span of the device.
     fn work_source_number(&self) -> Option<u64> {
         None
     }
@@ -56,11 +56,11 @@ pub trait DeviceWork<D>: Send {
     fn step(&mut self, device: &mut D) -> StepProgress;
 
     /// Answers the requests that the last step finished. `flush_or_write_outcome` is the outcome of the flush, or of
-    /// the write of deferred operations, that the engine did after the step.
+    /// the write of deferred operations, that was done after the step.
     fn answer_requests(&mut self, flush_or_write_outcome: &Result<(), DeviceError>);
 }
 
-/// Error: the engine executes no work any more, because it was stopped or the device panicked.
+/// Error: the device executes no work any more, because its queue was stopped or the device panicked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the device has stopped, because the server is ending or because of an internal error (the log of the server \
@@ -68,7 +68,7 @@ pub trait DeviceWork<D>: Send {
 )]
 pub struct DeviceStopped;
 
-/// A handle to the engine of a device, with which threads queue work for the device.
+/// A handle to the queue of work in front of a device, by which threads queue work for the device.
 #[derive(Debug)]
 pub struct DeviceQueue<D> {
     shared: Arc<SharedDeviceQueue<D>>,
@@ -81,8 +81,8 @@ impl<D> Clone for DeviceQueue<D> {
 }
 
 impl<D: BlockDevice> DeviceQueue<D> {
-    /// Starts the engine thread of `device`. Log events of the device belong to the `tracing` span that is current at
-    /// this call.
+    /// Starts the queue and the thread of `device`. Log events of the device belong to the `tracing` span that is
+    /// current at this call.
     pub fn start(device: D) -> (Self, DeviceThread<D>) {
         let rounds = RoundExecutor {
             device,
@@ -97,16 +97,16 @@ impl<D: BlockDevice> DeviceQueue<D> {
         };
         let shared =
             Arc::new(SharedDeviceQueue { state: Mutex::new(state), device_thread_wakeup: Condvar::new() });
-        let engine = Self { shared: Arc::clone(&shared) };
+        let device_queue = Self { shared: Arc::clone(&shared) };
         let of_thread = Arc::clone(&shared);
         let thread =
             thread::Builder::new().name("engine".into()).spawn(move || of_thread.run_device_thread());
         let thread = thread.expect("the system has room for a thread when the server starts");
-        (engine, DeviceThread { shared, thread: Some(thread) })
+        (device_queue, DeviceThread { shared, thread: Some(thread) })
     }
 
-    /// Whether the engine accepts and executes work. When the engine ends, this becomes false before any work is
-    /// refused with [`DeviceStopped`].
+    /// Whether the queue accepts and executes work. When it ends, this becomes false before any work is refused with
+    /// [`DeviceStopped`].
     pub fn is_alive(&self) -> bool {
         self.shared.lock_state().phase == DeviceQueuePhase::Serving
     }
@@ -114,7 +114,7 @@ impl<D: BlockDevice> DeviceQueue<D> {
     /// Queues work, and executes it at once if it is short and no other thread uses the device.
     ///
     /// # Errors
-    /// [`DeviceStopped`] if the engine has ended, or ends by a panic of the device at this work; the work is dropped.
+    /// [`DeviceStopped`] if the queue has ended, or ends by a panic of the device at this work; the work is dropped.
     pub fn submit(&self, work: impl DeviceWork<D> + 'static) -> Result<(), DeviceStopped> {
         let is_short = work.is_next_step_short();
         let mut state = self.shared.lock_state();
@@ -135,10 +135,10 @@ impl<D: BlockDevice> DeviceQueue<D> {
         Ok(())
     }
 
-    /// Queues `job`, which the engine runs on the device in one step, and waits for the value that it returns.
+    /// Queues `job`, which is run on the device in one step, and waits for the value that it returns.
     ///
     /// # Errors
-    /// [`DeviceStopped`] if the engine has ended, or ends by a panic of the device at this job.
+    /// [`DeviceStopped`] if the queue has ended, or ends by a panic of the device at this job.
     pub fn run_and_wait<T: Send + 'static>(
         &self,
         job: impl FnOnce(&mut D) -> T + Send + 'static,
@@ -149,7 +149,7 @@ impl<D: BlockDevice> DeviceQueue<D> {
     }
 }
 
-/// A job for the engine whose result another thread waits for.
+/// A job for a device whose result another thread waits for.
 struct AwaitedJob<F, T> {
     job: Option<F>,
     result: Option<T>,
@@ -170,21 +170,21 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> DeviceWork<D> for AwaitedJob<F, 
     }
 }
 
-/// A handle to the engine thread, to be joined when the server ends. If the handle is dropped instead, the thread ends
-/// too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
+/// A handle to the thread of a device, to be joined when the server ends. If the handle is dropped instead, the thread
+/// ends too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
 #[derive(Debug)]
 pub struct DeviceThread<D> {
     shared: Arc<SharedDeviceQueue<D>>,
-    /// The engine thread; `None` once it is joined.
+    /// The thread of the device; `None` once it is joined.
     thread: Option<JoinHandle<Result<EndedDevice<D>, DeviceStopped>>>,
 }
 
-/// A device whose engine has ended, and the outcome of the last flush.
+/// A device whose queue has ended, and the outcome of the last flush.
 type EndedDevice<D> = (D, Result<(), DeviceError>);
 
 impl<D: BlockDevice> DeviceThread<D> {
-    /// Executes the queued work, flushes the device, ends the engine thread, and returns the device with the outcome of
-    /// the flush.
+    /// Executes the queued work, flushes the device, ends the thread of the device, and returns the device with the
+    /// outcome of the flush.
     ///
     /// # Errors
     /// [`DeviceStopped`] if the device panicked; it is lost then.
@@ -202,14 +202,15 @@ impl<D> Drop for DeviceThread<D> {
     }
 }
 
-/// State that all handles to an engine share with its thread.
+/// State that all handles to a device queue share with its thread.
 #[derive(Debug)]
 struct SharedDeviceQueue<D> {
     state: Mutex<DeviceQueueState<D>>,
-    /// Wakes the engine thread when work may wait for it, or the engine stops.
+    /// Wakes the thread of the device when work may wait for it, or the queue stops.
     device_thread_wakeup: Condvar,
 }
 
+/// Whether a device queue accepts work, still executes what was queued, or has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DeviceQueuePhase {
     Serving,
@@ -222,7 +223,7 @@ enum DeviceQueuePhase {
 /// Queue of new work, and the device while no thread uses it.
 struct DeviceQueueState<D> {
     arrived_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// The device, while no thread uses it; `None` while a thread executes work on it, and after the engine has ended.
+    /// The device, while no thread uses it; `None` while a thread executes work on it, and after the queue has ended.
     idle_executor: Option<Box<RoundExecutor<D>>>,
     phase: DeviceQueuePhase,
 }
@@ -263,7 +264,7 @@ impl<D> SharedDeviceQueue<D> {
 
 impl<D: BlockDevice> SharedDeviceQueue<D> {
     /// Executes one round (one step of each piece of waiting work) and gives the device back to the shared state.
-    /// Returns whether the engine thread has to be woken, because work is left or the engine stops.
+    /// Returns whether the thread of the device has to be woken, because work is left or the queue stops.
     ///
     /// # Errors
     /// [`DeviceStopped`] if the device panicked. It is dropped with all work that was not answered.
@@ -283,8 +284,8 @@ impl<D: BlockDevice> SharedDeviceQueue<D> {
         Err(DeviceStopped)
     }
 
-    /// Runs the engine thread: executes the work that other threads leave, until the engine is stopped. Returns the
-    /// device and the outcome of a last flush.
+    /// Runs the thread of the device: executes the work that other threads leave, until the queue is stopped. Returns
+    /// the device and the outcome of a last flush.
     fn run_device_thread(&self) -> Result<EndedDevice<D>, DeviceStopped> {
         loop {
             let is_idle = |state: &mut DeviceQueueState<D>| match state.phase {
@@ -377,7 +378,7 @@ mod tests {
         fn capacity_bytes(&self) -> u64 {
             0
         }
-        fn block_bytes(&self) -> u32 {
+        fn write_granularity_bytes(&self) -> u32 {
             512
         }
         fn read(&mut self, _: u64, _: &mut [u8]) -> Result<(), DeviceError> {
@@ -440,9 +441,9 @@ mod tests {
         }
     }
 
-    /// An engine with its thread, and a channel that reports which thread executed which work.
+    /// A device queue with its thread, and a channel that reports which thread executed which work.
     struct QueueUnderTest {
-        engine: DeviceQueue<RecordingDevice>,
+        device_queue: DeviceQueue<RecordingDevice>,
         thread: DeviceThread<RecordingDevice>,
         execution_sender: Sender<(&'static str, ThreadId)>,
         execution_receiver: Receiver<(&'static str, ThreadId)>,
@@ -450,9 +451,9 @@ mod tests {
 
     impl QueueUnderTest {
         fn new() -> Self {
-            let (engine, thread) = DeviceQueue::start(RecordingDevice::default());
+            let (device_queue, thread) = DeviceQueue::start(RecordingDevice::default());
             let (execution_sender, execution_receiver) = mpsc::channel();
-            Self { engine, thread, execution_sender, execution_receiver }
+            Self { device_queue, thread, execution_sender, execution_receiver }
         }
 
         /// Makes work of one short step, which the thread that queues the work may execute itself. The step records
@@ -474,8 +475,7 @@ mod tests {
             self.thread.thread.as_ref().expect("it is not joined").thread().id()
         }
 
-        /// Ends the engine and returns the calls that the device received, in order, without the last flush of the
-        /// engine.
+        /// Ends the queue and returns the calls that the device received, in order, without the last flush.
         fn end_and_return_calls(self) -> Vec<String> {
             let (mut device, flushed) = self.thread.join().expect("nothing panicked");
             flushed.expect("a notebook can be flushed");
@@ -488,7 +488,7 @@ mod tests {
     fn short_work_for_a_free_device_is_done_by_the_thread_that_queues_it() {
         let rig = QueueUnderTest::new();
         for name in ["first", "second"] {
-            rig.engine.submit(rig.short_work(name)).unwrap();
+            rig.device_queue.submit(rig.short_work(name)).unwrap();
             assert_eq!(
                 rig.execution_receiver.try_recv(),
                 Ok((name, thread::current().id())),
@@ -501,7 +501,7 @@ mod tests {
     #[test]
     fn long_work_is_done_by_the_device_thread() {
         let rig = QueueUnderTest::new();
-        rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("long") }).unwrap();
+        rig.device_queue.submit(RecordedWork { is_short: false, ..rig.short_work("long") }).unwrap();
         assert_eq!(rig.execution_receiver.recv(), Ok(("long", rig.device_thread_id())));
         assert_eq!(rig.end_and_return_calls(), ["long"]);
     }
@@ -509,11 +509,12 @@ mod tests {
     #[test]
     fn work_that_is_queued_while_the_device_is_in_use_is_done_by_the_device_thread_in_order() {
         let rig = QueueUnderTest::new();
-        let (engine, queued) = (rig.engine.clone(), ["second", "third"].map(|name| rig.short_work(name)));
+        let (device_queue, queued) =
+            (rig.device_queue.clone(), ["second", "third"].map(|name| rig.short_work(name)));
         // From another thread: the one that uses the device would have to wait for itself.
-        let queue = move || queued.into_iter().for_each(|work| engine.submit(work).unwrap());
+        let queue = move || queued.into_iter().for_each(|work| device_queue.submit(work).unwrap());
         let meanwhile = move || thread::spawn(queue).join().expect("queueing never waits for the device");
-        rig.engine
+        rig.device_queue
             .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
             .unwrap();
         assert_eq!(rig.execution_receiver.recv(), Ok(("first", thread::current().id())));
@@ -525,11 +526,12 @@ mod tests {
     #[test]
     fn only_one_step_of_long_work_delays_other_connections_and_each_keeps_its_order() {
         let rig = QueueUnderTest::new();
-        let (engine, of_other) = (rig.engine.clone(), rig.short_work("other"));
+        let (device_queue, of_other) = (rig.device_queue.clone(), rig.short_work("other"));
         let of_same = RecordedWork { source: Some(7), ..rig.short_work("same") };
-        let meanwhile = move || [of_same, of_other].into_iter().for_each(|work| engine.submit(work).unwrap());
+        let meanwhile =
+            move || [of_same, of_other].into_iter().for_each(|work| device_queue.submit(work).unwrap());
         let meanwhile = Some(Box::new(meanwhile) as Box<dyn FnOnce() + Send>);
-        rig.engine
+        rig.device_queue
             .submit(RecordedWork {
                 source: Some(7),
                 steps_left: 3,
@@ -547,9 +549,9 @@ mod tests {
         let rig = QueueUnderTest::new();
         let flushing =
             ["second", "third"].map(|name| RecordedWork { wants_flush: true, ..rig.short_work(name) });
-        let engine = rig.engine.clone();
-        let meanwhile = move || flushing.into_iter().for_each(|work| engine.submit(work).unwrap());
-        rig.engine
+        let device_queue = rig.device_queue.clone();
+        let meanwhile = move || flushing.into_iter().for_each(|work| device_queue.submit(work).unwrap());
+        rig.device_queue
             .submit(RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("first") })
             .unwrap();
         assert_eq!(rig.execution_receiver.iter().take(3).count(), 3);
@@ -559,16 +561,16 @@ mod tests {
     #[test]
     fn a_panic_of_the_device_on_a_clients_thread_stops_the_device_and_not_that_thread() {
         let rig = QueueUnderTest::new();
-        let (engine, lost) = (rig.engine.clone(), rig.short_work("never answered"));
+        let (device_queue, lost) = (rig.device_queue.clone(), rig.short_work("never answered"));
         let meanwhile = move || {
-            engine.submit(lost).unwrap();
+            device_queue.submit(lost).unwrap();
             panic!("a test breaks an invariant");
         };
         let broken =
             RecordedWork { during_first_step: Some(Box::new(meanwhile)), ..rig.short_work("broken") };
-        assert_eq!(rig.engine.submit(broken), Err(DeviceStopped));
-        assert!(!rig.engine.is_alive());
-        assert_eq!(rig.engine.run_and_wait(|_| ()), Err(DeviceStopped));
+        assert_eq!(rig.device_queue.submit(broken), Err(DeviceStopped));
+        assert!(!rig.device_queue.is_alive());
+        assert_eq!(rig.device_queue.run_and_wait(|_| ()), Err(DeviceStopped));
         assert_eq!(rig.thread.join().map(|_| ()), Err(DeviceStopped));
         drop(rig.execution_sender);
         assert_eq!(rig.execution_receiver.iter().count(), 0, "the work that waited is dropped");
@@ -577,9 +579,9 @@ mod tests {
     #[test]
     fn work_queued_before_the_queue_stops_is_executed_and_later_work_is_refused() {
         let rig = QueueUnderTest::new();
-        let engine = rig.engine.clone();
-        rig.engine.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
+        let device_queue = rig.device_queue.clone();
+        rig.device_queue.submit(RecordedWork { is_short: false, ..rig.short_work("queued") }).unwrap();
         assert_eq!(rig.end_and_return_calls(), ["queued"]);
-        assert_eq!(engine.run_and_wait(|_| ()), Err(DeviceStopped));
+        assert_eq!(device_queue.run_and_wait(|_| ()), Err(DeviceStopped));
     }
 }

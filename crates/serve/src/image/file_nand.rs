@@ -3,27 +3,27 @@
 //! The rules are those of [`SimNand`]: it checks every operation and holds OOB and wear of all pages in RAM (28 bytes
 //! per page, and 16 more here, for the checksums of the data and for the journal). The files hold the durable state. A
 //! program writes the spare area, then the data, then the OOB record, whose write completes the program. An erase
-//! writes the state word of its block with the next epoch (erase count), which makes all pages of the block erased at
-//! once. A store to NVRAM writes a state word too. Each of the three is completed by one write that cannot be torn, so
-//! the end of the process leaves an operation either not begun or done. All metadata is written twice
+//! writes the state word of its block with the next erase count, which makes all pages of the block erased at once. A
+//! store to NVRAM writes a state word too. Each of the three is completed by one write that cannot be torn, so the end
+//! of the process leaves an operation either not begun or done. All metadata is written twice
 //! ([`metadata_copy`](super::metadata_copy)).
 //!
-//! Operations are not written one by one. They wait in an [`OperationBatch`] (a batch) until
+//! Operations are not written one by one. They wait in an [`OperationBatch`] until
 //! [`FileNand::write_operations_to_files`], which is called before requests are acknowledged. Programs of adjacent
 //! pages of a block become one write of data and one of OOB records. All data is written before all OOB records, and
 //! all of these before the one [`Journal`] record that makes them valid, together with the NVRAM words and erases of
-//! the batch. What may rely on an erase ends the epoch before it is added: a program of the erased block, and one of
-//! metadata. The price is a copy of every page in RAM, and that the order of programs within one epoch is not kept,
+//! the batch. What may rely on an erase ends the batch before it is added: a program of the erased block, and one of
+//! metadata. The price is a copy of every page in RAM, and that the order of programs within one batch is not kept,
 //! which recovery tolerates.
 //!
 //! In a `host` session the flash file is synced before the journal record is written, and the journal after it, so that
 //! nothing on the disk needs data that an erase destroys. An erase does not make a sync: one sync is made for those
-//! that wait when the epoch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases_per_pool`] allows.
-//! The states in which a crash of the host machine may leave programs since the last sync are described in `load`. The
-//! mirror is synced when the journal turns (begins its other area) and when the image is closed: after a crash of the
-//! host machine it may lag, and is repaired when the image is opened.
+//! that wait when the batch ends, or when more blocks wait than [`FileNand::set_max_waiting_erases_per_pool`] allows.
+//! The states in which a crash of the server machine may leave programs since the last sync are described in `load`.
+//! The mirror is synced when the journal turns (begins its other area) and when the image is closed: after a crash of
+//! the server machine it may lag, and is repaired when the image is opened.
 //!
-//! The engine never sees that the operating system refuses a write (disk full, for example): the epochs wait, and
+//! The engine never sees that the operating system refuses a write (disk full, for example): the batches wait, and
 //! [`FileNand::write_operations_to_files`] returns the reason and tries again at its next call. A sync that failed
 //! cannot be repeated, since the operating system may have dropped the data: from then on nothing is written until the
 //! image is opened again ([`Medium::unresolved_write_error`]), and a read returns what was written, or an error.
@@ -40,16 +40,16 @@ use wearwell::nand::{ConsecutiveCopies, FaultInjectable, Geometry, Nand, NandErr
 
 use super::backing::{Backing, OpenImageFiles};
 use super::create::random_nonzero_number;
-use super::epoch::{OperationBatch, PageProgram, RunBuffers};
 use super::error::ImageError;
-use super::file::ImageFile;
+use super::image_file::ImageFile;
 use super::journal::Journal;
 use super::layout::{
     BATCH_END_CHANGED_WORDS, BlockHealth, BlockRecord, Durability, FIXED_RECORD_BYTES, Layout, OobRecord,
-    OobSlot, Session,
+    OobSlot, SessionRecord,
 };
 use super::load::{LoadedFlash, PageCrcAndSpareLength, read_spare};
 use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_and_repair_page};
+use super::operation_batch::{OperationBatch, PageProgram, RunBuffers};
 use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
@@ -59,7 +59,7 @@ const PAGES_PER_READ_MAX: usize = 256;
 /// Bytes of waiting page programs after which all waiting operations are written to the files. While the operating
 /// system refuses writes, more may wait.
 const WAITING_PROGRAM_THRESHOLD_BYTES: usize = 2 << 20;
-/// Number of waiting epochs (batches of operations) after which all waiting epochs are written to the files.
+/// Number of waiting batches of operations after which all of them are written to the files.
 const WAITING_BATCHES_WRITE_THRESHOLD: usize = 8;
 /// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
 /// session.
@@ -75,17 +75,16 @@ pub struct FileNand<B = OpenImageFiles> {
     backing: B,
     layout: Layout,
     flash_model: SimNand,
+    /// Checksum and length of the spare bytes of each page.
     page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     /// Session record of the present session, as stored in the file `session`.
-    session: Session,
-    /// Waiting operations in batches (epochs), oldest first. New operations are added to the last epoch; there is
-    /// always one.
+    session: SessionRecord,
+    /// Waiting operations in batches, oldest first. New operations are added to the last batch; there is always one.
     waiting_batches: VecDeque<OperationBatch>,
     run_buffers: RunBuffers,
     /// Bytes of the pages whose programs wait to be written.
     waiting_program_bytes: usize,
-    /// Blocks whose erase waits in the last epoch (batch of waiting operations). A program of such a block begins
-    /// another epoch.
+    /// Blocks whose erase waits in the last batch of operations. A program of such a block begins another batch.
     waiting_erases: WaitingErases,
     journal: Journal,
     /// Blocks that hold metadata of the engine, whose data is stored twice.
@@ -106,8 +105,7 @@ struct WaitingErases {
     waiting_blocks: BTreeSet<u32>,
     /// Number of blocks in each pool whose erase waits.
     waiting_blocks_per_pool: Vec<u32>,
-    /// Most blocks of one pool whose erase may wait in one epoch (batch of operations). If it is 0, every erase ends
-    /// the epoch.
+    /// Most blocks of one pool whose erase may wait in one batch of operations. If it is 0, every erase ends the batch.
     max_waiting_blocks_per_pool: u32,
 }
 
@@ -129,13 +127,13 @@ impl WaitingErases {
 }
 
 impl<B: Backing> FileNand<B> {
-    pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: Session) -> Self {
-        let LoadedFlash { model, page_crcs_and_spare_lengths: guards, journal, .. } = loaded;
+    pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: SessionRecord) -> Self {
+        let LoadedFlash { flash_model, page_crcs_and_spare_lengths: guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.allocation_pools() as usize];
         let mut nand = Self {
             backing,
             layout,
-            flash_model: model,
+            flash_model,
             page_crcs_and_spare_lengths: guards,
             session,
             waiting_batches: VecDeque::from([OperationBatch::new(journal.last_record_number() + 1)]),
@@ -222,10 +220,10 @@ impl<B: Backing> FileNand<B> {
         self.sync_files(&[ImageFile::Session, ImageFile::Mirror])
     }
 
-    /// Marks a page torn (consumed and unreadable) in the files, after a crash of the host machine left it half
+    /// Marks a page torn (consumed and unreadable) in the files, after a crash of the server machine left it half
     /// programmed.
-    pub(super) fn mark_page_torn(&mut self, ppn: Ppn, epoch: u32) -> Result<(), NandError> {
-        self.run_file_write(|nand| nand.write_torn_mark(ppn, epoch))
+    pub(super) fn mark_page_torn(&mut self, ppn: Ppn, block_erase_count: u32) -> Result<(), NandError> {
+        self.run_file_write(|nand| nand.write_torn_mark(ppn, block_erase_count))
     }
 
     /// Records in the files that the data of a page is lost, after it was found damaged and no logical page needs it.
@@ -358,8 +356,8 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Marks a page as torn (consumed and unreadable) in the files.
-    fn write_torn_mark(&mut self, ppn: Ppn, epoch: u32) -> Result<(), FileIoError> {
-        let record = OobRecord::torn(epoch, self.journal.last_record_number() + 1);
+    fn write_torn_mark(&mut self, ppn: Ppn, block_erase_count: u32) -> Result<(), FileIoError> {
+        let record = OobRecord::torn(block_erase_count, self.journal.last_record_number() + 1);
         let bytes = self.layout.encode_oob(ppn, &record);
         self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
     }
@@ -368,8 +366,8 @@ impl<B: Backing> FileNand<B> {
         self.waiting_batches.back_mut().expect("there is always one")
     }
 
-    /// Ends the open epoch (batch of waiting operations) and begins another. Later operations are written after all
-    /// earlier ones; in a `host` session, a sync separates them.
+    /// Ends the last batch of waiting operations and begins another. Later operations are written after all earlier
+    /// ones; in a `host` session, a sync separates them.
     fn end_last_batch(&mut self) {
         let last = self.last_batch_mut();
         if !last.is_empty() {
@@ -379,16 +377,15 @@ impl<B: Backing> FileNand<B> {
         self.waiting_erases.clear();
     }
 
-    /// Writes the waiting operations to the files: all complete epochs (batches), and the open one. In a `host` session
-    /// only the programs of the open epoch are written, since its journal record would need a sync that was not asked
-    /// for.
+    /// Writes the waiting operations to the files: all complete batches, and the open one. In a `host` session only the
+    /// programs of the open batch are written, since its journal record would need a sync that was not asked for.
     fn write_waiting_operations(&mut self) -> Result<(), FileIoError> {
         if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
         }
         while self.waiting_batches.len() > 1 {
-            let epoch = self.waiting_batches.pop_front().expect("there are two");
-            self.write_batch(epoch, true)?;
+            let batch = self.waiting_batches.pop_front().expect("there are two");
+            self.write_batch(batch, true)?;
         }
         let open = self.waiting_batches.pop_front().expect("there is always one");
         let is_whole = self.durability() == Durability::Process;
@@ -399,27 +396,27 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Writes one epoch (batch of waiting operations) to the files: all of it, or only its programs. What could not be
-    /// written, or was not to be written, is put back as the oldest epoch.
+    /// Writes one batch of waiting operations to the files: all of it, or only its programs. What could not be written,
+    /// or was not to be written, is put back as the oldest batch.
     fn write_batch(
         &mut self,
-        mut epoch: OperationBatch,
+        mut batch: OperationBatch,
         writes_journal_record: bool,
     ) -> Result<(), FileIoError> {
-        let mut written = self.write_programs(&epoch);
+        let mut written = self.write_programs(&batch);
         if written.is_ok() {
-            self.waiting_program_bytes -= epoch.programmed_data_bytes;
-            self.count_written_bytes_and_begin_sync(epoch.programmed_data_bytes);
-            epoch.remove_programs(&mut self.run_buffers);
-            if writes_journal_record && !epoch.is_empty() {
-                written = self.write_journal_record(&epoch);
+            self.waiting_program_bytes -= batch.programmed_data_bytes;
+            self.count_written_bytes_and_begin_sync(batch.programmed_data_bytes);
+            batch.remove_programs(&mut self.run_buffers);
+            if writes_journal_record && !batch.is_empty() {
+                written = self.write_journal_record(&batch);
                 if written.is_ok() {
-                    epoch = OperationBatch::new(epoch.journal_record_number + 1);
+                    batch = OperationBatch::new(batch.journal_record_number + 1);
                 }
             }
         }
-        if self.waiting_batches.is_empty() || !epoch.is_empty() {
-            self.waiting_batches.push_front(epoch);
+        if self.waiting_batches.is_empty() || !batch.is_empty() {
+            self.waiting_batches.push_front(batch);
         }
         written
     }
@@ -434,9 +431,9 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Writes the programs of an epoch (batch of operations): all spare areas and data, then all OOB records.
-    fn write_programs(&mut self, epoch: &OperationBatch) -> Result<(), FileIoError> {
-        for run in epoch.runs() {
+    /// Writes the programs of a batch of operations: all spare areas and data, then all OOB records.
+    fn write_programs(&mut self, batch: &OperationBatch) -> Result<(), FileIoError> {
+        for run in batch.runs() {
             if let Some(spare) = run.spare_areas() {
                 self.write_both_copies(
                     ImageFile::Flash,
@@ -451,7 +448,7 @@ impl<B: Backing> FileNand<B> {
                 self.write(ImageFile::Flash, run.page_data(), at)?;
             }
         }
-        epoch.runs().try_for_each(|run| {
+        batch.runs().try_for_each(|run| {
             self.write_both_copies(
                 ImageFile::Flash,
                 &run.oob_records,
@@ -460,16 +457,16 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Writes the journal record of an epoch (batch of operations) whose programs are written already; this makes the
-    /// epoch valid. In a `host` session the flash file is synced before the record, and the journal after it.
-    fn write_journal_record(&mut self, epoch: &OperationBatch) -> Result<(), FileIoError> {
+    /// Writes the journal record of a batch whose programs are written already; this makes the batch valid. In a `host`
+    /// session the flash file is synced before the record, and the journal after it.
+    fn write_journal_record(&mut self, batch: &OperationBatch) -> Result<(), FileIoError> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(
-            epoch.journal_record_number,
+            batch.journal_record_number,
             self.journal.last_record_number() + 1,
-            "each epoch has one record of the journal"
+            "each batch has one record of the journal"
         );
-        let append = self.journal.prepare_append(&self.layout, epoch.word_changes.last_word_values(), syncs);
+        let append = self.journal.prepare_append(&self.layout, batch.word_changes.last_word_values(), syncs);
         if let Some((offset, sectors)) = &append.sector_write {
             self.write_both_copies(ImageFile::Nvram, sectors, *offset)?;
         }
@@ -484,14 +481,14 @@ impl<B: Backing> FileNand<B> {
             self.sync_files(&[ImageFile::Journal])?;
         }
         self.journal.apply_append(append);
-        self.punch_erased_blocks(epoch);
+        self.punch_erased_blocks(batch);
         Ok(())
     }
 
-    /// Returns the space of the blocks that the epoch erased to the file system (punches holes).
-    fn punch_erased_blocks(&mut self, epoch: &OperationBatch) {
-        let homes = epoch.blocks_to_punch.iter().map(|&block| (METADATA_COPIES[0], block));
-        let copies = epoch.mirror_blocks_to_punch.iter().map(|&block| (METADATA_COPIES[1], block));
+    /// Returns the space of the blocks that the batch erased to the file system (punches holes).
+    fn punch_erased_blocks(&mut self, batch: &OperationBatch) {
+        let homes = batch.blocks_to_punch.iter().map(|&block| (METADATA_COPIES[0], block));
+        let copies = batch.mirror_blocks_to_punch.iter().map(|&block| (METADATA_COPIES[1], block));
         for (side, block) in homes.chain(copies) {
             let first = self.layout.geometry.first_page(block);
             let end = self.layout.data_offset(Ppn(first.0 + self.layout.geometry.block_pages()));
@@ -516,8 +513,8 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Ends the epoch (batch of waiting operations) if a program of `block` has to become durable after an erase that
-    /// waits in it.
+    /// Ends the batch of waiting operations if a program of `block` has to become durable after an erase that waits in
+    /// it.
     fn order_program_after_erases(&mut self, block: BlockId, is_metadata: bool) {
         let waiting = &self.waiting_erases.waiting_blocks;
         if !waiting.is_empty() && (is_metadata || waiting.contains(&block.0)) {
@@ -525,8 +522,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Adds the program of a page to the last epoch (batch of waiting operations), after the flash model has accepted
-    /// it.
+    /// Adds the program of a page to the last batch of waiting operations, after the flash model has accepted it.
     fn add_program(&mut self, ppn: Ppn, mut record: OobRecord, data: &[u8], spare: &[u8]) {
         let oob = record.oob.expect("a page that is programmed says whose it is");
         let (block, is_metadata) = (self.block_of(ppn), !oob.kind.is_host_data());
@@ -542,14 +538,14 @@ impl<B: Backing> FileNand<B> {
             oob_record: self.layout.encode_oob(ppn, &record),
             is_metadata,
         };
-        let (epoch, room) =
+        let (batch, room) =
             (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
-        epoch.add_program(ppn, &page, room);
+        batch.add_program(ppn, &page, room);
         self.update_state_after_program(ppn, &record);
     }
 
     /// Updates the block's state word, the waiting bytes and the page's checksum in RAM after a program was added to
-    /// the last epoch.
+    /// the last batch.
     fn update_state_after_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
@@ -576,13 +572,17 @@ impl<B: Backing> FileNand<B> {
 
     /// Returns the OOB record of a page that is to be programmed, without the number of its journal record.
     fn oob_record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
-        let epoch = self.flash_model.erase_count(self.block_of(ppn));
+        let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         OobRecord {
-            block_erase_count: epoch,
+            block_erase_count,
             oob: Some(oob),
             spare_bytes: spare.len() as u16,
-            data_and_spare_crc: self.layout.page_crc(ppn, epoch, data, spare),
-            spare_crc: if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) },
+            data_and_spare_crc: self.layout.page_crc(ppn, block_erase_count, data, spare),
+            spare_crc: if spare.is_empty() {
+                0
+            } else {
+                self.layout.spare_crc(ppn, block_erase_count, spare)
+            },
             is_lost: false,
             journal_record_number: 0,
         }
@@ -595,7 +595,7 @@ impl<B: Backing> FileNand<B> {
         self.waiting_batches
             .iter()
             .rev()
-            .find_map(|epoch| epoch.find_page(ppn, self.layout.spare_stride_bytes()))
+            .find_map(|batch| batch.find_page(ppn, self.layout.spare_stride_bytes()))
     }
 
     /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
@@ -611,14 +611,14 @@ impl<B: Backing> FileNand<B> {
 
     /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
-        let epoch = self.flash_model.erase_count(self.block_of(ppn));
+        let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         METADATA_COPIES.into_iter().find_map(|side| {
             let (mut bytes, at) = ([0; FIXED_RECORD_BYTES], self.layout.oob_record_offset(ppn));
             if !side.read_metadata(&self.backing, &self.layout, ImageFile::Flash, &mut bytes, at) {
                 return None;
             }
             match self.layout.decode_oob_slot(ppn, &bytes) {
-                OobSlot::Record(record) if record.block_erase_count == epoch => Some(record),
+                OobSlot::Record(record) if record.block_erase_count == block_erase_count => Some(record),
                 OobSlot::Record(_) | OobSlot::Blank | OobSlot::Damaged => None,
             }
         })
@@ -668,8 +668,8 @@ impl<B: Backing> FileNand<B> {
 
     /// Whether data and spare bytes of a page, as read, match their checksum.
     fn matches_checksum(&self, ppn: Ppn, data: &[u8], spare: &[u8]) -> bool {
-        let epoch = self.flash_model.erase_count(self.block_of(ppn));
-        self.layout.page_crc(ppn, epoch, data, spare)
+        let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
+        self.layout.page_crc(ppn, block_erase_count, data, spare)
             == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc
     }
 
@@ -729,9 +729,9 @@ impl<B: Backing> FileNand<B> {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
         self.order_program_after_erases(self.block_of(to), false);
         let page_bytes = self.layout.geometry.page_bytes as usize;
-        let (epoch, room) =
+        let (batch, room) =
             (self.waiting_batches.back_mut().expect("there is always one"), &mut self.run_buffers);
-        let place = epoch.reserve_page_buffers(to, pages.len(), page_bytes, room);
+        let place = batch.reserve_page_buffers(to, pages.len(), page_bytes, room);
         let at = self.layout.data_offset(run.source_pages[pages.start]);
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
@@ -826,7 +826,7 @@ impl<B: Backing> Medium for FileNand<B> {
     fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
         self.write_operations_to_files().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_files_to(directory)?;
-        let session = Session {
+        let session = SessionRecord {
             was_closed: true,
             last_journal_record_number: self.journal.last_record_number(),
             // From here on the copy and this image are different, although no session begins.
@@ -871,11 +871,13 @@ impl<B: Backing> Nand for FileNand<B> {
         self.flash_model.program_lost_page(ppn, oob, &[])?;
         let spare = if spare.iter().all(|&byte| byte == 0) { &[] } else { spare };
         let data = vec![0; self.layout.geometry.page_bytes as usize];
-        let (epoch, spare_bytes) = (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
-        let data_and_spare_crc = !self.layout.page_crc(ppn, epoch, &data, spare);
-        let spare_crc = if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, epoch, spare) };
+        let (block_erase_count, spare_bytes) =
+            (self.flash_model.erase_count(self.block_of(ppn)), spare.len() as u16);
+        let data_and_spare_crc = !self.layout.page_crc(ppn, block_erase_count, &data, spare);
+        let spare_crc =
+            if spare.is_empty() { 0 } else { self.layout.spare_crc(ppn, block_erase_count, spare) };
         let record = OobRecord {
-            block_erase_count: epoch,
+            block_erase_count,
             oob: Some(oob),
             spare_bytes,
             data_and_spare_crc,
@@ -967,10 +969,10 @@ impl<B: Backing> Nand for FileNand<B> {
         self.flash_model.erase(block)?;
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
         let (gives_back, had_copies) = (self.punches_erased_blocks, self.metadata_blocks.remove(&block.0));
-        let epoch = self.last_batch_mut();
-        epoch.word_changes.set(index, word);
-        epoch.blocks_to_punch.extend(gives_back.then_some(block));
-        epoch.mirror_blocks_to_punch.extend(had_copies.then_some(block));
+        let batch = self.last_batch_mut();
+        batch.word_changes.set(index, word);
+        batch.blocks_to_punch.extend(gives_back.then_some(block));
+        batch.mirror_blocks_to_punch.extend(had_copies.then_some(block));
         self.waiting_erases.insert(block);
         if self.waiting_erases.has_too_many_blocks() {
             self.end_last_batch();
@@ -1051,11 +1053,11 @@ impl<B: Backing> Nand for FileNand<B> {
 impl<B: Backing> FaultInjectable for FileNand<B> {
     fn tear_program(&mut self, ppn: Ppn) {
         self.flash_model.tear_program(ppn);
-        let epoch = self.flash_model.erase_count(self.block_of(ppn));
+        let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         // The next sync reports a refusal of the operating system.
         let _ = self.run_file_write(|nand| {
             nand.write_waiting_operations()?;
-            nand.write_torn_mark(ppn, epoch)
+            nand.write_torn_mark(ppn, block_erase_count)
         });
     }
 

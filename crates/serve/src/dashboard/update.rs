@@ -1,8 +1,8 @@
-//! A snapshot of a device for the dashboard: counters, health, wear and the map of its blocks, as JSON of bounded size.
+//! A dashboard update of a device: counters, health, wear and the chart of its blocks, as JSON of bounded size.
 //!
-//! Counters and health are the reports of the control socket. The engine looks at the blocks in slices, between which
-//! it executes the requests of clients, so that a large device is not delayed for long. So the map of a device that is
-//! written meanwhile is not of one moment; counters and health are.
+//! Counters and health are the reports of the control socket. The blocks are examined in steps, between which requests
+//! of clients are executed, so that a large device is not delayed for long. So the chart of a device that is written
+//! meanwhile is not of one moment; counters and health are.
 
 use std::time::{Duration, Instant};
 
@@ -11,43 +11,44 @@ use wearwell::block_chart::{self, EraseHistogram};
 
 use crate::control::report::{self, WearReport};
 use crate::device::FlashDevice;
-use crate::engine::{DeviceQueue, DeviceStopped};
+use crate::device_queue::{DeviceQueue, DeviceStopped};
 
-/// Most cells of the block map, two bytes each. On a device with more blocks, several consecutive blocks share a cell.
+/// Most cells of the block chart, two bytes each. On a device with more blocks, several consecutive blocks share a
+/// cell.
 const BLOCK_CHART_CELLS_MAX: u32 = 2048;
-/// Number of blocks that the engine examines for a snapshot in one step, between requests of clients. If one cell of
-/// the block map stands for more blocks, a step examines the blocks of one cell.
+/// Number of blocks that are examined for a dashboard update in one step, between requests of clients. If one cell of
+/// the block chart stands for more blocks, a step examines the blocks of one cell.
 const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 
-/// Counters, health, wear and block map of a device for the dashboard.
+/// Counters, health, wear and block chart of a device, as sent to dashboard clients.
 pub(super) struct DashboardUpdate {
     stats: Value,
     health: Value,
     block_examination: BlockExamination,
-    /// Time that the engine spent on the snapshot.
+    /// Time for which the device was in use for the update.
     pub(super) device_time_spent: Duration,
 }
 
-/// Takes a snapshot of the device of `engine`.
+/// Gathers a dashboard update of the device behind `device_queue`.
 ///
 /// # Errors
-/// [`DeviceStopped`] if the engine has ended.
+/// [`DeviceStopped`] if the queue has ended.
 pub(super) fn gather_dashboard_update(
-    engine: &DeviceQueue<FlashDevice>,
+    device_queue: &DeviceQueue<FlashDevice>,
 ) -> Result<DashboardUpdate, DeviceStopped> {
-    let mut survey = engine.run_and_wait(|device| BlockExamination::begin_examination(device))?;
+    let mut survey = device_queue.run_and_wait(|device| BlockExamination::begin_examination(device))?;
     while survey.next_block_to_examine < survey.block_count {
-        survey = engine.run_and_wait(move |device| {
+        survey = device_queue.run_and_wait(move |device| {
             survey.examine_next_blocks(device);
             survey
         })?;
     }
-    engine.run_and_wait(move |device| survey.into_dashboard_update(device))
+    device_queue.run_and_wait(move |device| survey.into_dashboard_update(device))
 }
 
 impl DashboardUpdate {
-    /// Encodes the snapshot as one line of JSON. `at_s` is the time at which it was taken, in seconds since the
-    /// dashboard was opened.
+    /// Encodes the dashboard update as one line of JSON. `at_s` is the time at which it was gathered, in seconds since
+    /// the dashboard was opened.
     pub(super) fn to_json(&self, at_s: f64) -> String {
         let BlockExamination { block_count: blocks, blocks_per_cell, block_chart_cells: cells, wear, .. } =
             &self.block_examination;
@@ -70,7 +71,7 @@ impl DashboardUpdate {
     }
 }
 
-/// Progress of the examination of a device's blocks for a snapshot: block map and wear of the blocks so far.
+/// Progress of the examination of a device's blocks for a dashboard update: block chart and wear so far.
 struct BlockExamination {
     block_count: u32,
     blocks_per_cell: u32,
@@ -83,8 +84,8 @@ struct BlockExamination {
 }
 
 impl BlockExamination {
-    /// Begins the examination of a device's blocks for a snapshot, and examines the first blocks of the device, as many
-    /// as [`BlockExamination::examine_next_blocks`] examines in one call.
+    /// Begins the examination of a device's blocks for a dashboard update, and examines the first blocks, as many as
+    /// [`BlockExamination::examine_next_blocks`] examines in one call.
     fn begin_examination(device: &FlashDevice) -> Self {
         let blocks = device.device().geometry().blocks();
         let mut survey = Self {
@@ -99,8 +100,8 @@ impl BlockExamination {
         survey
     }
 
-    /// Adds the next blocks of the device to the block map and the wear report, as many as one step examines. A step
-    /// consists of whole cells of the map, except at the end of the device.
+    /// Adds the next blocks of the device to the block chart and the wear report, as many as one step examines. A step
+    /// consists of whole cells of the chart, except at the end of the device.
     fn examine_next_blocks(&mut self, device: &FlashDevice) {
         let began = Instant::now();
         let cells = (BLOCKS_PER_EXAMINATION_STEP / self.blocks_per_cell).max(1);
@@ -118,13 +119,13 @@ impl BlockExamination {
         self.device_time_spent += began.elapsed();
     }
 
-    /// Makes a snapshot of the completed survey, by adding the counters and the health of the device.
+    /// Makes a dashboard update of the completed examination, by adding the counters and the health of the device.
     fn into_dashboard_update(mut self, device: &mut FlashDevice) -> DashboardUpdate {
         let began = Instant::now();
         let (stats, health) =
             (report::stats_answer(device), report::health_answer_with_wear(device, &self.wear));
         self.device_time_spent += began.elapsed();
-        let engine_time = self.device_time_spent;
-        DashboardUpdate { stats, health, block_examination: self, device_time_spent: engine_time }
+        let device_time = self.device_time_spent;
+        DashboardUpdate { stats, health, block_examination: self, device_time_spent: device_time }
     }
 }

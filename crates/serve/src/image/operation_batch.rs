@@ -1,9 +1,8 @@
-//! OperationBatch: a batch of flash and NVRAM operations that wait to be written to the files of an image together.
+//! Operation batch: flash and NVRAM operations that wait to be written to the files of an image together.
 //!
-//! Within an epoch all programs are written first, then one journal record with every state word that the epoch
-//! changes: words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one
-//! [`PageRun`], which is one write of data and one of OOB records. Epochs are written one after the other, each as a
-//! whole.
+//! Within a batch all programs are written first, then one journal record with every state word that the batch changes:
+//! words of the NVRAM, erases and marks of blocks. Pages that are adjacent in the flash file are one [`PageRun`], which
+//! is one write of data and one of OOB records. Batches are written one after the other, each as a whole.
 
 use wearwell::address::{BlockId, Ppn};
 
@@ -113,8 +112,8 @@ pub(super) struct PageProgram<'a> {
     pub(super) is_metadata: bool,
 }
 
-/// State words that an epoch (batch of operations) changes: index and new value, in the order in which they changed. A
-/// word may occur several times; its last value counts.
+/// State words that a batch of operations changes: index and new value, in the order in which they changed. A word may
+/// occur several times; its last value counts.
 #[derive(Debug, Default)]
 pub(super) struct StateWordChanges(Vec<(u64, u64)>);
 
@@ -153,16 +152,16 @@ impl StateWordChanges {
 /// A batch of programs and changed state words that is written to the files of an image together.
 #[derive(Debug, Default)]
 pub(super) struct OperationBatch {
-    /// Number of the journal record that will make the operations of the epoch valid.
+    /// Number of the journal record that will make the operations of the batch valid.
     pub(super) journal_record_number: u64,
     runs: Vec<PageRun>,
-    /// State words (NVRAM and blocks) that the epoch changes.
+    /// State words (NVRAM and blocks) that the batch changes.
     pub(super) word_changes: StateWordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) blocks_to_punch: Vec<BlockId>,
     /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
     pub(super) mirror_blocks_to_punch: Vec<BlockId>,
-    /// Bytes of data of all pages that the epoch programs.
+    /// Bytes of data of all pages that the batch programs.
     pub(super) programmed_data_bytes: usize,
 }
 
@@ -171,17 +170,17 @@ impl OperationBatch {
         Self { journal_record_number, ..Self::default() }
     }
 
-    /// Whether the epoch (batch of operations) is empty.
+    /// Whether the batch has neither programs nor changed state words.
     pub(super) fn is_empty(&self) -> bool {
         self.programmed_data_bytes == 0 && self.word_changes.is_empty()
     }
 
-    /// Returns the waiting programs of the epoch, in runs of adjacent pages.
+    /// Returns the waiting programs of the batch, in runs of adjacent pages.
     pub(super) fn runs(&self) -> impl Iterator<Item = &PageRun> {
         self.runs.iter().filter(|run| run.page_count() > 0)
     }
 
-    /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this epoch has none, a new run
+    /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this batch has none, a new run
     /// is begun with the page.
     fn find_or_begin_run(
         &mut self,
@@ -198,8 +197,8 @@ impl OperationBatch {
         &mut self.runs[at]
     }
 
-    /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
-    /// it. The pages become part of the epoch one by one, by [`OperationBatch::add_reserved_page`].
+    /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on; returns it.
+    /// The pages become part of the batch one by one, by [`OperationBatch::add_reserved_page`].
     pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,
@@ -210,8 +209,8 @@ impl OperationBatch {
         self.find_or_begin_run(first, page_bytes, false, run_buffers).reserve_page_data_buffer(count)
     }
 
-    /// Returns the data in the space that [`OperationBatch::reserve_page_buffers`] reserved for page `ppn`, which must be the
-    /// next page to be added.
+    /// Returns the data in the space that [`OperationBatch::reserve_page_buffers`] reserved for page `ppn`, which must
+    /// be the next page to be added.
     pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
@@ -222,7 +221,7 @@ impl OperationBatch {
         &run.page_data[used..used + run.page_bytes]
     }
 
-    /// Adds the program of page `ppn`, which has no spare bytes, to the epoch. The page must be the next one of those
+    /// Adds the program of page `ppn`, which has no spare bytes, to the batch. The page must be the next one of those
     /// that [`OperationBatch::reserve_page_buffers`] reserved.
     pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; FIXED_RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
@@ -231,7 +230,7 @@ impl OperationBatch {
         self.programmed_data_bytes += run.page_bytes;
     }
 
-    /// Adds the program of a page to the epoch (batch of operations), in a run with its neighbours if there is one.
+    /// Adds the program of a page to the batch of operations, in a run with its neighbours if there is one.
     pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, run_buffers: &mut RunBuffers) {
         let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, run_buffers);
         run.reserve_page_data_buffer(1).copy_from_slice(page.data);
@@ -239,7 +238,7 @@ impl OperationBatch {
         self.programmed_data_bytes += page.data.len();
     }
 
-    /// Returns data and spare area of a page whose program waits in the epoch; `None` if it does not wait here. The
+    /// Returns data and spare area of a page whose program waits in the batch; `None` if it does not wait here. The
     /// spare area is empty if neither this page nor a later one of its run has spare bytes.
     pub(super) fn find_page(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
         let run = self
@@ -251,7 +250,7 @@ impl OperationBatch {
         Some((&run.page_data[at * run.page_bytes..(at + 1) * run.page_bytes], spare))
     }
 
-    /// Removes the programs of the epoch after they were written, and keeps their buffers in `run_buffers`.
+    /// Removes the programs of the batch after they were written, and keeps their buffers in `run_buffers`.
     pub(super) fn remove_programs(&mut self, run_buffers: &mut RunBuffers) {
         self.runs.drain(..).for_each(|run| run_buffers.return_run(run));
         self.programmed_data_bytes = 0;
@@ -280,42 +279,42 @@ mod tests {
 
     #[test]
     fn adjacent_pages_are_one_run_in_which_each_is_found_with_its_spare_bytes() {
-        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
-        epoch.add_program(Ppn(5), &page(b"five", b""), &mut room);
-        epoch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
-        epoch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
-        epoch.add_program(Ppn(7), &page(b"7777", b""), &mut room);
+        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        batch.add_program(Ppn(5), &page(b"five", b""), &mut room);
+        batch.add_program(Ppn(6), &page(b"six ", b"s"), &mut room);
+        batch.add_program(Ppn(9), &page(b"nine", b""), &mut room);
+        batch.add_program(Ppn(7), &page(b"7777", b""), &mut room);
         let runs: Vec<_> =
-            epoch.runs().map(|run| (run.first_page(), run.page_data(), run.spare_areas())).collect();
+            batch.runs().map(|run| (run.first_page(), run.page_data(), run.spare_areas())).collect();
         assert_eq!(runs[0], (Ppn(5), &b"fivesix 7777"[..], Some(&b"\0\0s\0"[..])));
         assert_eq!(runs[1], (Ppn(9), &b"nine"[..], None));
-        assert_eq!(epoch.find_page(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
-        assert_eq!(epoch.find_page(Ppn(7), 2), Some((&b"7777"[..], &b""[..])));
-        assert_eq!(epoch.find_page(Ppn(8), 2), None);
+        assert_eq!(batch.find_page(Ppn(6), 2), Some((&b"six "[..], &b"s\0"[..])));
+        assert_eq!(batch.find_page(Ppn(7), 2), Some((&b"7777"[..], &b""[..])));
+        assert_eq!(batch.find_page(Ppn(8), 2), None);
     }
 
     #[test]
     fn a_reserved_page_is_part_of_the_write_batch_once_it_is_added() {
-        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
-        epoch.reserve_page_buffers(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
-        assert!(epoch.is_empty() && epoch.runs().next().is_none(), "nothing is programmed yet");
-        assert_eq!(epoch.reserved_data(Ppn(3)), b"3333");
-        epoch.add_reserved_page(Ppn(3), &OOB_RECORD);
-        assert_eq!(epoch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
-        assert_eq!((epoch.find_page(Ppn(4), 2), epoch.reserved_data(Ppn(4))), (None, &b"four"[..]));
-        assert_eq!(epoch.programmed_data_bytes, PAGE_BYTES);
-        assert_eq!(epoch.runs().map(PageRun::page_data).collect::<Vec<_>>(), [b"3333"]);
+        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        batch.reserve_page_buffers(Ppn(3), 2, PAGE_BYTES, &mut room).copy_from_slice(b"3333four");
+        assert!(batch.is_empty() && batch.runs().next().is_none(), "nothing is programmed yet");
+        assert_eq!(batch.reserved_data(Ppn(3)), b"3333");
+        batch.add_reserved_page(Ppn(3), &OOB_RECORD);
+        assert_eq!(batch.find_page(Ppn(3), 2), Some((&b"3333"[..], &b""[..])));
+        assert_eq!((batch.find_page(Ppn(4), 2), batch.reserved_data(Ppn(4))), (None, &b"four"[..]));
+        assert_eq!(batch.programmed_data_bytes, PAGE_BYTES);
+        assert_eq!(batch.runs().map(PageRun::page_data).collect::<Vec<_>>(), [b"3333"]);
     }
 
     #[test]
     fn a_reused_run_buffer_holds_nothing_of_earlier_pages() {
-        let (mut epoch, mut room) = (OperationBatch::new(1), RunBuffers::default());
-        epoch.add_program(Ppn(1), &page(b"long", b"x"), &mut room);
-        epoch.add_program(Ppn(2), &page(b"gone", b"y"), &mut room);
-        epoch.remove_programs(&mut room);
-        assert!(epoch.is_empty());
-        epoch.add_program(Ppn(1), &page(b"next", b""), &mut room);
-        let runs: Vec<_> = epoch.runs().map(|run| (run.page_data(), run.spare_areas())).collect();
+        let (mut batch, mut room) = (OperationBatch::new(1), RunBuffers::default());
+        batch.add_program(Ppn(1), &page(b"long", b"x"), &mut room);
+        batch.add_program(Ppn(2), &page(b"gone", b"y"), &mut room);
+        batch.remove_programs(&mut room);
+        assert!(batch.is_empty());
+        batch.add_program(Ppn(1), &page(b"next", b""), &mut room);
+        let runs: Vec<_> = batch.runs().map(|run| (run.page_data(), run.spare_areas())).collect();
         assert_eq!(runs, [(&b"next"[..], None)]);
     }
 }

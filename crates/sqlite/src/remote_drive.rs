@@ -18,8 +18,8 @@ use serde_json::{Value, json};
 use wearwell_serve::DeviceError;
 use wearwell_serve::nbd::OPTION_MAX_BYTES;
 use wearwell_serve::nbd::wire::{
-    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, answer,
-    command, errno, option,
+    FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, REQUEST_MAGIC, SIMPLE_REPLY_MAGIC, command,
+    errno, option, option_reply_type,
 };
 
 use crate::drive::Drive;
@@ -38,7 +38,7 @@ pub(crate) struct RemoteDrive {
     control_socket: BufReader<UnixStream>,
     control_socket_path: String,
     capacity_bytes: u64,
-    block_bytes: u32,
+    device_page_bytes: u32,
     _lock: DeviceLock,
 }
 
@@ -55,14 +55,16 @@ impl RemoteDrive {
             control_socket,
             control_socket_path: control_place,
             capacity_bytes: 0,
-            block_bytes: 0,
+            device_page_bytes: 0,
             _lock: lock,
         };
         let stats = remote.stats()?;
         let number = |name: &str| stats[name].as_u64();
         match (number("capacity_bytes"), number("page_bytes").and_then(|bytes| bytes.try_into().ok())) {
-            (Some(capacity_bytes), Some(block_bytes)) => Ok(Self { capacity_bytes, block_bytes, ..remote }),
-            _ => Err(Error::Answer {
+            (Some(capacity_bytes), Some(device_page_bytes)) => {
+                Ok(Self { capacity_bytes, device_page_bytes, ..remote })
+            }
+            _ => Err(Error::MalformedAnswer {
                 place: remote.control_socket_path,
                 answer: "no size of the device".into(),
             }),
@@ -95,7 +97,10 @@ impl RemoteDrive {
         asked.map_err(|source| server_error(&self.control_socket_path, source))?;
         serde_json::from_str(&line).map_err(|_| match line.trim_end() {
             "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
-            line => Error::Answer { place: self.control_socket_path.clone(), answer: format!("`{line}`") },
+            line => Error::MalformedAnswer {
+                place: self.control_socket_path.clone(),
+                answer: format!("`{line}`"),
+            },
         })
     }
 }
@@ -105,8 +110,8 @@ impl Drive for RemoteDrive {
         self.capacity_bytes
     }
 
-    fn block_bytes(&self) -> u32 {
-        self.block_bytes
+    fn device_page_bytes(&self) -> u32 {
+        self.device_page_bytes
     }
 
     fn read(&mut self, offset: u64, into: &mut [u8]) -> Result<(), Error> {
@@ -198,7 +203,7 @@ fn server_error(place: &str, source: io::Error) -> Error {
         io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
             Error::NoAnswer { place, waited: SERVER_REPLY_TIMEOUT }
         }
-        _ => Error::Server { place, source },
+        _ => Error::ServerConnection { place, source },
     }
 }
 
@@ -254,7 +259,7 @@ impl NbdClient {
 
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
         shut_down(&self.stream);
-        Error::Answer { place: self.socket_path.clone(), answer: answer.into() }
+        Error::MalformedAnswer { place: self.socket_path.clone(), answer: answer.into() }
     }
 
     /// Runs the NBD handshake for the default export. As the client requests no block sizes, it may address single
@@ -288,20 +293,20 @@ impl NbdClient {
             let mut data = vec![0; len as usize];
             self.receive(&mut data)?;
             let advice = match kind {
-                answer::ACK => return Ok(()),
-                answer::INFO => continue,
-                answer::ERR_TLS_REQD => {
+                option_reply_type::ACK => return Ok(()),
+                option_reply_type::INFO => continue,
+                option_reply_type::ERR_TLS_REQD => {
                     "a database cannot use TLS: start the server without --tls-certificate, or name a socket of it \
                      that does not require TLS (nbd=)"
                 }
-                answer::ERR_UNKNOWN => {
+                option_reply_type::ERR_UNKNOWN => {
                     "a database needs a server of one device: start `wearwell serve` with --image or --memory instead \
                      of NAME=DIRECTORY"
                 }
                 _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
             };
             let reason = String::from_utf8_lossy(&data).into_owned();
-            return Err(Error::Refused { place: self.socket_path.clone(), reason, advice });
+            return Err(Error::ServerRefused { place: self.socket_path.clone(), reason, advice });
         }
     }
 
@@ -395,7 +400,7 @@ mod tests {
     /// The reason was the number of the reply, with the question whether the server is `wearwell serve`.
     #[test]
     fn a_refusal_of_the_nbd_server_is_told_in_its_words_with_advice() {
-        let error = error_of_option_reply(answer::ERR_UNKNOWN, "this server has several exports");
+        let error = error_of_option_reply(option_reply_type::ERR_UNKNOWN, "this server has several exports");
         assert!(
             error.to_string().ends_with(
                 "nbd: the server refuses the connection: this server has several exports; a database needs a server of \
@@ -403,15 +408,15 @@ mod tests {
             ),
             "{error}"
         );
-        let error = error_of_option_reply(answer::ERR_TLS_REQD, "this server requires TLS");
+        let error = error_of_option_reply(option_reply_type::ERR_TLS_REQD, "this server requires TLS");
         assert!(
             error.to_string().contains(
                 "requires TLS; a database cannot use TLS: start the server without --tls-certificate"
             ),
             "{error}"
         );
-        let error = error_of_option_reply(answer::ERR_INVALID, "");
-        assert!(matches!(error, Error::Answer { .. }), "{error}");
+        let error = error_of_option_reply(option_reply_type::ERR_INVALID, "");
+        assert!(matches!(error, Error::MalformedAnswer { .. }), "{error}");
     }
 
     /// The message asked whether the server is running.
@@ -446,8 +451,8 @@ mod tests {
         NbdClient { stream, socket_path: "nbd".into(), last_cookie: 0 }
     }
 
-    /// Bug: the connections stayed open after a request without an answer. The answer that came later counted as that of
-    /// the next command, so that a remap could be taken for done before the server executed it.
+    /// Bug: the connections stayed open after a request without an answer. The answer that came later counted as that
+    /// of the next command, so that a remap could be taken for done before the server executed it.
     #[test]
     fn an_answer_that_comes_too_late_is_not_taken_for_that_of_the_next_command() {
         let (control, mut server) = connected_socket_pair();
@@ -457,7 +462,7 @@ mod tests {
             control_socket: BufReader::new(control),
             control_socket_path: "control".into(),
             capacity_bytes: 1 << 20,
-            block_bytes: 4096,
+            device_page_bytes: 4096,
             _lock: DeviceLock(tempfile::tempfile().unwrap()),
         };
         let unanswered = remote.stats().unwrap_err();
@@ -465,7 +470,7 @@ mod tests {
         // The server may see already that nobody waits for its answer.
         let _ = server.write_all(b"{\"ok\":true}\n");
         let refused = remote.remap(0, 4096, 4096).unwrap_err();
-        assert!(matches!(refused, Error::Server { .. }), "{refused}");
+        assert!(matches!(refused, Error::ServerConnection { .. }), "{refused}");
     }
 
     #[test]
@@ -477,6 +482,6 @@ mod tests {
         let reply = [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &[0; 4], &1_u64.to_be_bytes()].concat();
         let _ = server.write_all(&reply);
         let refused = client.send_and_await_reply(command::FLUSH, 0, 0, &[]).unwrap_err();
-        assert!(matches!(refused, Error::Server { .. }), "{refused}");
+        assert!(matches!(refused, Error::ServerConnection { .. }), "{refused}");
     }
 }

@@ -6,10 +6,10 @@
 //! with the process, even where a file system's page cache would have kept them; `SQLite` promises nothing about
 //! unsynced data.
 //!
-//! **Recognition.** A checkpoint reads a page from the log and writes the same buffer to the database. So the volume
-//! remembers the payload that was read last from the log, with its bytes. The next write to the database becomes a
-//! remap if its bytes are equal and that payload was not overwritten in between. The remap copies (does not move) the
-//! mapping, because the pages in the log stay valid: their frames may still be read.
+//! **Recognition.** A checkpoint reads a page from the log and writes the same buffer to the database. So
+//! [`DatabaseFiles`] keeps the payload that was read last from the log, with its bytes. The next write to the database
+//! becomes a remap if its bytes are equal and that payload was not overwritten in between. The remap copies (does not
+//! move) the mapping, because the pages in the log stay valid: their frames may still be read.
 //!
 //! Invariants:
 //! - A sync stores every file on the device, then the directory, then flushes the device.
@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use crate::directory::{Directory, FileEntry, FileKind};
+use crate::directory::{FileDirectory, FileEntry, FileKind};
 use crate::drive::Drive;
 use crate::error::Error;
 use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
@@ -71,7 +71,7 @@ struct PartialPage {
 /// The files of one `SQLite` database, stored on a device.
 pub struct DatabaseFiles {
     drive: Box<dyn Drive>,
-    directory: Directory,
+    directory: FileDirectory,
     is_directory_dirty: bool,
     /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial_pages: BTreeMap<u64, PartialPage>,
@@ -84,18 +84,18 @@ pub struct DatabaseFiles {
 }
 
 impl DatabaseFiles {
-    /// Opens the volume (the files of one database) on a device: reads the page that lists the files. An empty device
-    /// gets an empty list. `remaps` states whether checkpoints become remaps.
+    /// Opens the files of one database on a device: reads the page that lists them. An empty device gets an empty list.
+    /// `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
-    /// [`Error::Foreign`], [`Error::Damaged`], [`Error::Version`], [`Error::Resized`], [`Error::DeviceTooSmall`], those
-    /// of the device.
+    /// [`Error::ForeignData`], [`Error::Damaged`], [`Error::DirectoryVersion`], [`Error::Resized`],
+    /// [`Error::DeviceTooSmall`], those of the device.
     pub fn open(mut drive: Box<dyn Drive>, remaps: bool) -> Result<Self, Error> {
-        let (capacity_bytes, block_bytes) = (drive.capacity_bytes(), drive.block_bytes());
-        let empty = Directory::new(capacity_bytes, block_bytes)?;
-        let mut page = vec![0; block_bytes as usize];
+        let (capacity_bytes, device_page_bytes) = (drive.capacity_bytes(), drive.device_page_bytes());
+        let empty = FileDirectory::new(capacity_bytes, device_page_bytes)?;
+        let mut page = vec![0; device_page_bytes as usize];
         drive.read(0, &mut page)?;
-        let directory = Directory::decode(&page, capacity_bytes)?.unwrap_or(empty);
+        let directory = FileDirectory::decode(&page, capacity_bytes)?.unwrap_or(empty);
         Ok(Self {
             wal_len_bytes: directory.entry(FileKind::Wal).len_bytes,
             drive,
@@ -109,7 +109,7 @@ impl DatabaseFiles {
         })
     }
 
-    /// Returns the counters of writes, remaps and syncs since the volume was opened.
+    /// Returns the counters of writes, remaps and syncs since the files were opened.
     pub fn counters(&self) -> DatabaseFileCounters {
         self.counters
     }
@@ -143,8 +143,8 @@ impl DatabaseFiles {
         }))
     }
 
-    pub(crate) fn block_bytes(&self) -> u32 {
-        self.drive.block_bytes()
+    pub(crate) fn device_page_bytes(&self) -> u32 {
+        self.drive.device_page_bytes()
     }
 
     pub(crate) fn exists(&self, kind: FileKind) -> bool {
@@ -209,22 +209,22 @@ impl DatabaseFiles {
     /// Copies the bytes of partially written pages in memory over the bytes read from the device at address `at`,
     /// because they are newer.
     fn overlay_partial_pages(&self, at: u64, into: &mut [u8]) {
-        let block_bytes = u64::from(self.block_bytes());
+        let device_page_bytes = u64::from(self.device_page_bytes());
         let end = at + into.len() as u64;
-        for (&page_at, page) in self.partial_pages.range(at / block_bytes * block_bytes..end) {
-            let (from, to) = (at.max(page_at), end.min(page_at + block_bytes));
+        for (&page_at, page) in self.partial_pages.range(at / device_page_bytes * device_page_bytes..end) {
+            let (from, to) = (at.max(page_at), end.min(page_at + device_page_bytes));
             let bytes = &page.bytes[(from - page_at) as usize..(to - page_at) as usize];
             into[(from - at) as usize..(to - at) as usize].copy_from_slice(bytes);
         }
     }
 
     fn is_whole_pages(&self, len: usize) -> bool {
-        len > 0 && len.is_multiple_of(self.block_bytes() as usize)
+        len > 0 && len.is_multiple_of(self.device_page_bytes() as usize)
     }
 
     fn wal_layout(&self) -> Option<WalLayout> {
         let page_bytes = self.directory.wal_page_bytes;
-        (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.block_bytes()))
+        (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.device_page_bytes()))
     }
 
     /// Returns the range of a file that begins at byte `offset` and is also contiguous on the device. `None` for a
@@ -324,7 +324,7 @@ impl DatabaseFiles {
         self.counters.database_writes += 1;
         let source =
             self.last_wal_read.as_ref().filter(|read| read.payload == bytes).map(|read| read.device_address);
-        let Some(source) = source.filter(|_| at.is_multiple_of(u64::from(self.block_bytes()))) else {
+        let Some(source) = source.filter(|_| at.is_multiple_of(u64::from(self.device_page_bytes()))) else {
             return self.drive.write(at, bytes);
         };
         self.counters.checkpoint_copies += 1;
@@ -338,12 +338,12 @@ impl DatabaseFiles {
     /// Copies bytes for device address `at` into partially written pages in memory. These pages are written to the
     /// device at the next sync.
     fn write_to_partial_pages(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
-        let block_bytes = u64::from(self.block_bytes());
+        let device_page_bytes = u64::from(self.device_page_bytes());
         let mut done = 0;
         while done < bytes.len() {
             let from = at + done as u64;
-            let page_at = from / block_bytes * block_bytes;
-            let end = bytes.len().min((page_at + block_bytes - at) as usize);
+            let page_at = from / device_page_bytes * device_page_bytes;
+            let end = bytes.len().min((page_at + device_page_bytes - at) as usize);
             let page = self.load_partial_page(page_at)?;
             let within = (from - page_at) as usize;
             page.bytes[within..within + end - done].copy_from_slice(&bytes[done..end]);
@@ -359,7 +359,7 @@ impl DatabaseFiles {
                 self.write_partial_pages()?;
                 self.partial_pages.clear();
             }
-            let mut bytes: Box<[u8]> = vec![0; self.block_bytes() as usize].into();
+            let mut bytes: Box<[u8]> = vec![0; self.device_page_bytes() as usize].into();
             self.drive.read(page_at, &mut bytes)?;
             self.partial_pages.insert(page_at, PartialPage { bytes, is_dirty: false });
         }
@@ -427,8 +427,8 @@ impl DatabaseFiles {
         if given_up.is_empty() { Ok(()) } else { self.free_extents_durably(given_up) }
     }
 
-    /// Frees extents (runs of device pages) that no file of the volume contains any more: first writes the volume's
-    /// directory without them durably to the device, then trims them.
+    /// Frees extents (runs of device pages) that no file of the database contains any more: first writes the directory
+    /// without them durably to the device, then trims them.
     fn free_extents_durably(&mut self, extents: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
         self.drive.flush()?;
@@ -476,31 +476,32 @@ mod tests {
     /// Offset of the first frame's payload in a write-ahead log, bytes.
     const FIRST_PAYLOAD_OFFSET: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
 
-    /// Makes a volume with a write-ahead log of one frame with database page `page`, and reads this page from the log.
+    /// Makes the files of a database with a write-ahead log of one frame with database page `page`, and reads this page
+    /// from the log.
     fn database_files_after_log_read(page: &[u8]) -> DatabaseFiles {
         let parameters = [("memory", "on"), ("size", "32MiB"), ("set", "remap.dedup=false")];
         let value =
             |name: &str| parameters.iter().find(|(key, _)| *key == name).map(|(_, value)| value.to_string());
         let options = Options::from_uri_parameters(value).expect("they are complete");
         let drive = open_drive(&options, true).expect("it is possible");
-        let mut volume = DatabaseFiles::open(drive, true).expect("it is new");
+        let mut files = DatabaseFiles::open(drive, true).expect("it is new");
         let mut header = [0; WAL_HEADER_BYTES as usize];
         header[8..12].copy_from_slice(&(PAGE_BYTES as u32).to_be_bytes());
-        volume.write(FileKind::Wal, 0, &header).expect("there is room");
-        volume
+        files.write(FileKind::Wal, 0, &header).expect("there is room");
+        files
             .write(FileKind::Wal, WAL_HEADER_BYTES, &[0; FRAME_HEADER_BYTES as usize])
             .expect("there is room");
-        volume.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, page).expect("there is room");
-        volume.read(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &mut [0; PAGE_BYTES]).expect("it was written");
-        volume
+        files.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, page).expect("there is room");
+        files.read(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &mut [0; PAGE_BYTES]).expect("it was written");
+        files
     }
 
-    fn assert_remaps_of_database_write(mut volume: DatabaseFiles, page: &[u8], remaps: u64) {
-        volume.write(FileKind::Database, 0, page).expect("there is room");
+    fn assert_remaps_of_database_write(mut files: DatabaseFiles, page: &[u8], remaps: u64) {
+        files.write(FileKind::Database, 0, page).expect("there is room");
         let mut found = [0; PAGE_BYTES];
-        volume.read(FileKind::Database, 0, &mut found).expect("it was written");
+        files.read(FileKind::Database, 0, &mut found).expect("it was written");
         assert!(found == page, "other bytes than those written");
-        assert_eq!(volume.counters().remaps, remaps);
+        assert_eq!(files.counters().remaps, remaps);
     }
 
     #[test]
@@ -515,8 +516,8 @@ mod tests {
 
     #[test]
     fn a_log_frame_changed_after_its_read_is_not_remapped() {
-        let mut volume = database_files_after_log_read(&[1; PAGE_BYTES]);
-        volume.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
-        assert_remaps_of_database_write(volume, &[1; PAGE_BYTES], 0);
+        let mut files = database_files_after_log_read(&[1; PAGE_BYTES]);
+        files.write(FileKind::Wal, FIRST_PAYLOAD_OFFSET, &[3; PAGE_BYTES]).expect("there is room");
+        assert_remaps_of_database_write(files, &[1; PAGE_BYTES], 0);
     }
 }

@@ -3,7 +3,8 @@
 /// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
-    /// The header of the image: geometry, design, configuration. Written once, after all other files.
+    /// The header of the image (file `superblock`): geometry, design, configuration. Written once, after all other
+    /// files.
     ImageHeader,
     /// Record of the last session: durability, boot, whether the image was closed.
     Session,

@@ -363,7 +363,7 @@ impl<N: Nand> Ftl<N> {
     /// or nothing if the caller wants no bytes or the medium keeps none.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
         let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
-        let chunk = stage.chunks[number as usize].clone();
+        let chunk = stage.chunks[number as usize];
         let payload_bytes = stage.chunk_payload_bytes_of(number) as usize;
         let page_bytes = stage.page_bytes as usize;
         let wants_bytes = wants_bytes && payload_bytes > 0 && self.store.nand().keeps_host_bytes();

@@ -511,9 +511,10 @@ impl ContentModel {
                 if self.duplicate_pool_len > 0 && self.duplicate_or_revert_probability.draw_occurrence(rng) {
                     let rank = self.content_rank_distribution.draw(rng);
                     // The contents of the pool are the first ones, so the oldest has the number 0.
-                    return match self.knows_contents_by_number {
-                        true => rank,
-                        false => self.duplicate_pool_fingerprints[rank as usize - 1],
+                    return if self.knows_contents_by_number {
+                        rank
+                    } else {
+                        self.duplicate_pool_fingerprints[rank as usize - 1]
                     };
                 }
                 let new = self.create_content(page);

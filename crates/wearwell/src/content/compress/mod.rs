@@ -113,7 +113,7 @@ mod tests {
             let chunks = ftl.chunks.as_ref().expect("the design compresses").chunks.iter().enumerate();
             chunks
                 .filter(|(_, chunk)| !chunk.is_empty())
-                .map(|(k, chunk)| (k, chunk.clone()))
+                .map(|(k, chunk)| (k, *chunk))
                 .collect::<Vec<_>>()
         };
         let before = stored(&ftl);

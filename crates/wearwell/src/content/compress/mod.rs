@@ -111,10 +111,7 @@ mod tests {
         ftl.flush().expect("there is room");
         let stored = |ftl: &Ftl<SimNand>| {
             let chunks = ftl.chunks.as_ref().expect("the design compresses").chunks.iter().enumerate();
-            chunks
-                .filter(|(_, chunk)| !chunk.is_empty())
-                .map(|(k, chunk)| (k, *chunk))
-                .collect::<Vec<_>>()
+            chunks.filter(|(_, chunk)| !chunk.is_empty()).map(|(k, chunk)| (k, *chunk)).collect::<Vec<_>>()
         };
         let before = stored(&ftl);
         assert!(

@@ -8,6 +8,6 @@ pub(crate) mod prefetch;
 mod slot_index;
 
 pub(crate) use dense::DenseTable;
-pub(crate) use lru_list::LruList;
+pub(crate) use lru_list::{LinkedSlots, ListLinks, LruEnds, LruList};
 pub(crate) use page_set::PageSet;
 pub(crate) use slot_index::{ChainedIndex, ChainedSlots, SlotIndex, hash_key};

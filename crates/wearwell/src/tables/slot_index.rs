@@ -175,22 +175,10 @@ impl SlotIndex {
         Self { chains: ChainedIndex::with_capacity(capacity), nodes: Vec::with_capacity(capacity) }
     }
 
-    /// Returns the number of keys in the hash index.
-    #[inline]
-    pub(crate) fn len(&self) -> usize {
-        self.chains.len()
-    }
-
     /// Returns the slot that holds a key, if the hash index has one.
     #[inline]
     pub(crate) fn find(&self, key: u32) -> Option<u32> {
         self.chains.find(&self.nodes, key)
-    }
-
-    /// Prefetches what looking up `keys` in the hash index will access (see [`crate::tables::prefetch`]).
-    #[inline]
-    pub(crate) fn prefetch(&self, keys: impl Iterator<Item = u32> + Clone) {
-        self.chains.prefetch(&self.nodes, self.nodes.len(), keys);
     }
 
     /// Inserts `key` into the hash index, to be found at `slot`. The slot must have no key, and no other slot this key.
@@ -207,14 +195,8 @@ impl SlotIndex {
     #[inline]
     pub(crate) fn remove(&mut self, key: u32) -> Option<u32> {
         let slot = self.find(key)?;
-        self.remove_slot(slot);
-        Some(slot)
-    }
-
-    /// Removes the key that `slot` holds from the hash index. The slot must hold one.
-    #[inline]
-    pub(crate) fn remove_slot(&mut self, slot: u32) {
         self.chains.remove(&mut self.nodes, slot);
+        Some(slot)
     }
 
     /// Removes all keys from the hash index.

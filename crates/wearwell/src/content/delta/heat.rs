@@ -12,8 +12,8 @@
 use arrayvec::ArrayVec;
 
 use crate::address::Lpn;
-use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
-use crate::tables::{LruList, SlotIndex};
+use crate::tables::prefetch::HOST_WRITES_PER_PREFETCH;
+use crate::tables::{ChainedIndex, ChainedSlots, LinkedSlots, ListLinks, LruEnds};
 
 /// Numbers of host reads and host writes of a logical page since the page entered the table of access counts. Both
 /// saturate at 255.
@@ -50,21 +50,52 @@ pub const ACCESS_COUNT_ENTRY_BYTES: u32 = 14;
 /// two physical page numbers more (Delta-FTL, section 3.5, with two counts).
 pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
+/// Entry of the table of access counts, with its links in the hash index and in its segment, so that an access touches
+/// one place in memory.
 #[derive(Clone, Copy, Debug)]
 struct AccessCountEntry {
     lpn: Lpn,
+    /// Slot of the next entry in the same hash chain.
+    next_in_chain: u32,
+    segment_links: ListLinks,
     access_counts: AccessCounts,
     is_in_protected_segment: bool,
+}
+
+impl ChainedSlots for Vec<AccessCountEntry> {
+    #[inline]
+    fn key_of(&self, slot: u32) -> u32 {
+        self[slot as usize].lpn.0
+    }
+    #[inline]
+    fn next_in_chain(&self, slot: u32) -> u32 {
+        self[slot as usize].next_in_chain
+    }
+    #[inline]
+    fn set_next_in_chain(&mut self, slot: u32, next: u32) {
+        self[slot as usize].next_in_chain = next;
+    }
+}
+
+impl LinkedSlots for Vec<AccessCountEntry> {
+    #[inline]
+    fn links(&self, slot: u32) -> ListLinks {
+        self[slot as usize].segment_links
+    }
+    #[inline]
+    fn links_mut(&mut self, slot: u32) -> &mut ListLinks {
+        &mut self[slot as usize].segment_links
+    }
 }
 
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
 pub struct AccessCountTable {
-    slots_by_lpn: SlotIndex,
+    slots_by_lpn: ChainedIndex,
     entries: Vec<AccessCountEntry>,
     free_slots: Vec<u32>,
-    probationary_segment: LruList,
-    protected_segment: LruList,
+    probationary_segment: LruEnds,
+    protected_segment: LruEnds,
     size: AccessCountTableSize,
 }
 
@@ -73,17 +104,17 @@ impl AccessCountTable {
     /// the LRU list. With capacity 0 no page is ever hot.
     pub fn new(size: AccessCountTableSize) -> Self {
         Self {
-            slots_by_lpn: SlotIndex::with_capacity(0),
+            slots_by_lpn: ChainedIndex::with_capacity(0),
             entries: Vec::new(),
             free_slots: Vec::new(),
-            probationary_segment: LruList::default(),
-            protected_segment: LruList::default(),
+            probationary_segment: LruEnds::default(),
+            protected_segment: LruEnds::default(),
             size,
         }
     }
 
     fn slot_of(&self, lpn: Lpn) -> Option<u32> {
-        self.slots_by_lpn.find(lpn.0)
+        self.slots_by_lpn.find(&self.entries, lpn.0)
     }
 
     /// Counts a host access to `lpn` and returns the access counts of `lpn`, including this access.
@@ -114,30 +145,31 @@ impl AccessCountTable {
     /// Reads the entries of the table of access counts that counting accesses to these logical pages will need, and the
     /// entries that will be evicted for them, so that their cache misses overlap ([`crate::tables::prefetch`]).
     pub(crate) fn prefetch(&self, lpns: &[Lpn]) {
-        self.slots_by_lpn.prefetch(lpns.iter().map(|lpn| lpn.0));
-        let known = lpns.iter().filter_map(|&lpn| self.slot_of(lpn));
-        load_into_cpu_cache(known.map(|slot| self.entries[slot as usize].access_counts.writes.into()));
+        self.slots_by_lpn.prefetch(&self.entries, self.entries.len(), lpns.iter().map(|lpn| lpn.0));
         if self.slots_by_lpn.len() + lpns.len() > self.size.capacity_entries as usize {
-            let leaving = self.probationary_segment.slots_oldest_first().take(HOST_WRITES_PER_PREFETCH);
-            let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> =
-                leaving.map(|slot| self.entries[slot as usize].lpn.0).collect();
-            self.slots_by_lpn.prefetch(pages.iter().copied());
+            let leaving = self.probationary_segment.slots_oldest_first(&self.entries);
+            let pages: ArrayVec<u32, HOST_WRITES_PER_PREFETCH> = leaving
+                .take(HOST_WRITES_PER_PREFETCH)
+                .map(|slot| self.entries[slot as usize].lpn.0)
+                .collect();
+            self.slots_by_lpn.prefetch(&self.entries, self.entries.len(), pages.iter().copied());
         }
     }
 
     fn promote_entry(&mut self, slot: u32) {
-        if self.entries[slot as usize].is_in_protected_segment {
-            return self.protected_segment.touch(slot);
+        let Self { entries, probationary_segment, protected_segment, .. } = self;
+        if entries[slot as usize].is_in_protected_segment {
+            return protected_segment.touch(entries, slot);
         }
-        self.probationary_segment.remove(slot);
-        self.protected_segment.push_newest(slot);
-        self.entries[slot as usize].is_in_protected_segment = true;
-        if self.protected_segment.len() > self.size.capacity_entries / 2
-            && let Some(cold) = self.protected_segment.oldest_slot()
+        probationary_segment.remove(entries, slot);
+        protected_segment.push_newest(entries, slot);
+        entries[slot as usize].is_in_protected_segment = true;
+        if protected_segment.len() > self.size.capacity_entries / 2
+            && let Some(cold) = protected_segment.oldest_slot()
         {
-            self.protected_segment.remove(cold);
-            self.probationary_segment.push_newest(cold);
-            self.entries[cold as usize].is_in_protected_segment = false;
+            protected_segment.remove(entries, cold);
+            probationary_segment.push_newest(entries, cold);
+            entries[cold as usize].is_in_protected_segment = false;
         }
     }
 
@@ -145,16 +177,21 @@ impl AccessCountTable {
         if self.slots_by_lpn.len() >= self.size.capacity_entries as usize {
             self.evict_entry();
         }
-        let entry =
-            AccessCountEntry { lpn, access_counts: AccessCounts::default(), is_in_protected_segment: false };
+        let entry = AccessCountEntry {
+            lpn,
+            next_in_chain: u32::MAX,
+            segment_links: ListLinks::NONE,
+            access_counts: AccessCounts::default(),
+            is_in_protected_segment: false,
+        };
         let slot = self.free_slots.pop().unwrap_or(self.entries.len() as u32);
         if slot as usize == self.entries.len() {
             self.entries.push(entry);
         } else {
             self.entries[slot as usize] = entry;
         }
-        self.slots_by_lpn.insert(lpn.0, slot);
-        self.probationary_segment.push_newest(slot);
+        self.slots_by_lpn.insert(&mut self.entries, slot);
+        self.probationary_segment.push_newest(&mut self.entries, slot);
         slot
     }
 
@@ -164,12 +201,13 @@ impl AccessCountTable {
             .oldest_slot()
             .or(self.protected_segment.oldest_slot())
             .expect("a full table has an entry");
-        if self.entries[slot as usize].is_in_protected_segment {
-            self.protected_segment.remove(slot);
+        let segment = if self.entries[slot as usize].is_in_protected_segment {
+            &mut self.protected_segment
         } else {
-            self.probationary_segment.remove(slot);
-        }
-        self.slots_by_lpn.remove_slot(slot);
+            &mut self.probationary_segment
+        };
+        segment.remove(&mut self.entries, slot);
+        self.slots_by_lpn.remove(&mut self.entries, slot);
         self.free_slots.push(slot);
     }
 

@@ -9,7 +9,7 @@ use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error};
 use wearwell::design;
 use wearwell::nand::preset;
-use wearwell_config::{AUTO_SIZED_PRESET_NAME, ContentName};
+use wearwell_config::{AUTO_SIZED_PRESET_NAME, ContentMechanismName};
 
 /// Parser of a command-line value that accepts any text. Its function returns the names that shell completion offers.
 #[derive(Clone)]
@@ -24,7 +24,7 @@ impl SuggestedNames {
     pub(crate) const GC_POLICIES: Self =
         Self(|| vec!["greedy", "cost-benefit", "d-choices", "random", "fifo", "rc-gc", "dead-bytes"]);
     pub(crate) const CONTENT_MECHANISMS: Self =
-        Self(|| ContentName::all_names().map(ContentName::name).collect());
+        Self(|| ContentMechanismName::all_names().map(ContentMechanismName::name).collect());
     pub(crate) const TIMING_MODES: Self = Self(|| vec!["none", "timeline", "event"]);
     pub(crate) const PRECONDITION_MODES: Self =
         Self(|| vec!["in-use", "none", "fill", "steady", "random", "constructed", "aged"]);

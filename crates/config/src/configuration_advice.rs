@@ -12,9 +12,9 @@ use wearwell::design::Parts;
 
 use super::parts::{names_of_parts, setting_text_of_name};
 use super::{
-    Config, ConfigError, ContentList, ContentName, DeviceConfig, MapName, MappingConfig, MetadataName,
-    PartsConfig, Policy, RecoveryConfig, ResolvedDevice, ReverseMapName, SurvivalName, ValidityName,
-    WearConfig,
+    Config, ConfigError, ContentMechanismList, ContentMechanismName, DeviceConfig, MapName, MappingConfig,
+    MetadataName, PartsConfig, Policy, RecoveryConfig, ResolvedDevice, ReverseMapName, SurvivalName,
+    ValidityName, WearConfig,
 };
 
 /// What a device survives a loss of power with.
@@ -308,15 +308,15 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
 }
 
 /// Returns the lists of content mechanisms that have one mechanism less than `mechanisms`, and the list of none.
-fn lists_with_one_mechanism_less(mechanisms: Option<&ContentList>) -> Vec<ContentList> {
-    let names: Vec<ContentName> = mechanisms.cloned().map_or_else(Vec::new, Into::into);
-    let without = |left_out: &ContentName| -> Vec<ContentName> {
+fn lists_with_one_mechanism_less(mechanisms: Option<&ContentMechanismList>) -> Vec<ContentMechanismList> {
+    let names: Vec<ContentMechanismName> = mechanisms.cloned().map_or_else(Vec::new, Into::into);
+    let without = |left_out: &ContentMechanismName| -> Vec<ContentMechanismName> {
         names.iter().filter(|name| *name != left_out).copied().collect()
     };
-    let mut lists: Vec<ContentList> =
-        names.iter().map(|name| ContentList::of_names(&without(name))).collect();
+    let mut lists: Vec<ContentMechanismList> =
+        names.iter().map(|name| ContentMechanismList::of_names(&without(name))).collect();
     if names.len() > 1 {
-        lists.push(ContentList::default());
+        lists.push(ContentMechanismList::default());
     }
     lists
 }

@@ -5,7 +5,7 @@
 //! because a setting that is silently ignored makes a wrong figure. [`ResolvedDevice`] holds what a run really used;
 //! the run record contains it in full.
 //!
-//! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `metadata.rs` and `lifetime.rs`
+//! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `flash_metadata.rs` and `lifetime.rs`
 //! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and `configuration_advice.rs` refuses
 //! those that cannot be combined. `read.rs` parses, `resolve.rs` computes what a run uses, `effective.rs` writes that
 //! back as a configuration, and `ignored_settings.rs` finds settings that a run would ignore.
@@ -16,9 +16,9 @@ mod configuration_advice;
 mod content;
 mod effective;
 mod error;
+mod flash_metadata;
 mod ignored_settings;
 mod lifetime;
-mod metadata;
 mod origin;
 mod parts;
 mod read;
@@ -31,14 +31,16 @@ pub use content::{
     ReverseMapName,
 };
 pub use error::ConfigError;
-pub use ignored_settings::{SettingIgnoredByDesigns, SettingIgnoredByRunKind, ignorable_setting_keys};
-pub use lifetime::{LifetimeConfig, LifetimeSchemes};
-pub use metadata::{
+pub use flash_metadata::{
     DftlConfig, DirectoryName, GeckoConfig, IdentificationName, MappingConfig, MergeName, MetadataName,
     RecoveryConfig, RecoveryName, SurveyName, ValidityConfig, ValidityName,
 };
+pub use ignored_settings::{SettingIgnoredByDesigns, SettingIgnoredByRunKind, ignorable_setting_keys};
+pub use lifetime::{LifetimeConfig, LifetimeSchemes};
 pub use origin::{Origin, Origins, Source};
-pub use parts::{ContentList, ContentName, KeptPersistence, MapName, PartsConfig, SurvivalName};
+pub use parts::{
+    ContentMechanismList, ContentMechanismName, KeptPersistence, MapName, PartsConfig, SurvivalName,
+};
 pub use resolve::{AUTO_SIZED_PRESET_NAME, blocks_without_data_per_pool};
 pub use resolved_device::ResolvedDevice;
 use schemars::JsonSchema;

@@ -29,7 +29,7 @@ use super::{Config, ConfigError, HistoryName, MetadataName, ResolvedDevice, Reve
 #[serde(default, deny_unknown_fields)]
 pub struct PartsConfig {
     /// All content mechanisms of the design: a list, or names joined by commas or plus signs; `none` for no mechanism.
-    pub content: Option<ContentList>,
+    pub content: Option<ContentMechanismList>,
     /// How the L2P table is stored.
     pub map: Option<MapName>,
     /// Where page validity (which pages of a block are valid) is stored.
@@ -44,7 +44,7 @@ pub struct PartsConfig {
 
 /// Names of the content mechanisms (ways to save flash writes by looking at content).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ContentName {
+pub enum ContentMechanismName {
     /// The host's remap commands let several logical pages share a flash page (Remap-SSD).
     Remap,
     /// A content mechanism of the engine, by its kind.
@@ -52,10 +52,15 @@ pub enum ContentName {
 }
 
 /// The content mechanisms of the five papers, in the order in which lists name them.
-const PAPER_MECHANISMS: [ContentName; 5] =
-    [ContentName::RECYCLE, ContentName::Remap, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS];
+const PAPER_MECHANISMS: [ContentMechanismName; 5] = [
+    ContentMechanismName::RECYCLE,
+    ContentMechanismName::Remap,
+    ContentMechanismName::DEDUP,
+    ContentMechanismName::DELTA,
+    ContentMechanismName::COMPRESS,
+];
 
-impl ContentName {
+impl ContentMechanismName {
     /// Recycling: a dead page becomes valid again if its content is written again (recyclable-SSD paper).
     pub const RECYCLE: Self = Self::Mechanism(MechanismKind::Recycle);
     /// Deduplication: logical pages share a flash page by remap commands (Remap-SSD), and by writes of equal content.
@@ -106,34 +111,34 @@ fn stateless_mechanisms() -> impl Iterator<Item = MechanismKind> + Clone {
     MechanismKind::ALL.into_iter().filter(|kind| kind.is_stateless())
 }
 
-impl PartialOrd for ContentName {
+impl PartialOrd for ContentMechanismName {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl Ord for ContentName {
+impl Ord for ContentMechanismName {
     fn cmp(&self, other: &Self) -> Ordering {
         self.list_position().cmp(&other.list_position())
     }
 }
 
-impl Serialize for ContentName {
+impl Serialize for ContentMechanismName {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.serialize_str(self.name())
     }
 }
 
-impl<'de> Deserialize<'de> for ContentName {
+impl<'de> Deserialize<'de> for ContentMechanismName {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let name = String::deserialize(deserializer)?;
         Self::from_name(&name).ok_or_else(|| serde::de::Error::custom(unknown_mechanism_error(&name)))
     }
 }
 
-impl JsonSchema for ContentName {
+impl JsonSchema for ContentMechanismName {
     fn schema_name() -> Cow<'static, str> {
-        "ContentName".into()
+        "ContentMechanismName".into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
@@ -152,15 +157,15 @@ fn unknown_mechanism_error(word: &str) -> ConfigError {
     ConfigError::unknown_name(
         "content mechanism",
         word,
-        ContentName::all_names().map(ContentName::name).chain(["none"]),
+        ContentMechanismName::all_names().map(ContentMechanismName::name).chain(["none"]),
     )
 }
 
-/// A set of content mechanisms: each at most once, in the order of [`ContentName::all_names`].
+/// A set of content mechanisms: each at most once, in the order of [`ContentMechanismName::all_names`].
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(try_from = "UserMechanismList", into = "Vec<ContentName>")]
-#[schemars(with = "Vec<ContentName>")]
-pub struct ContentList(Vec<ContentName>);
+#[serde(try_from = "UserMechanismList", into = "Vec<ContentMechanismName>")]
+#[schemars(with = "Vec<ContentMechanismName>")]
+pub struct ContentMechanismList(Vec<ContentMechanismName>);
 
 /// A list of content mechanisms as the user writes it: a list in a configuration file, one text in a setting.
 #[derive(Deserialize)]
@@ -170,7 +175,7 @@ enum UserMechanismList {
     Text(String),
 }
 
-impl TryFrom<UserMechanismList> for ContentList {
+impl TryFrom<UserMechanismList> for ContentMechanismList {
     type Error = ConfigError;
 
     fn try_from(written: UserMechanismList) -> Result<Self, ConfigError> {
@@ -183,21 +188,21 @@ impl TryFrom<UserMechanismList> for ContentList {
         };
         let mut names = Vec::new();
         for word in &words {
-            names.push(ContentName::from_name(word).ok_or_else(|| unknown_mechanism_error(word))?);
+            names.push(ContentMechanismName::from_name(word).ok_or_else(|| unknown_mechanism_error(word))?);
         }
         Ok(Self::of_names(&names))
     }
 }
 
-impl From<ContentList> for Vec<ContentName> {
-    fn from(list: ContentList) -> Self {
+impl From<ContentMechanismList> for Vec<ContentMechanismName> {
+    fn from(list: ContentMechanismList) -> Self {
         list.0
     }
 }
 
-impl ContentList {
+impl ContentMechanismList {
     /// Creates the list of these content mechanisms, sorted and without repetitions.
-    pub fn of_names(names: &[ContentName]) -> Self {
+    pub fn of_names(names: &[ContentMechanismName]) -> Self {
         let mut names = names.to_vec();
         names.sort_unstable();
         names.dedup();
@@ -211,7 +216,7 @@ impl ContentList {
     }
 
     /// Returns whether the list contains the content mechanism `name`.
-    pub fn contains(&self, name: ContentName) -> bool {
+    pub fn contains(&self, name: ContentMechanismName) -> bool {
         self.0.contains(&name)
     }
 }
@@ -363,21 +368,21 @@ impl Config {
 
     fn content_parts(
         &self,
-        list: &ContentList,
+        list: &ContentMechanismList,
         design_content: &ContentParts,
         resolved: &ResolvedDevice,
     ) -> ContentParts {
-        let deduplicates = list.contains(ContentName::DEDUP);
-        let shares = deduplicates || list.contains(ContentName::Remap);
+        let deduplicates = list.contains(ContentMechanismName::DEDUP);
+        let shares = deduplicates || list.contains(ContentMechanismName::Remap);
         ContentParts {
             recycle: list
-                .contains(ContentName::RECYCLE)
+                .contains(ContentMechanismName::RECYCLE)
                 .then(|| design_content.recycle.clone().unwrap_or_else(|| self.recycling_part(resolved))),
             sharing: shares.then(|| self.page_sharing_part(deduplicates, design_content.sharing, resolved)),
-            delta: list.contains(ContentName::DELTA).then(|| self.delta_options(resolved)),
-            chunks: list.contains(ContentName::COMPRESS).then(CompressionOptions::default),
+            delta: list.contains(ContentMechanismName::DELTA).then(|| self.delta_options(resolved)),
+            chunks: list.contains(ContentMechanismName::COMPRESS).then(CompressionOptions::default),
             stateless_mechanisms: stateless_mechanisms()
-                .filter(|&kind| list.contains(ContentName::Mechanism(kind)))
+                .filter(|&kind| list.contains(ContentMechanismName::Mechanism(kind)))
                 .collect(),
             table_limit_bytes: None,
         }
@@ -499,19 +504,19 @@ pub(super) fn setting_text_of_name(name: impl Serialize) -> String {
     toml_value_of_name(name).as_str().expect("a name is a string").to_owned()
 }
 
-fn content_list_of(content: &ContentParts) -> ContentList {
+fn content_list_of(content: &ContentParts) -> ContentMechanismList {
     let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters, table_limit_bytes: _ } =
         content;
     let deduplicates = sharing.is_some_and(|sharing| sharing.dedup.is_some());
     let present = [
-        (ContentName::RECYCLE, recycle.is_some()),
-        (ContentName::Remap, sharing.is_some() && !deduplicates),
-        (ContentName::DEDUP, deduplicates),
-        (ContentName::DELTA, delta.is_some()),
-        (ContentName::COMPRESS, chunks.is_some()),
+        (ContentMechanismName::RECYCLE, recycle.is_some()),
+        (ContentMechanismName::Remap, sharing.is_some() && !deduplicates),
+        (ContentMechanismName::DEDUP, deduplicates),
+        (ContentMechanismName::DELTA, delta.is_some()),
+        (ContentMechanismName::COMPRESS, chunks.is_some()),
     ];
     let of_papers = present.into_iter().filter(|(_, is_present)| *is_present).map(|(name, _)| name);
-    ContentList(of_papers.chain(filters.iter().map(ContentName::Mechanism)).collect())
+    ContentMechanismList(of_papers.chain(filters.iter().map(ContentMechanismName::Mechanism)).collect())
 }
 
 fn reverse_map_name(part: ReverseMapKind) -> ReverseMapName {

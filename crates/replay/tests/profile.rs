@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use common::{config_of_settings, generated_input};
 use wearwell::data::{ContentDescriptor, Fingerprint};
-use wearwell_config::ContentName;
+use wearwell_config::ContentMechanismName;
 use wearwell_replay::profile::{Profile, Profiler, Saving, profile_requests};
 use wearwell_replay::workload::WorkloadGenerator;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
@@ -66,7 +66,7 @@ fn savings_of(requests: impl IntoIterator<Item = Request>) -> Vec<Saving> {
 }
 
 #[track_caller]
-fn assert_bounds(savings: &[Saving], expected: [(ContentName, Option<f64>); 4]) {
+fn assert_bounds(savings: &[Saving], expected: [(ContentMechanismName, Option<f64>); 4]) {
     for (mechanism, bound) in expected {
         let saving = savings.iter().find(|saving| saving.mechanism == mechanism).expect("every mechanism");
         let is_equal = match (saving.at_most, bound) {
@@ -83,10 +83,10 @@ fn assert_bounds_of_repeats(savings: &[Saving], dedup: f64, recycle: f64) {
     assert_bounds(
         savings,
         [
-            (ContentName::DEDUP, Some(dedup)),
-            (ContentName::RECYCLE, Some(recycle)),
-            (ContentName::DELTA, None),
-            (ContentName::COMPRESS, None),
+            (ContentMechanismName::DEDUP, Some(dedup)),
+            (ContentMechanismName::RECYCLE, Some(recycle)),
+            (ContentMechanismName::DELTA, None),
+            (ContentMechanismName::COMPRESS, None),
         ],
     );
 }
@@ -137,10 +137,10 @@ fn profiled_bounds_of_compression_and_deltas_equal_the_bytes_saved() {
     assert_bounds(
         &savings,
         [
-            (ContentName::DEDUP, Some(0.0)),
-            (ContentName::RECYCLE, Some(0.0)),
-            (ContentName::DELTA, Some(1.5 / 3.0)),
-            (ContentName::COMPRESS, Some(1.0 - 1.25 / 3.0)),
+            (ContentMechanismName::DEDUP, Some(0.0)),
+            (ContentMechanismName::RECYCLE, Some(0.0)),
+            (ContentMechanismName::DELTA, Some(1.5 / 3.0)),
+            (ContentMechanismName::COMPRESS, Some(1.0 - 1.25 / 3.0)),
         ],
     );
 }
@@ -165,7 +165,7 @@ fn no_mechanism_saves_more_page_writes_on_a_drive_than_the_profiled_bound() {
             // Deduplication with an index of all stored contents nearly reaches its bound. What the other mechanisms
             // save depends on the drive, and may be negative.
             assert!(
-                *mechanism != ContentName::DEDUP || run.page_writes > 0.9 * at_most,
+                *mechanism != ContentMechanismName::DEDUP || run.page_writes > 0.9 * at_most,
                 "{load}: {run:?} beside {at_most}"
             );
         }

@@ -241,7 +241,7 @@ impl FileDirectory {
             (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_extent_taken.len());
         if listed > present {
             return Err(Error::Damaged(format!(
-                "its files have {listed} extents, but the device has only {present}"
+                "the files of the database have {listed} extents there, but the device has only {present}"
             )));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {

@@ -33,7 +33,7 @@ pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), Trace
         }
         Ok(()) if content > MAX_REQUEST_PAGES => refuse("requests with content for at most 2^18 + 1 pages"),
         Ok(()) if content != 0 && content != pages.end - pages.start => {
-            refuse("the contents of all pages of 4096 bytes that it touches, or of none")
+            refuse("requests that have the contents of all pages of 4096 bytes that they touch, or of none")
         }
         Ok(()) => Ok(()),
     }

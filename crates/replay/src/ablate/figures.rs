@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use wearwell_config::ContentName;
+use wearwell_config::ContentMechanismName;
 
 use super::{CooperativeGame, SubsetRun};
 use crate::record::RunRecord;
@@ -75,7 +75,7 @@ pub struct Change {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Gain {
     /// The content mechanism that makes these changes of the figure.
-    pub mechanism: ContentName,
+    pub mechanism: ContentMechanismName,
     /// Change of the figure by adding the mechanism alone to the baseline (no mechanism).
     pub alone: Option<Change>,
     /// Change of the figure when the mechanism is added to all the others: the negative of the change when it is
@@ -90,9 +90,9 @@ pub struct Gain {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Overlap {
     /// The first of the two mechanisms whose gains overlap.
-    pub first: ContentName,
+    pub first: ContentMechanismName,
     /// The second of the two mechanisms whose gains overlap.
-    pub second: ContentName,
+    pub second: ContentMechanismName,
     /// Overlap of the two mechanisms: positive if both save the same writes, negative if they help each other; absent
     /// if a run is missing.
     pub overlap: Option<Change>,
@@ -123,10 +123,10 @@ impl<'a> FigureValues<'a> {
         Self { figure, subset_game: CooperativeGame::of_subset_values(values), is_subset_unsteady }
     }
 
-    pub(super) fn gains(&self, mechanisms: &[ContentName], subsets: &[SubsetRun]) -> FigureGains {
+    pub(super) fn gains(&self, mechanisms: &[ContentMechanismName], subsets: &[SubsetRun]) -> FigureGains {
         let (all, numbered) = (self.is_subset_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
         let game = &self.subset_game;
-        let gain = |(player, mechanism): (usize, ContentName)| Gain {
+        let gain = |(player, mechanism): (usize, ContentMechanismName)| Gain {
             mechanism,
             alone: self.change_based_on_subset_runs(game.gain_alone(player), &[0, 1 << player]),
             last: self
@@ -149,7 +149,7 @@ impl<'a> FigureValues<'a> {
 
     /// Returns the overlap of two mechanisms' gains. If a smaller figure is better, a positive interaction means that
     /// the figure decreases by less when both are added together, so the savings overlap.
-    fn overlap(&self, one: (usize, ContentName), other: (usize, ContentName)) -> Overlap {
+    fn overlap(&self, one: (usize, ContentMechanismName), other: (usize, ContentMechanismName)) -> Overlap {
         let sign = if self.figure.more_is_better { -1.0 } else { 1.0 };
         let ((first_player, first), (second_player, second)) = (one, other);
         let (a, b) = (1 << first_player, 1 << second_player);

@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 pub use subset::{AblatedMechanisms, MechanismSubset};
 pub use table::{ablation_markdown, ablation_text};
-use wearwell_config::ContentName;
+use wearwell_config::ContentMechanismName;
 
 use crate::record::RunRecord;
 use crate::report::RESULT_SCHEMA_VERSION;
@@ -61,7 +61,7 @@ pub struct Ablation {
     /// Settings that distinguish this ablation from others of a sweep; empty without a sweep.
     pub settings: String,
     /// The content mechanisms whose subsets were run.
-    pub mechanisms: Vec<ContentName>,
+    pub mechanisms: Vec<ContentMechanismName>,
     /// Whether some subset of the mechanisms that the engine accepts was not run to the end of the input.
     pub partial: bool,
     /// Results of all subsets of the mechanisms, from the empty one to that of all mechanisms.
@@ -77,7 +77,7 @@ pub struct Ablation {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SubsetRun {
     /// Mechanisms in the subset; empty for the baseline.
-    pub mechanisms: Vec<ContentName>,
+    pub mechanisms: Vec<ContentMechanismName>,
     /// Record of the run with this subset of the mechanisms; absent if the subset was refused or not begun.
     pub run: Option<RunRecord>,
     /// Why the engine refuses this subset of the mechanisms on this design; absent if the engine accepts it.
@@ -96,7 +96,7 @@ pub enum SubsetOutcome {
 }
 
 impl SubsetRun {
-    fn of_outcome(mechanisms: Vec<ContentName>, outcome: SubsetOutcome) -> Self {
+    fn of_outcome(mechanisms: Vec<ContentMechanismName>, outcome: SubsetOutcome) -> Self {
         let (run, refused) = match outcome {
             SubsetOutcome::Ran(run) => (Some(*run), None),
             SubsetOutcome::Refused(sentence) => (None, Some(sentence)),
@@ -138,7 +138,7 @@ impl Ablation {
         mechanisms: &AblatedMechanisms,
         outcomes: Vec<SubsetOutcome>,
     ) -> Self {
-        let members: Vec<Vec<ContentName>> =
+        let members: Vec<Vec<ContentMechanismName>> =
             mechanisms.subsets().map(|subset| mechanisms.mechanisms_of(subset)).collect();
         assert_eq!(members.len(), outcomes.len(), "an outcome for each subset");
         let subsets: Vec<SubsetRun> = members

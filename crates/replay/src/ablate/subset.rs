@@ -1,12 +1,12 @@
 //! The mechanisms of an ablation, and their subsets. A subset is a number with one bit per mechanism, so that counting
 //! up gives all of them.
 
-use wearwell_config::{ConfigError, ContentName};
+use wearwell_config::{ConfigError, ContentMechanismName};
 
 /// The mechanisms of an ablation: different content mechanisms, at least one, in the order of
-/// [`ContentName::all_names`].
+/// [`ContentMechanismName::all_names`].
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct AblatedMechanisms(Vec<ContentName>);
+pub struct AblatedMechanisms(Vec<ContentMechanismName>);
 
 impl AblatedMechanisms {
     /// Parses names of content mechanisms; each text is one name, or several with plus signs between them.
@@ -22,7 +22,7 @@ impl AblatedMechanisms {
                     .into(),
             );
         }
-        let most = ContentName::all_names().count();
+        let most = ContentMechanismName::all_names().count();
         if names.len() > most {
             return refuse(format!(
                 "--parts names {} mechanisms, but there are only {most}: name each at most once",
@@ -31,8 +31,8 @@ impl AblatedMechanisms {
         }
         let mut found = Vec::new();
         for name in names {
-            let Some(known) = ContentName::from_name(name) else {
-                let known = ContentName::all_names().map(ContentName::name);
+            let Some(known) = ContentMechanismName::from_name(name) else {
+                let known = ContentMechanismName::all_names().map(ContentMechanismName::name);
                 return Err(ConfigError::unknown_name("content mechanism", name, known));
             };
             if found.contains(&known) {
@@ -44,8 +44,8 @@ impl AblatedMechanisms {
         Ok(Self(found))
     }
 
-    /// Returns the mechanisms of an ablation, in the order of [`ContentName::all_names`].
-    pub fn names(&self) -> &[ContentName] {
+    /// Returns the mechanisms of an ablation, in the order of [`ContentMechanismName::all_names`].
+    pub fn names(&self) -> &[ContentMechanismName] {
         &self.0
     }
 
@@ -61,7 +61,7 @@ impl AblatedMechanisms {
     }
 
     /// Returns the mechanisms that a subset contains.
-    pub fn mechanisms_of(&self, subset: MechanismSubset) -> Vec<ContentName> {
+    pub fn mechanisms_of(&self, subset: MechanismSubset) -> Vec<ContentMechanismName> {
         let named = self.0.iter().enumerate().filter(|&(at, _)| subset.contains_mechanism(at));
         named.map(|(_, &name)| name).collect()
     }
@@ -75,15 +75,15 @@ impl AblatedMechanisms {
     /// a subset with both `dedup` and `remap` has the setting of `dedup` alone.
     pub fn subset_setting(&self, subset: MechanismSubset) -> String {
         let mut members = self.mechanisms_of(subset);
-        if members.contains(&ContentName::DEDUP) {
-            members.retain(|&name| name != ContentName::Remap);
+        if members.contains(&ContentMechanismName::DEDUP) {
+            members.retain(|&name| name != ContentMechanismName::Remap);
         }
         format!("parts.content={}", joined_mechanism_names(&members))
     }
 }
 
 /// Joins names of mechanisms with plus signs; `none` if there are no names.
-pub(super) fn joined_mechanism_names(members: &[ContentName]) -> String {
+pub(super) fn joined_mechanism_names(members: &[ContentMechanismName]) -> String {
     if members.is_empty() {
         return "none".to_owned();
     }

@@ -102,7 +102,7 @@ pub(super) struct ContentCounts {
     distinct_contents_so_far: u32,
     /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
     /// element k counts those with n from 2^k to 2^(k + 1) - 1.
-    repeats_by_content_count_octave: [u64; 32],
+    repeats_by_log2_distinct_contents: [u64; 32],
 }
 
 impl ContentCounts {
@@ -115,7 +115,7 @@ impl ContentCounts {
             zero_pages: 0,
             zero_page_copies: ContentCopyCounts::default(),
             distinct_contents_so_far: 0,
-            repeats_by_content_count_octave: [0; 32],
+            repeats_by_log2_distinct_contents: [0; 32],
         }
     }
 
@@ -133,7 +133,7 @@ impl ContentCounts {
         if let Some(entry) = self.entry_by_content.get_mut(&content.0) {
             entry.occurrences = entry.occurrences.saturating_add(1);
             entry.copies.add_copy();
-            self.repeats_by_content_count_octave[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
+            self.repeats_by_log2_distinct_contents[self.distinct_contents_so_far.max(1).ilog2() as usize] +=
                 self.sample.sampled_one_of;
             return;
         }
@@ -278,13 +278,13 @@ impl ContentCounts {
     /// extends its popularity in the same steps. Returns for each stage the number of distinct contents in the sample
     /// and the share of all repetitions that occurred in it. Contents after the first `pool` are not counted.
     fn repeats_by_doubling_of_distinct_contents(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
-        let total: u64 = self.repeats_by_content_count_octave.iter().sum();
+        let total: u64 = self.repeats_by_log2_distinct_contents.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {
             let contents = if 2 << octave > pool { pool } else { 1_u64 << octave };
             let sampled = (contents as f64 * inside as f64 / pool as f64).ceil() as u64;
             (sampled.max(1), count as f64 / total as f64)
         };
-        self.repeats_by_content_count_octave
+        self.repeats_by_log2_distinct_contents
             .iter()
             .enumerate()
             .filter(|(_, count)| **count > 0)

@@ -36,7 +36,7 @@ pub use source::{OnReadProgress, ProfileError, is_profiled_as_trace, profile_fil
 use traffic::TrafficCounts;
 pub use traffic::{SizeShare, TrafficFigures};
 use wearwell::data::{ContentDescriptor, Fingerprint, compressed_len, delta_len, fingerprint_of};
-use wearwell_config::ContentName;
+use wearwell_config::ContentMechanismName;
 use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::report::RESULT_SCHEMA_VERSION;
@@ -312,10 +312,10 @@ impl Profiler {
             when_run: None,
         };
         vec![
-            saving(ContentName::RECYCLE, rewrites.map(|_| dead), content.duplicate_share_error),
-            saving(ContentName::DEDUP, Some(held), content.duplicate_share_error),
-            saving(ContentName::DELTA, self.max_delta_saving_share(content.pages, delta), 0.0),
-            saving(ContentName::COMPRESS, compressed, content.compressed_mean_error),
+            saving(ContentMechanismName::RECYCLE, rewrites.map(|_| dead), content.duplicate_share_error),
+            saving(ContentMechanismName::DEDUP, Some(held), content.duplicate_share_error),
+            saving(ContentMechanismName::DELTA, self.max_delta_saving_share(content.pages, delta), 0.0),
+            saving(ContentMechanismName::COMPRESS, compressed, content.compressed_mean_error),
         ]
     }
 

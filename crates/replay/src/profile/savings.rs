@@ -11,7 +11,7 @@
 
 use std::cell::Cell;
 
-use wearwell_config::{Config, ConfigError, ContentList, ContentName};
+use wearwell_config::{Config, ConfigError, ContentMechanismList, ContentMechanismName};
 
 use super::Profile;
 use crate::input::Input;
@@ -26,7 +26,7 @@ pub const BASELINE_DESIGN: &str = "page-map";
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Saving {
     /// Content mechanism (such as deduplication) whose saving this is.
-    pub mechanism: ContentName,
+    pub mechanism: ContentMechanismName,
     /// Largest share of the page writes with known content for which a perfect mechanism would program nothing; null if
     /// the input does not show it.
     pub at_most: Option<f64>,
@@ -94,14 +94,19 @@ pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64)
 pub fn config_with_every_mechanism(config: &Config) -> Config {
     config_with_mechanisms(
         config,
-        &[ContentName::RECYCLE, ContentName::DEDUP, ContentName::DELTA, ContentName::COMPRESS],
+        &[
+            ContentMechanismName::RECYCLE,
+            ContentMechanismName::DEDUP,
+            ContentMechanismName::DELTA,
+            ContentMechanismName::COMPRESS,
+        ],
     )
 }
 
 /// Returns a copy of `config` that has exactly these content mechanisms.
-fn config_with_mechanisms(config: &Config, mechanisms: &[ContentName]) -> Config {
+fn config_with_mechanisms(config: &Config, mechanisms: &[ContentMechanismName]) -> Config {
     let mut config = config.clone();
-    config.parts.content = Some(ContentList::of_names(mechanisms));
+    config.parts.content = Some(ContentMechanismList::of_names(mechanisms));
     config
 }
 

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use wearwell_config::ContentName;
+use wearwell_config::ContentMechanismName;
 
 use super::distribution::SizeShares;
 use super::{Profile, Saving};
@@ -191,14 +191,14 @@ fn savings_line(row: &[String]) -> String {
 }
 
 /// Returns the title of a content mechanism in the table of savings, such as "deduplication".
-fn mechanism_title(mechanism: ContentName) -> String {
+fn mechanism_title(mechanism: ContentMechanismName) -> String {
     let title = match mechanism {
-        ContentName::RECYCLE => "recycling of dead pages",
-        ContentName::Remap => "remap commands",
-        ContentName::DEDUP => "deduplication",
-        ContentName::DELTA => "delta encoding",
-        ContentName::COMPRESS => "compression",
-        ContentName::Mechanism(other) => other.name(),
+        ContentMechanismName::RECYCLE => "recycling of dead pages",
+        ContentMechanismName::Remap => "remap commands",
+        ContentMechanismName::DEDUP => "deduplication",
+        ContentMechanismName::DELTA => "delta encoding",
+        ContentMechanismName::COMPRESS => "compression",
+        ContentMechanismName::Mechanism(other) => other.name(),
     };
     format!("  {title}")
 }

@@ -16,7 +16,7 @@
 //! | `batch.rs` | which requests of a batch are executed in one call |
 //! | `arrival.rs` | when a request starts |
 //! | `request_executor.rs` | which device calls a request becomes |
-//! | `chunk_response_times.rs` | the response time of a write that is buffered for a compressed chunk |
+//! | `compressed_chunk_response_times.rs` | the response time of a write that is buffered for a compressed chunk |
 //! | `life.rs` | when a drive has ended, if the input is repeated until then |
 //! | `run_record.rs`, `part_figures.rs` | what the run record contains |
 //! | `run_trace.rs` | which flash operations and requests a trace contains |
@@ -24,7 +24,7 @@
 
 mod arrival;
 mod batch;
-mod chunk_response_times;
+mod compressed_chunk_response_times;
 mod life;
 mod part_figures;
 mod plan;
@@ -37,7 +37,7 @@ mod run_trace;
 use std::ops::ControlFlow::{self, Break, Continue};
 
 use arrival::{ArrivalPace, RequestClock};
-use chunk_response_times::ChunkResponseTimes;
+use compressed_chunk_response_times::CompressedChunkResponseTimes;
 pub use plan::{InputSurveyResults, Plan};
 use prepared_input::PreparedInput;
 pub(crate) use request_executor::RequestExecutor;
@@ -148,7 +148,7 @@ struct Run<'a> {
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
-    chunk_response_times: Option<ChunkResponseTimes>,
+    compressed_chunk_response_times: Option<CompressedChunkResponseTimes>,
     /// Recorder of single flash operations for a trace viewer; `None` unless the run is traced.
     trace_recorder: Option<RunTraceRecorder>,
     /// Options with which lifetime management starts at the measured part; `None` if it is off.
@@ -247,7 +247,7 @@ impl<'a> Run<'a> {
             input: PreparedInput::open(plan, &device)?,
             timing: None,
             lifetime_management: None,
-            chunk_response_times: None,
+            compressed_chunk_response_times: None,
             trace_recorder: None,
             lifetime_options: plan.config.lifetime_options(design, &parts.content),
             clock: RequestClock::new(ArrivalPace::new(&plan.config.replay, plan.arrival_mode())),
@@ -358,9 +358,9 @@ impl<'a> Run<'a> {
         if config.timing.timing_mode() != TimingMode::None {
             let resolved = &self.plan.resolved_device;
             let is_open_loop = self.plan.arrival_mode() == Arrival::Open;
-            self.chunk_response_times =
-                self.device.ftl().compression_statistics().map(|_| ChunkResponseTimes::default());
-            let keeps_completions = self.chunk_response_times.is_some();
+            self.compressed_chunk_response_times =
+                self.device.ftl().compression_statistics().map(|_| CompressedChunkResponseTimes::default());
+            let keeps_completions = self.compressed_chunk_response_times.is_some();
             let trace = self.trace_recorder.is_some();
             let options = TimingOptions {
                 is_open_loop,
@@ -402,7 +402,7 @@ impl<'a> Run<'a> {
             timing.complete_requests_until(u64::MAX);
             self.observations.last_answer_ns = timing.now_ns();
             timing.run_to_completion_ns();
-            if let Some(gathered_responses) = &mut self.chunk_response_times {
+            if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
                 gathered_responses.add_waiting_write_latencies(&timing.take_completions());
             }
         }
@@ -572,7 +572,7 @@ impl<'a> Run<'a> {
             );
             submit_deferred_ops(timing, &self.device, self.clock.arrival_ns);
             self.device.ftl_mut().store_mut().flash_ops.clear();
-            if let Some(gathered_responses) = &mut self.chunk_response_times {
+            if let Some(gathered_responses) = &mut self.compressed_chunk_response_times {
                 let ftl = self.device.ftl();
                 let gathers = ftl.stats().compressed_chunk_writes > packed;
                 gathered_responses.record_chunk_write(

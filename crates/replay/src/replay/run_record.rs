@@ -82,7 +82,7 @@ impl Run<'_> {
         let report = self.device.recover()?;
         // No request waits for them: the time of a recovery is a figure of its own.
         self.device.ftl_mut().store_mut().flash_ops.clear();
-        if let Some(gathered) = &mut self.chunk_response_times {
+        if let Some(gathered) = &mut self.compressed_chunk_response_times {
             gathered.drop_lost_writes(self.device.ftl().logical_pages_awaiting_compression());
         }
         let stats = self.device.ftl().stats();
@@ -341,7 +341,9 @@ impl Run<'_> {
     }
 
     fn mean_write_to_program_us(&self) -> f64 {
-        let (Some(timing), Some(gathered)) = (&self.timing, &self.chunk_response_times) else { return 0.0 };
+        let (Some(timing), Some(gathered)) = (&self.timing, &self.compressed_chunk_response_times) else {
+            return 0.0;
+        };
         let answered = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Write));
         gathered.mean_write_to_program_us(answered.mean_ns / 1e3, answered.request_count)
     }

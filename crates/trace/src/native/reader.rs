@@ -304,7 +304,7 @@ fn read_provenance(
         return Err(corrupt_data_error("the checksum of the header does not match"));
     }
     String::from_utf8(body[FIXED_HEADER_BYTES..].to_vec())
-        .map_err(|_| corrupt_data_error("its provenance is not UTF-8"))
+        .map_err(|_| corrupt_data_error("the text on the origin of the trace (provenance) is not UTF-8"))
 }
 
 #[inline]

@@ -173,7 +173,9 @@ impl<N: Nand> Ftl<N> {
                 // A newer delta of the logical page is in RAM.
                 (ContentRecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
                 (_, right) => {
-                    return Err(format!("NVRAM has the record {record:?}, but should have {right:?}"));
+                    return Err(format!(
+                        "NVRAM records {record:?} of a shared or compressed page, but the device's tables say {right:?}"
+                    ));
                 }
             }
         }

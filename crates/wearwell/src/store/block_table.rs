@@ -78,7 +78,7 @@ struct VictimCandidateLists {
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
     valid_counts_of_unsorted_lists: Range<u16>,
-    candidate_list_entries: u32,
+    total_list_entries: u32,
 }
 
 impl VictimCandidateLists {
@@ -89,7 +89,7 @@ impl VictimCandidateLists {
         }
         self.lists_by_valid_count[valid as usize].push_back(block);
         self.min_listed_valid_count = self.min_listed_valid_count.min(valid);
-        self.candidate_list_entries += 1;
+        self.total_list_entries += 1;
     }
 
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
@@ -101,14 +101,14 @@ impl VictimCandidateLists {
         }
         self.max_listed_valid_count = limit;
         for list in self.lists_by_valid_count.iter_mut().skip(limit as usize + 1) {
-            self.candidate_list_entries -= list.len() as u32;
+            self.total_list_entries -= list.len() as u32;
             list.clear();
         }
     }
 
     fn clear(&mut self) {
         self.lists_by_valid_count.iter_mut().for_each(VecDeque::clear);
-        self.candidate_list_entries = 0;
+        self.total_list_entries = 0;
     }
 }
 
@@ -405,9 +405,7 @@ impl BlockTable {
         let candidates = &mut self.candidates_by_pool[pool as usize];
         candidates.push_candidate(block, valid);
         // Blocks whose valid counts rise and fall leave obsolete entries on the lists; a rebuild bounds their number.
-        if candidates.candidate_list_entries
-            > 4 * (self.block_states.len() as u32 / self.allocation_pools) + 64
-        {
+        if candidates.total_list_entries > 4 * (self.block_states.len() as u32 / self.allocation_pools) + 64 {
             self.rebuild_candidates(pool);
         }
     }
@@ -499,7 +497,7 @@ impl BlockTable {
             {
                 let before = list.len();
                 list.retain(|block| valid[block.index()] == candidates.min_listed_valid_count);
-                candidates.candidate_list_entries -= (before - list.len()) as u32;
+                candidates.total_list_entries -= (before - list.len()) as u32;
                 list.make_contiguous().sort_unstable_by_key(|block| closed_at[block.index()]);
                 candidates.valid_counts_of_unsorted_lists.start = candidates.min_listed_valid_count + 1;
             }
@@ -516,7 +514,7 @@ impl BlockTable {
                     GreedyTieBreak::Newest => list.pop_back(),
                     GreedyTieBreak::Oldest => list.pop_front(),
                 };
-                candidates.candidate_list_entries -= 1;
+                candidates.total_list_entries -= 1;
             }
             candidates.min_listed_valid_count += 1;
         }

@@ -57,7 +57,7 @@ use super::array::{
     YIELDING_BACKGROUND_QUEUE_INDEX,
 };
 use super::channel::{Channel, EventPosition};
-use super::codec::DeltaCodecUnits;
+use super::codec::DeltaCodecs;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
@@ -132,7 +132,7 @@ pub(super) struct EventEngine<T> {
     unqueued_ops: UnqueuedOps,
     /// Number of operations that the FTL has issued so far, modulo 2^32.
     issued_op_count: u32,
-    delta_codec_units: DeltaCodecUnits,
+    delta_codecs: DeltaCodecs,
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
@@ -170,7 +170,7 @@ impl<T: TimingObserver> EventEngine<T> {
             nvram_scans: NvramScans::default(),
             preceding_nvram_scan_number: None,
             request_latencies: LatencyRecords::new(options.keeps_completions),
-            delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
+            delta_codecs: DeltaCodecs::new(options.delta_codecs),
             engine_state: SharedEngineState {
                 current_event_position: EventPosition::after_events_at(0),
                 events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
@@ -1022,7 +1022,7 @@ impl<T: TimingObserver> EventEngine<T> {
             overhead => {
                 let now = self.engine_state.now_ns();
                 let wait = self
-                    .delta_codec_units
+                    .delta_codecs
                     .book_delta_codec_wait_ns(now, self.requests[slot as usize].delta_codec_work_ns);
                 self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }

@@ -298,7 +298,8 @@ impl NvramSegments {
         1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_GC_DESTINATION_BLOCKS
     }
 
-    fn max_entries_for_binds(&self) -> u64 {
+    /// Returns the number of valid entries up to which binds may fill the segments; the rest is for entries that GC moves.
+    fn entry_capacity_for_binds(&self) -> u64 {
         self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
@@ -719,10 +720,10 @@ impl ReverseMap for NvramSegments {
         io: &mut Store<N>,
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
-        if self.valid_entry_count() >= self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
+        if self.valid_entry_count() >= self.entry_capacity_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
-        Ok(self.valid_entry_count() < self.max_entries_for_binds()
+        Ok(self.valid_entry_count() < self.entry_capacity_for_binds()
             && self.compact_until(io, liveness_of, |map| {
                 map.free_segments >= map.free_segments_needed_for_bind()
             })?)
@@ -760,11 +761,11 @@ impl ReverseMap for NvramSegments {
         liveness_of: LivenessOf<'_>,
     ) -> Result<bool> {
         let after = self.valid_entry_count() + places.len() as u64;
-        if after > self.max_entries_for_binds() && self.may_tombstones_be_obsolete {
+        if after > self.entry_capacity_for_binds() && self.may_tombstones_be_obsolete {
             self.compact_chain(io, self.tombstone_chain_index(), liveness_of)?;
         }
         if self.command_state.entry_layout == EntryLayout::WithoutCommand
-            || self.valid_entry_count() + places.len() as u64 > self.max_entries_for_binds()
+            || self.valid_entry_count() + places.len() as u64 > self.entry_capacity_for_binds()
         {
             return Ok(false);
         }

@@ -11,7 +11,7 @@ use wearwell::timing::Completion;
 
 /// Sums up the response times of writes that were buffered for a compressed chunk, until their chunk was programmed.
 #[derive(Debug, Default)]
-pub(super) struct ChunkResponseTimes {
+pub(super) struct CompressedChunkResponseTimes {
     /// Number of writes whose pages wait in RAM because their compressed chunk is not complete yet.
     waiting_writes: u64,
     /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
@@ -20,7 +20,7 @@ pub(super) struct ChunkResponseTimes {
     total_chunk_program_wait_ns: f64,
 }
 
-impl ChunkResponseTimes {
+impl CompressedChunkResponseTimes {
     /// Records a write (number `request_number`), with the number of pages in the compression buffer before and after
     /// it. `is_buffered_for_chunk` is whether the write was buffered for a compressed chunk. An emptied buffer means
     /// that this write completed the chunk.

@@ -89,6 +89,12 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
              several: give one value of each of these options",
         ));
     }
+    if let Some(option) = args.results.first_output_option() {
+        let message = format!(
+            "{option} has no effect on config, which runs nothing and so has no results: leave it out"
+        );
+        return Err(Failure::of_usage(message));
+    }
     print(&config_of_args(args)?.to_toml())?;
     Ok(Outcome::Done)
 }

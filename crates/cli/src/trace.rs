@@ -179,6 +179,11 @@ fn convert_trace(
              an output file that ends in .wwt",
         ));
     }
+    if input.bytes {
+        return Err(Failure::of_usage(
+            "--bytes has no effect on a conversion, because neither .wwt nor .csv holds the bytes of pages: leave it out, and              replay the capture itself with --bytes",
+        ));
+    }
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
     let file = TraceFile::open_repeatable(from, &options, None, || false)?;
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))

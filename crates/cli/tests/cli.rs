@@ -428,6 +428,7 @@ fn of_an_option_and_a_setting_of_the_same_key_the_last_on_the_command_line_count
     let one = ["--set", "gc.policy=fifo"];
     assert_eq!(policies(&[several, one].concat()), ["fifo"]);
     assert_refused(USAGE, &[&["config"][..], &several].concat(), &["the configuration of one run"]);
+    assert_refused(USAGE, &["config", "--csv", "-"], &["--csv has no effect on config"]);
     shown(&[several, one].concat(), "policy = \"fifo\"");
     assert_eq!(policies(&[one, several].concat()), ["random", "cost-benefit"]);
 }
@@ -521,6 +522,7 @@ fn a_conversion_keeps_the_provenance_or_says_that_it_is_lost() {
     assert!(stderr(&to_csv).contains("a CSV has no place for it"), "{}", stderr(&to_csv));
     let other = fixture.path("other.csv");
     assert_refused(USAGE, &["trace", "convert", &second, &other, "--provenance", "x"], &["leave it out"]);
+    assert_refused(USAGE, &["trace", "convert", &first, &second, "--bytes"], &["--bytes has no effect"]);
 }
 
 #[test]

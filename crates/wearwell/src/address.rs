@@ -43,21 +43,22 @@ pub(crate) fn unit_of_member(number: u32, member: usize, flash_pages: u64) -> Un
     Unit(flash_pages as u32 + number * MAX_CHUNK_MEMBERS as u32 + member as u32)
 }
 
-/// Bit of a map entry which says that a bind, not a program, gave the logical page its unit.
+/// Bit of a map entry that is set if a bind (a change of the map without a program) gave the logical page its unit.
 const BIND_MARK: u32 = 1 << 31;
 
-/// Largest number of units (flash pages and chunk members) of a device whose map entries have bind marks. One less than
-/// the numbers without the mark, because the last of them with the mark would be [`Unit::NONE`].
+/// Maximum number of units (flash pages and chunk members) of a device whose map entries have bind marks. The numbers
+/// of units then have 31 bits. The largest 31-bit number is not used, because with the bind mark it would equal
+/// [`Unit::NONE`].
 pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64 - 1;
 
 impl Unit {
-    /// Returns this unit as a map entry that a bind gave to its logical page: the page need not name that logical page
-    /// in its OOB.
+    /// Returns this unit as a map entry with the bind mark set: a bind gave it to the logical page, so the OOB of the
+    /// stored page may name another logical page.
     pub(crate) fn with_bind_mark(self) -> Self {
         Self(self.0 | BIND_MARK)
     }
 
-    /// Whether this is a map entry with a bind mark.
+    /// Returns whether this map entry has a bind mark: a bind, not a program, gave it to the logical page.
     #[inline]
     pub(crate) fn has_bind_mark(self) -> bool {
         self.0 & BIND_MARK != 0 && self != Self::NONE
@@ -121,8 +122,8 @@ macro_rules! impl_address {
 }
 impl_address!(Lpn, Ppn, Unit, BlockId, PlaneId);
 
-/// Whether `unit` is a flash page of a device with `pages` flash pages. Members of compressed chunks (logical pages
-/// compressed together) have greater numbers.
+/// Returns whether `unit` is a flash page of a device with `pages` flash pages. Members of compressed chunks (logical
+/// pages compressed together) have greater numbers.
 pub(crate) fn is_flash_page(unit: Unit, pages: u64) -> bool {
     (unit.0 as u64) < pages && unit.to_option().is_some()
 }

@@ -46,6 +46,7 @@ pub fn append_chart_cells<N: Nand>(
     }
 }
 
+/// Returns the 12-bit number of the cell of the block map that summarises `blocks`.
 fn encode_chart_cell<N: Nand>(store: &Store<N>, blocks: Range<u32>) -> u64 {
     let of_cell = u64::from(blocks.end - blocks.start);
     let (table, mut valid, mut programmed) = (store.blocks(), 0, 0);

@@ -79,7 +79,8 @@ impl ContentDescriptor {
     }
 }
 
-/// Which sizes of a content are known: of a whole page, or of at least one of its parts.
+/// Which sizes (compressed size, delta size) of a page's content are known, for the whole page or for at least one of
+/// its parts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct KnownSizes {
     /// Whether the compressed size of the content is known.
@@ -109,16 +110,16 @@ pub struct LostSizeCounts {
 }
 
 impl LostSizeCounts {
-    /// Counts a page write: the sizes in `of_parts` are known for a part of the page, and those in `of_page` for the
-    /// whole page.
+    /// Counts a page write as having lost a size if that size is known for a part of the page (`of_parts`), but not for
+    /// the whole page (`of_page`).
     pub fn count_page_write(&mut self, of_parts: KnownSizes, of_page: KnownSizes) {
         let is_lost = |part: bool, page: bool| u64::from(part && !page);
         self.compressed_sizes += is_lost(of_parts.is_compressed_size_known, of_page.is_compressed_size_known);
         self.delta_sizes += is_lost(of_parts.is_delta_size_known, of_page.is_delta_size_known);
     }
 
-    /// Returns the counts of page writes with lost sizes since `earlier`, a value of the same counters at an earlier
-    /// time.
+    /// Returns the counts of page writes with an unknown size since `earlier`, a value of the same counters at an
+    /// earlier time.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -127,7 +128,7 @@ impl LostSizeCounts {
         }
     }
 
-    /// Returns the sum of both counts of page writes with lost sizes.
+    /// Returns the sums of these counts of page writes with an unknown size and those of `other`.
     #[must_use]
     pub fn plus(self, other: Self) -> Self {
         Self {

@@ -56,6 +56,7 @@ pub struct Device<N> {
     ftl: Ftl<N>,
     buffer: WriteBuffer,
     page_bytes: u64,
+    /// Buffer of one page for the content of a flash page that is being read.
     page_scratch: Box<[u8]>,
     partial_write_counts: PartialWriteCounts,
     lost_size_counts: LostSizeCounts,
@@ -216,8 +217,8 @@ impl<N: Nand> Device<N> {
         )
     }
 
-    /// Whether [`Device::write_pages_without_content`] is faster than repeated [`Device::write_page_descriptor`] for
-    /// the design of this drive.
+    /// Returns whether [`Device::write_pages_without_content`] is faster than repeated
+    /// [`Device::write_page_descriptor`] for the design of this drive.
     #[inline]
     pub fn supports_write_batches(&self) -> bool {
         self.buffer.is_off() && self.ftl.supports_write_batches()
@@ -241,6 +242,8 @@ impl<N: Nand> Device<N> {
         refused.map_or((lpns.len(), Ok(())), |(written, error)| (written, Err(error)))
     }
 
+    /// Writes the sectors in `mask` of a logical page into the write buffer, from which a page may have to be evicted
+    /// first, or to the FTL if there is no write buffer.
     fn write_page_sectors(&mut self, lpn: Lpn, data: PageData, mask: SectorMask) -> Result<()> {
         if self.buffer.is_off() {
             let known_sizes = data.known_sizes();
@@ -277,7 +280,7 @@ impl<N: Nand> Device<N> {
     }
 
     /// Writes the sectors of `lpn` in `mask` to the FTL, as a whole page. If `mask` is not the whole page, reads its
-    /// other sectors from flash first. `known_sizes` are those of at least a part of the content.
+    /// other sectors from flash first. `known_sizes` states which sizes are known of at least a part of the content.
     fn write_page_to_ftl(
         &mut self,
         lpn: Lpn,
@@ -328,6 +331,8 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
+    /// Reads the part of a host read that lies in one logical page, from the write buffer or from flash, into its place
+    /// in `into` (the bytes of the whole request; empty if they are not needed).
     fn read_piece(&mut self, piece: PagePiece, into: &mut [u8]) -> Result<()> {
         let wanted = !into.is_empty();
         let buffered =
@@ -430,8 +435,8 @@ impl<N: Nand> Device<N> {
         (if is_ascending { 0 } else { len.saturating_sub(bytes) }, bytes)
     }
 
-    /// Writes the pages of the write buffer that are among the `pages` logical pages from `first` on to the FTL, and
-    /// removes them from the buffer.
+    /// Writes those pages of the write buffer to the FTL that are among the `pages` logical pages beginning with
+    /// `first`, and removes them from the buffer.
     fn write_out_buffered_range(&mut self, first: u32, pages: u32) -> Result<()> {
         if self.buffer.len() == 0 {
             return Ok(());

@@ -83,7 +83,8 @@ pub enum Error {
     NotAtomic {
         /// Number of logical pages in the atomic remap command.
         pages: u32,
-        /// Maximum number of pages that the reverse map records in one command; `None` if only its room limits it.
+        /// Maximum number of pages that the reverse map records in one command; `None` if only the free space of the
+        /// reverse map is a limit.
         max_pages: Option<u32>,
     },
     /// Garbage collection cannot make room for a write, usually because retired blocks or metadata used up the spare
@@ -147,6 +148,7 @@ pub enum Error {
     InvalidOptions(String),
 }
 
+/// Returns the message of [`Error::NoSpareSpace`], with the page counts of the error.
 fn no_spare_space_sentence(
     logical_pages: u64,
     physical_pages: u64,
@@ -178,6 +180,7 @@ fn no_spare_space_sentence(
     )
 }
 
+/// Returns the message of [`Error::NotAtomic`], with the page counts of the error.
 fn not_atomic_sentence(pages: u32, max_pages: Option<u32>) -> String {
     let cause_and_advice = match max_pages.filter(|&most| pages > most) {
         Some(most) => format!(
@@ -200,8 +203,9 @@ impl From<NandError> for Error {
 }
 
 impl Error {
-    /// Returns the error of a medium whose NVRAM of `present_words` words (8 bytes each) is too small for a part of the
-    /// design, which `what` names: with it and the parts before it, the design needs `needed_bytes` bytes.
+    /// Returns the error of a medium whose NVRAM of `present_words` words (8 bytes each) is too small for the part of
+    /// the design that `what` names. This part and the parts that are placed in NVRAM before it need `needed_bytes`
+    /// bytes.
     pub(crate) fn of_small_nvram(what: &str, needed_bytes: u64, present_words: usize) -> Self {
         Self::InvalidOptions(format!(
             "the medium has {} bytes of NVRAM, but with {what} the design needs at least {needed_bytes}: create the medium \

@@ -162,6 +162,7 @@ impl<N: Nand> Ftl<N> {
         Ok(pages)
     }
 
+    /// Adds to each flash page in `pages` the number of logical pages that `map`, the L2P table, maps to this page.
     fn count_mapped_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
         let physical_pages = self.store.geometry().pages();
         for unit in map.iter().filter_map(|unit| unit.to_option()) {
@@ -236,7 +237,7 @@ impl<N: Nand> Ftl<N> {
         (0..blocks.len()).map(BlockId).map(view).collect()
     }
 
-    /// Returns all flash pages but the first of each logical page that is stored in several flash pages.
+    /// Returns, for each logical page that is stored in several flash pages, all of these flash pages but the first.
     fn further_flash_pages(&self, map: &[Unit]) -> BTreeMap<Lpn, Vec<Ppn>> {
         let mut further = BTreeMap::new();
         if let Some(stage) = &self.delta {

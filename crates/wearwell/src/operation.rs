@@ -110,10 +110,10 @@ pub struct FlashOp {
     pub kind: OpKind,
     /// Reason for the flash operation.
     pub cause: Cause,
-    /// Number of operations back, in the request's list of operations, to the one whose end this operation awaits, as a
-    /// GC program awaits its read, and an erase the last copy of its block: 1 is the operation just before. 0 if this
-    /// operation can start when the request arrives. Never refers to a scan. What refers to a batch of copies waits for
-    /// its last program.
+    /// Distance in the request's list of operations from this operation back to the one whose end it awaits: 1 is the
+    /// operation just before. 0 if this operation can start when the request arrives. A GC program awaits its read, and
+    /// an erase awaits the last copy of its block. The awaited operation is never a scan of NVRAM. If it is a batch of
+    /// copies, its last program is awaited.
     pub ops_back_to_dependency: u16,
     /// Bytes transferred over the channel: 0 for an erase, only the bytes of the spare area for a read of a spare area.
     /// For a scan of NVRAM, which uses no channel, the bytes of a line.

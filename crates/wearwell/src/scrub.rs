@@ -46,8 +46,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ScrubProgress { next_page: (next < end).then_some(Ppn(next)), read_pages })
     }
 
-    /// Whether the flash page `ppn` may hold data or metadata that is still needed, so that a scrub must read it. If
-    /// page validity is on flash, dead data pages count as needed.
+    /// Returns whether the flash page `ppn` may hold data or metadata that is still needed, so that a scrub must read
+    /// it. If page validity is on flash, dead data pages count as needed.
     ///
     /// # Errors
     /// Power loss.

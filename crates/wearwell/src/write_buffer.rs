@@ -46,7 +46,7 @@ impl SectorMask {
         self == Self::of_sector_range(0, sectors)
     }
 
-    /// Whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
+    /// Returns whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
     fn consists_of_content_pages(self) -> bool {
         const SECTORS: u32 = (PAGE_BYTES / 512) as u32;
         const FIRST_SECTORS: u128 = u128::MAX / ((1 << SECTORS) - 1);
@@ -103,7 +103,8 @@ impl PageData {
     }
 }
 
-/// Returns the descriptor `merged` of two parts of a page with the sums of their sizes.
+/// Returns the descriptor `merged` of a page that consists of the two `parts`, with the sums of their sizes as its
+/// sizes.
 fn with_summed_sizes(merged: ContentDescriptor, parts: [ContentDescriptor; 2]) -> ContentDescriptor {
     ContentDescriptor {
         compressed_bytes: ContentDescriptor::sum_of_sizes(parts.map(|part| part.compressed_bytes)),
@@ -119,6 +120,8 @@ fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
     }
 }
 
+/// Returns the descriptor, with unknown sizes, of a page whose content `under` was overwritten with `over` in the
+/// sectors in `mask`.
 fn merged_descriptor(under: Fingerprint, over: Fingerprint, mask: SectorMask) -> ContentDescriptor {
     ContentDescriptor::of_fingerprint(Fingerprint::combine([
         under.0,
@@ -134,8 +137,9 @@ pub(crate) struct BufferedPage {
     pub(crate) lpn: Lpn,
     pub(crate) data: PageData,
     pub(crate) written_sectors: SectorMask,
-    /// Sizes that are known for a part of the content at least.
+    /// Sizes (compressed size, delta size) that are known of at least a part of the page's content.
     pub(crate) known_sizes: KnownSizes,
+    /// Whether the page is in the protected list of the segmented LRU, because it was written again.
     is_protected: bool,
 }
 
@@ -178,7 +182,9 @@ pub(crate) struct WriteBuffer {
     slot_of_lpn: FxHashMap<Lpn, u32>,
     slots: Vec<Option<BufferedPage>>,
     free_slots: Vec<u32>,
+    /// Slots of the pages that are evicted first; with FIFO, those of all buffered pages.
     probation_list: LruList,
+    /// Slots of the pages that were written again, which are evicted last; empty with FIFO.
     protected_list: LruList,
     absorbed_writes: u64,
 }

@@ -72,6 +72,8 @@ impl<N: Nand> Ftl<N> {
         Ok(hidden)
     }
 
+    /// Checks the valid count of `block`, and the pages that the validity store reports as valid in it. `mapped` are
+    /// the flash pages to which logical pages are mapped.
     fn check_block_with_overcount(
         &mut self,
         block: BlockId,
@@ -109,6 +111,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Checks that the valid count of the metadata block `block` equals the number of its pages that are current or
+    /// retained for recovery.
     fn check_valid_metadata_count(
         &self,
         block: BlockId,
@@ -129,6 +133,8 @@ impl<N: Nand> Ftl<N> {
         ))
     }
 
+    /// Checks a data block: no mapped page is reported invalid, and the valid count and `live`, the pages that the
+    /// validity store reports as valid, agree with the pages in `mapped` and in `unidentified_invalid_pages`.
     fn check_pages_reported_valid(
         &self,
         block: BlockId,

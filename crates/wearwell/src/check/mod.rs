@@ -87,8 +87,9 @@ impl<N: Nand> Ftl<N> {
         Ok(map)
     }
 
-    /// Returns the map entries on flash of bound logical pages without a dirty entry; none if the device keeps no
-    /// records of them. Costs no counted operation.
+    /// Returns the map entries on flash of bound logical pages (mapped without a program), without those entries for
+    /// which the cache has a newer, dirty one. Empty if the device keeps no records of bound pages. Costs no counted
+    /// operation.
     fn read_bound_entries_on_flash(&mut self) -> Result<BTreeMap<Lpn, Unit>, String> {
         let mut bound = BTreeMap::new();
         if self.store.keeps_recovery_notes() {
@@ -179,6 +180,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Checks that `unit`, to which `lpn` is mapped, is a live member of a compressed chunk, and that `lpn` wrote the
+    /// member or is bound to it.
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let Some(chunks) = self.chunks.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
@@ -197,6 +200,8 @@ impl<N: Nand> Ftl<N> {
         ))
     }
 
+    /// Checks that the owner of the flash page `ppn`, to which `lpn` is mapped, is `lpn`, unless `lpn` is bound (mapped
+    /// without a program).
     fn check_referrer(&self, lpn: Lpn, ppn: Ppn) -> Result<(), String> {
         let referrer = match &self.sharing {
             Some(sharing) if sharing.is_bound(lpn) => return Ok(()),
@@ -270,6 +275,7 @@ impl<N: Nand> Ftl<N> {
         self.check_open_blocks()
     }
 
+    /// Checks that the blocks that the block table marks as open are those that the streams of writes fill.
     fn check_open_blocks(&self) -> Result<(), String> {
         let open = self.store.programmed_pages_of_open_blocks().count() as u32;
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];

@@ -248,7 +248,7 @@ impl Parts {
             .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
     }
 
-    /// Whether a lazy map writes checkpoints.
+    /// Returns whether the design has a lazy map that writes checkpoints.
     pub(crate) fn makes_checkpoints(&self) -> bool {
         self.options_of_cached_map_without_journal().is_some_and(|map| map.makes_checkpoints)
     }
@@ -257,8 +257,8 @@ impl Parts {
         self.options_of_cached_map_without_journal().is_some_and(|map| map.max_dirty_entries.is_some())
     }
 
-    /// Whether recovery replays the journal of the design's L2P map: only a recovery that reads all translation pages
-    /// does, for a map without other options.
+    /// Returns whether recovery replays the journal of the design's L2P map. It does so only if it reads all
+    /// translation pages and the map has no other options.
     fn replays_journal(&self) -> bool {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return false };
         let is_plain = cache == DemandPagedMapOptions::with_cache_capacity(cache.cache_entries);
@@ -282,12 +282,13 @@ impl Parts {
         self.content.sharing.map(|sharing| sharing.reverse_map)
     }
 
-    /// Whether the design shares pages, but has no reverse map: each bind is executed as a write.
+    /// Returns whether the design shares pages, but has no reverse map: each bind is executed as a write.
     fn executes_binds_as_writes(&self) -> bool {
         self.reverse_map_kind() == Some(ReverseMapKind::OobOnly)
     }
 
-    /// Whether the design maps logical pages to stored pages without a program, and records that in a reverse map.
+    /// Returns whether the design maps logical pages to stored pages without a program, and records this in a reverse
+    /// map.
     fn binds_pages(&self) -> bool {
         self.reverse_map_kind().is_some_and(|kind| kind != ReverseMapKind::OobOnly)
     }
@@ -296,7 +297,7 @@ impl Parts {
         self.content.sharing.is_some_and(|sharing| sharing.has_atomic_remap_commands)
     }
 
-    /// Whether the reverse map of the design is in NVRAM segments, or in a log in NVRAM or on flash.
+    /// Returns whether the reverse map of the design is in NVRAM segments, or in a log in NVRAM or on flash.
     fn has_durable_reverse_map(&self) -> bool {
         self.binds_pages() && self.reverse_map_kind() != Some(ReverseMapKind::Ideal)
     }

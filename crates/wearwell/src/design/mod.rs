@@ -44,9 +44,9 @@ use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
-/// Bytes of the limit on tables of content mechanisms in RAM for which the design has room for one record of them in
-/// NVRAM. A bound logical page takes about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for
-/// each of its pages.
+/// Bytes of RAM per record in NVRAM: a design that limits the RAM of the tables of its content mechanisms has room in
+/// NVRAM for one record of these mechanisms per this number of bytes of the limit. A bound logical page takes about 12
+/// bytes of RAM and up to two records, a chunk 16 bytes and a record for each of its pages.
 const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
 
 /// Where a design stores its L2P table.
@@ -84,8 +84,8 @@ pub struct ContentParts {
     /// other part.
     pub stateless_mechanisms: MechanismSet,
     /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: logical pages
-    /// bound to shared pages, their reference counts, deltas, and the directory of compressed chunks. While they are
-    /// full, pages are stored whole. `None` means no limit.
+    /// bound to shared pages, their reference counts, deltas, and the directory of compressed chunks. Pages are stored
+    /// whole while the tables are at this limit. `None` means no limit.
     pub table_limit_bytes: Option<u64>,
 }
 
@@ -275,7 +275,7 @@ impl Parts {
     }
 
     /// Returns the number of records of content mechanisms for which NVRAM has room, if recovery reads first pages of
-    /// blocks only: [`Self::content_record_limit`], or as many as there can be.
+    /// blocks only: at most [`Self::content_record_limit`], and at most the number of all possible records.
     pub(crate) fn content_record_capacity(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
         let logical_pages = u64::from(logical_pages);

@@ -56,6 +56,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Collects GC victims in `pool` until it has more free blocks than the threshold at which GC starts
+    /// ([`GcOptions::gc_start_free_blocks`](crate::gc::GcOptions)), or until GC can free no page.
     fn collect_until_free_blocks_suffice(&mut self, pool: u32) -> Result<()> {
         while self.store.free_blocks(pool) <= self.collector.options.gc_start_free_blocks {
             if !self.collect_victim(pool)? {
@@ -97,8 +99,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Applies the changes of records in NVRAM that wait. Before that, stores in NVRAM the map entries of pages that GC
-    /// moved, if a collection that failed has left some.
+    /// Applies the changes of content-mechanism records in NVRAM that wait until NVRAM has the map entries of pages
+    /// that GC moved. A collection that failed may not have stored these entries, so they are stored first.
     #[inline]
     pub(crate) fn apply_waiting_record_changes(&mut self) -> Result<()> {
         if self.store.has_waiting_content_record_changes() {
@@ -108,6 +110,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Executes all deferred writes of the map on flash, and makes room for the translation pages of the next map
+    /// access.
     fn write_deferred_translation_pages(&mut self) -> Result<()> {
         let pages = self.mapping.max_metadata_pages_per_access();
         loop {
@@ -169,6 +173,9 @@ impl<N: Nand> Ftl<N> {
         Ok(is_due)
     }
 
+    /// Returns whether the RAM buffer of the validity store must be written before it is full: one of the limits in
+    /// [`ValidityFlushLimits`](super::ValidityFlushLimits) is exceeded. Reports of invalid pages up to the sequence
+    /// number `durable_until` are on flash already.
     #[inline(always)]
     fn is_validity_flush_due(&self, durable_until: u64) -> bool {
         self.store.retained_version_count() > self.flush_limits.max_retained_translation_pages
@@ -188,6 +195,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Makes room by GC for `of_map` translation pages and `of_validity` validity pages, unless the open blocks have
+    /// this room already.
     #[inline]
     fn ensure_room_for_metadata_pages(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         let fits = (of_map == 0 || self.store.fits_in_only_open_block(Stream::Translation, of_map))
@@ -195,6 +204,7 @@ impl<N: Nand> Ftl<N> {
         if fits { Ok(()) } else { self.make_room_for_map_and_validity(of_map, of_validity) }
     }
 
+    /// Frees blocks by GC until `of_map` translation pages and `of_validity` validity pages can be appended.
     #[cold]
     fn make_room_for_map_and_validity(&mut self, of_map: u32, of_validity: u32) -> Result<()> {
         loop {
@@ -207,6 +217,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Frees blocks by GC until `pages` metadata pages of `stream` can be appended, and opens the block for them if the
+    /// present one is too full.
     pub(crate) fn make_room_in_metadata_stream(&mut self, stream: Stream, pages: u32) -> Result<()> {
         if pages == 0 {
             return Ok(());

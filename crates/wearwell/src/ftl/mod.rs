@@ -60,15 +60,18 @@ pub struct Ftl<N> {
     pub(crate) validity: AnyValidityStore,
     /// State of recycling (reviving dead pages); `None` if the design does not recycle.
     pub(crate) recycle: Option<Box<RecycleState>>,
+    /// State of sharing (several logical pages mapped to one stored page); `None` if the design cannot share pages.
     pub(crate) sharing: Option<Box<Sharing>>,
+    /// State of delta encoding; `None` if the design has no deltas.
     pub(crate) delta: Option<Box<DeltaState>>,
     /// State of compression, with the table of compressed chunks; `None` if the design does not compress.
     pub(crate) chunks: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
-    /// Limit of the records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all that there can be.
+    /// Maximum number of records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all possible records.
     pub(crate) content_record_limit: u64,
     pub(crate) stateless_mechanisms: StatelessMechanisms,
+    /// Counters of the pages that reached each content mechanism.
     pub(crate) scheme_counters: MechanismCounters,
     pub(crate) collector: GarbageCollector,
     pub(crate) flush_limits: ValidityFlushLimits,

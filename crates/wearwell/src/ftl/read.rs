@@ -109,6 +109,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Reads the content of `lpn`, which is stored in `place`, into `into`, and applies the delta of the page if there
+    /// is one. Returns `false` if `place` is `None`: nothing is stored, and the page reads as zeros.
     fn read_stored_page(&mut self, lpn: Lpn, place: Option<Unit>, into: &mut [u8]) -> Result<bool> {
         let Some(unit) = place else {
             into.fill(0);

@@ -518,6 +518,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Copies the current metadata pages of the block `victim`, and the superseded ones that are retained for recovery,
+    /// to the open block of `stream`, and reports the new places to the owner of the pages (map, validity store or
+    /// reverse map).
     fn move_metadata(&mut self, victim: BlockId, pool: u32, stream: Stream, cause: Cause) -> Result<()> {
         let first = self.store.geometry().first_page(victim).0;
         let mut batch = std::mem::take(&mut self.collector.batch);
@@ -585,9 +588,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Computes the dirtiness of a block for the victim policy: the weighted number of its dead pages. A dead page weighs
-/// less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead. Page
-/// validity is not queried, because that may cost flash reads.
+/// Function for the victim policy that computes the dirtiness of a block: the weighted number of its dead pages. A dead
+/// page weighs less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead.
+/// Page validity is not queried, because that may cost flash reads.
 struct DirtinessFunction<'a> {
     geometry: &'a Geometry,
     recycle: Option<&'a RecycleState>,

@@ -69,6 +69,7 @@ pub(crate) struct DualPool {
     wear_of_block: Vec<BlockWear>,
     hot_queues: Vec<BlockQueues>,
     cold_queues: Vec<BlockQueues>,
+    /// Number of pools in which blocks are allocated (sets of planes), each with a hot and a cold pool.
     allocation_pool_count: u32,
 }
 

@@ -82,8 +82,8 @@ pub struct WearOptions {
     /// Whether the FTL opens free blocks by their erase counts (dynamic wear leveling): the least worn for host data,
     /// the most worn for cold copies.
     pub levels_wear_dynamically: bool,
-    /// Gap of static wear leveling, in erases: a closed block is moved if its erase count is lower than the maximum of
-    /// its pool (set of planes) by more than this number. 0 turns static wear leveling off.
+    /// Gap of static wear leveling, in erases: a closed block is moved if its erase count is lower than the maximum
+    /// erase count in its pool (set of planes) by more than this number. 0 turns static wear leveling off.
     pub static_gap_erases: u32,
     /// Whether static wear leveling finds little-worn blocks by reading erase counts from spare areas in rotation, one
     /// per flash write, instead of from a table of erase counts in RAM.

@@ -153,9 +153,9 @@ impl<N: Nand> Ftl<N> {
         self.record_tombstone_of_remap_source(entry, pool, is_recordable)
     }
 
-    /// Records a tombstone (record of a deallocation) for the source page of a remap command that moved content, if its
-    /// deallocation must still be recorded. Called when the reverse-map entry of the command, `entry`, is no longer
-    /// needed for the target page.
+    /// Records a tombstone (record of a deallocation) for the logical page that was the source of a remap command in
+    /// mode relocate, if its deallocation must still be recorded. Called when the reverse-map entry of the command,
+    /// `entry`, is no longer needed for the target page.
     fn record_tombstone_of_remap_source(
         &mut self,
         entry: ReverseMapEntry,

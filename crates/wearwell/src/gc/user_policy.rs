@@ -66,7 +66,8 @@ impl VictimCandidates<'_> {
         self.blocks.max_valid_pages_per_block()
     }
 
-    /// Returns the last sequence number: flash programs and reverse-map entries since the device was new.
+    /// Returns the sequence number of the last flash program or reverse-map entry: both take their numbers from one
+    /// counter, which started when the device was new.
     pub fn last_sequence_number(&self) -> u64 {
         self.last_sequence_number
     }

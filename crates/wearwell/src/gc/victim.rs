@@ -59,8 +59,9 @@ impl VictimChooser {
     }
 
     /// Returns the closed block of `pool` (set of planes) that GC is to collect; `None` if no closed block has an
-    /// invalid page. `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages;
-    /// only [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
+    /// invalid page. `now_sequence` is the newest sequence number, from which the policies compute the ages of blocks.
+    /// `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages; only
+    /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
     /// `may_have_delta_blocks` is whether blocks of deltas may exist.
     pub fn choose(
         &mut self,
@@ -173,10 +174,11 @@ fn block_with_most_dead_bytes(
     best.map(|(_, block)| block)
 }
 
-/// Returns whether the collection of a block with `dead` dead pages (pages of deltas counted by their dead share) is
-/// sure to free a page. It is if the block has an invalid page, or if more than half of its deltas are dead. Reason: if
-/// deltas are packed anew without splitting, any two consecutive pages hold more than one page of bytes, so `live`
-/// pages of live bytes need at most `2 live + 1` pages.
+/// Returns whether the collection of a block is sure to free a page. `dead` is the number of its dead pages, in which a
+/// page of deltas counts by the share of its bytes that is dead. A block with an invalid page always frees a page. In
+/// another block, of `p` pages, the live deltas fill `p - dead` pages. Packed anew without splitting a delta, any two
+/// consecutive pages hold more than one page of bytes, so that the deltas need at most `2 (p - dead) + 1` pages. The
+/// function requires this number to be less than `p - 1`.
 fn collection_frees_page(blocks: &BlockTable, block: BlockId, dead: f64) -> bool {
     let pages = f64::from(blocks.max_valid_pages_per_block());
     blocks.valid_pages(block) < blocks.max_valid_pages_per_block() || 2.0 * (pages - dead) + 2.0 < pages

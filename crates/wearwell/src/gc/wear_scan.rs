@@ -36,7 +36,8 @@ pub(crate) struct WearScan {
 impl WearScan {
     /// Scans the erase count of one block per page programmed since the last call, at most once the whole device; each
     /// block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose erase count
-    /// is lower than the maximum by more than `gap_erases` erases; `None` if the scan found none.
+    /// is lower by more than `gap_erases` erases than the maximum that the last and the current round of the scan
+    /// found; `None` if there is no such block.
     pub(crate) fn scan_for_block_to_move<N: Nand>(
         &mut self,
         store: &mut Store<N>,
@@ -56,6 +57,8 @@ impl WearScan {
         self.block_to_move.take_if(|block| store.pool_of(*block) == pool)
     }
 
+    /// Reads the erase count of the next block, and marks the block to be moved if its erase count is lower than the
+    /// maximum of two rounds by more than `gap` erases.
     fn scan_next_block<N: Nand>(&mut self, store: &mut Store<N>, gap: u32) {
         let block = BlockId(self.next_block);
         self.next_block += 1;

@@ -26,10 +26,10 @@ pub const MAX_SCHEMES: usize = 32;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SchemeEstimate {
     /// Share (0 to 1) of the pages offered to the scheme (such as compression) that it does not save, so that they are
-    /// still written (D).
+    /// still written (D in the integrated-lifetime paper).
     pub written_share: f64,
     /// Energy per page offered to the scheme (such as compression), in units of a page program; includes the programs
-    /// of pages that are still written (E).
+    /// of pages that are still written (E in the integrated-lifetime paper).
     pub energy_in_programs_per_page: f64,
 }
 
@@ -163,6 +163,8 @@ pub fn decide_schemes(schemes: &[SchemeEstimate], demand_bytes: f64, capacity_by
     }
 }
 
+/// Returns the set of the schemes for which `chosen` returns `true`, given a scheme's position in the write pipeline
+/// and its estimate.
 fn select_schemes(schemes: &[SchemeEstimate], chosen: impl Fn(usize, SchemeEstimate) -> bool) -> SchemeSet {
     let positions = (0..schemes.len()).filter(|&k| chosen(k, schemes[k]));
     positions.fold(SchemeSet::NONE, SchemeSet::with_scheme)

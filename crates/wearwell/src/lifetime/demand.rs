@@ -102,16 +102,16 @@ impl WriteActivity {
         self.flash_bytes as f64 * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
     }
 
-    /// Returns how many times as long an epoch is as the time of this period in which writes were not throttled; at
-    /// least one nanosecond counts as such.
+    /// Returns the length of an epoch divided by the time in this period during which writes were not throttled. This
+    /// time is counted as at least one nanosecond.
     fn epoch_to_unthrottled_time_ratio(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         epoch_ns as f64 / elapsed_ns.saturating_sub(self.throttled_ns).max(1) as f64
     }
 }
 
-/// Returns the flash bytes that an epoch may program so that `remaining_bytes`, the bytes that can be programmed until
-/// the rated cycles are used up, suffice for `remaining_epochs` (C in the paper). The last epoch, and every epoch after
-/// the target lifetime, may program all remaining bytes.
+/// Returns the flash bytes that an epoch may program (C in the integrated-lifetime paper), so that `remaining_bytes`,
+/// the bytes that can be programmed until the rated cycles are used up, suffice for `remaining_epochs`. The last epoch,
+/// and every epoch after the target lifetime, may program all remaining bytes.
 pub fn epoch_write_budget_bytes(remaining_bytes: u64, remaining_epochs: u64) -> f64 {
     remaining_bytes as f64 / remaining_epochs.max(1) as f64
 }

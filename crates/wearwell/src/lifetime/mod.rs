@@ -207,6 +207,7 @@ pub struct LifetimeCounters {
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeController {
     options: LifetimeOptions,
+    /// Length of an epoch, in nanoseconds or page writes.
     epoch_ticks: u64,
     /// Number of the epoch for which the last decision was made; `None` before the first.
     decided_epoch: Option<u64>,
@@ -214,6 +215,7 @@ pub struct LifetimeController {
     /// time.
     decision_time_ticks: u64,
     counters_at_decision: LifetimeCounters,
+    /// Flash bytes per epoch that the host's writes would have taken, for the last epochs.
     demand_history: WeightedEpochHistory,
     written_share_estimates: Vec<WrittenShareEstimate>,
     decision: EpochDecision,
@@ -345,6 +347,8 @@ impl LifetimeController {
         }
     }
 
+    /// Decides by the configured rule which lifetime schemes (such as compression) run in an epoch that may program
+    /// `capacity_bytes` to flash, and whether host writes are throttled.
     fn decide_epoch(&self, capacity_bytes: f64) -> EpochDecision {
         let all = SchemeSet::of_first_schemes(self.options.schemes.len());
         let demand_bytes = self.demand_history.average();

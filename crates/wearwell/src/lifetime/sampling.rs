@@ -89,8 +89,8 @@ pub struct SchemeBytes {
 }
 
 impl SchemeBytes {
-    /// Returns the bytes offered to a lifetime scheme (such as compression), and kept by it, since the reading
-    /// `earlier` of the same counters.
+    /// Returns the bytes counted for a lifetime scheme (such as compression) since the reading `earlier` of the same
+    /// counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -114,8 +114,8 @@ pub struct WrittenShareEstimate {
 }
 
 impl WrittenShareEstimate {
-    /// Adds the bytes that a lifetime scheme (such as compression) was offered and kept in an epoch to the history.
-    /// Ignores epochs in which no bytes were offered to the scheme.
+    /// Adds the bytes counted for a lifetime scheme (such as compression) in one epoch to the history. Ignores epochs
+    /// in which no bytes were offered to the scheme.
     pub fn push_epoch(&mut self, epoch: SchemeBytes) {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
@@ -156,6 +156,8 @@ impl WrittenShareEstimate {
         self.share_of_offered(&self.scheme_programmed_bytes)
     }
 
+    /// Returns the weighted average of `part` over the last epochs as a share of the average of the offered bytes; 0
+    /// before the first observation.
     fn share_of_offered(&self, part: &WeightedEpochHistory) -> f64 {
         part.average()
             .zip(self.offered_bytes.average())

@@ -35,7 +35,10 @@ pub struct ReferenceCounts {
     /// Number of referrers (logical pages mapped to it) of each physical page beyond the first, four bits per page, two
     /// pages per byte; empty in the sparse form.
     extra_referrers_by_page: DenseTable<u8>,
+    /// Number of referrers (logical pages mapped to it) beyond the first, of each unit that has at least two and is not
+    /// counted in the dense table.
     extra_referrers_by_unit: HashMap<Unit, u8, FxBuildHasher>,
+    /// Number of physical pages whose referrers are counted in the dense table; 0 in the sparse form.
     densely_counted_pages: u32,
 }
 
@@ -60,13 +63,14 @@ impl ReferenceCounts {
         self.extra_referrers_by_unit.get(&unit).map_or(0, |&extra| extra as u32)
     }
 
+    /// Returns the position of the four bits of `unit` in its byte of the dense table.
     #[inline]
     fn bit_offset_in_byte(unit: Unit) -> u32 {
         4 * (unit.0 & 1)
     }
 
-    /// Whether one more logical page may be mapped to `unit`, that is, whether it has fewer than [`MAX_REFERRERS`]
-    /// referrers.
+    /// Returns whether one more logical page may be mapped to `unit`, that is, whether the unit has fewer than
+    /// [`MAX_REFERRERS`] referrers.
     #[inline]
     pub fn can_add_referrer(&self, unit: Unit) -> bool {
         self.referrers_beyond_first(unit) + 1 < MAX_REFERRERS

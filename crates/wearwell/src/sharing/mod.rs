@@ -97,12 +97,13 @@ impl Sharing {
         })
     }
 
-    /// Whether this design can bind logical pages to stored content (map them without a program). `false` if the OOB
-    /// alone tells which logical page a page belongs to.
+    /// Returns whether this design can bind logical pages to stored content (map them without a program). `false` if
+    /// the OOB alone tells which logical page a page belongs to.
     pub(crate) fn can_map_without_program(&self) -> bool {
         self.options.reverse_map != ReverseMapKind::OobOnly
     }
 
+    /// Returns whether a reverse-map entry, not a program, gave `lpn` its present place.
     #[inline]
     pub(crate) fn is_bound(&self, lpn: Lpn) -> bool {
         self.bound_lpns.contains(Ppn(lpn.0))
@@ -329,7 +330,7 @@ impl Sharing {
     }
 
     /// Returns the bytes of controller RAM of the tables that grow with the number of shared pages: a reverse map in
-    /// RAM, and reference counts of shared pages only.
+    /// RAM, and the reference counts in the sparse form.
     pub(crate) fn growing_table_bytes(&self) -> u64 {
         let of_reverse_map = match &self.reverse_map {
             AnyReverseMap::Ideal(reverse_map) => reverse_map.total_entry_bytes(),

@@ -50,8 +50,9 @@ use crate::store::{Store, Stream};
 /// Minimum number of pages of a reverse-map log on flash: the page that is being written, while the old page that it
 /// replaces still exists, and one more.
 const MIN_LOG_PAGES: u64 = 2;
-/// To make room for an entry of the host, the oldest page of the flash log is cleaned only if cleaning can free more
-/// entries than the capacity of the log (in reverse-map entries) divided by this number.
+/// Divisor for the decision to clean the log: to make room for an entry of the host, the oldest page of the flash log
+/// is cleaned only if cleaning can free more entries than the capacity of the log (in reverse-map entries) divided by
+/// this number.
 const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log on flash, with
@@ -75,6 +76,7 @@ pub struct FlashLog {
     /// Log pages that the survey of the flash found in a recovery, as `(page number, PPN)`; kept until the log is
     /// recovered.
     surveyed_log_pages: Vec<(u32, Ppn)>,
+    /// Buffer in RAM for one log page that is read or programmed.
     page_buffer: Vec<u8>,
 }
 
@@ -156,6 +158,7 @@ impl FlashLog {
         self.live_page_ppns.len() as u32
     }
 
+    /// Returns the number of reverse-map entries for which the live log pages have slots, plus the buffered entries.
     fn used_entries(&self) -> u64 {
         self.live_pages() as u64 * self.entries_per_page as u64 + self.buffered_entries as u64
     }
@@ -319,6 +322,8 @@ impl FlashLog {
         self.index.reclaimable_entries(self.used_entries())
     }
 
+    /// Returns whether the host may record `count` more entries, so that GC can still record the entries of any victim
+    /// once more.
     fn has_room_for_entries(&self, count: u64) -> bool {
         self.index.has_room_for_entries(self.capacity_entries(), self.free_entries(), count)
     }
@@ -524,7 +529,8 @@ impl ReverseMap for FlashLog {
         self.index.current_entry_count()
     }
 
-    /// Returns 2: an admission may append one flash page by cleaning the log, and the record after it another.
+    /// Returns 2: cleaning the log to make room for an entry may append one flash page, and recording the entry
+    /// another.
     fn max_pages_per_recorded_entry(&self) -> u32 {
         2
     }

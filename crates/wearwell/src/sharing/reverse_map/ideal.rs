@@ -27,7 +27,9 @@ const RAM_BYTES_PER_REBUILT_ENTRY: u64 = 8;
 /// of a list of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BoundLpns {
+    /// The only logical page that is bound to the physical page.
     Single(Lpn),
+    /// Index of the list of the logical pages that are bound to the physical page.
     List(u32),
 }
 
@@ -64,7 +66,8 @@ impl IdealReverseMap {
         }
     }
 
-    /// Counts entries as what recovery rebuilds, and not as the paper's entries of 16 bytes that a battery keeps.
+    /// Sets the accounting of RAM to entries that recovery rebuilds, instead of the paper's entries of 16 bytes that a
+    /// battery keeps.
     pub(crate) fn account_entries_as_rebuilt(&mut self) {
         self.is_rebuilt_in_recovery = true;
     }
@@ -90,7 +93,8 @@ impl IdealReverseMap {
         u64::from(place.0) < self.physical_pages
     }
 
-    /// Returns the bound logical pages (mapped without a program) for which `binders` stands, oldest first.
+    /// Returns the logical pages in `binders`, which are bound (mapped without a program) to one physical page, oldest
+    /// first.
     fn bound_lpns_of<'a>(&'a self, binders: &'a BoundLpns) -> &'a [Lpn] {
         match binders {
             BoundLpns::Single(lpn) => slice::from_ref(lpn),

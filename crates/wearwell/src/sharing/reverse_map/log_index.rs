@@ -15,20 +15,24 @@ use crate::store::Store;
 /// of trims).
 pub(super) type GroupNumber = usize;
 
-/// Entries of one block, or the tombstones, in the order of recording.
+/// Entries of one block, or the tombstones (records of trims), in the order of recording. `T` is what the index keeps
+/// per entry.
 #[derive(Clone, Debug)]
 struct EntryGroup<T> {
     entries: VecDeque<T>,
+    /// Number of superseded entries in the group.
     superseded_entries: u32,
 }
 
-/// Index by block of the entries of a reverse-map log, and their counts. `T` is what the log stores for an entry: its
-/// slot, or the entry with the number of its log page.
+/// Index by block of the entries of a reverse-map log, and their counts. `T` is what the index keeps per entry: the
+/// slot of the entry in the log, or a copy of the entry with the number of its log page.
 #[derive(Clone, Debug)]
 pub(super) struct LogIndex<T> {
     groups: Vec<EntryGroup<T>>,
     entries_per_block_histogram: PerBlockCountHistogram,
+    /// Number of entries in the index, superseded ones included.
     indexed_entries: u32,
+    /// Number of superseded entries in the index.
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
     maybe_obsolete_tombstones: u32,
@@ -66,12 +70,14 @@ impl<T: Clone> LogIndex<T> {
         entry.bound_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
     }
 
-    /// Returns what the index has of the entries of a group, the oldest first.
+    /// Returns what the index keeps per entry (a slot, or a copy with its log page number) for the entries of a group,
+    /// oldest entry first.
     pub(super) fn entries_in(&self, group: GroupNumber) -> &VecDeque<T> {
         &self.groups[group].entries
     }
 
-    /// Returns what the index has of all entries, group by group.
+    /// Returns what the index keeps per entry (a slot, or a copy with its log page number) for all entries, group by
+    /// group.
     pub(super) fn all_entries(&self) -> impl Iterator<Item = &T> {
         self.groups.iter().flat_map(|group| &group.entries)
     }
@@ -126,8 +132,8 @@ impl<T: Clone> LogIndex<T> {
         self.superseded_entries -= 1;
     }
 
-    /// Counts all tombstones (records of trims) as possibly unnecessary: a block was erased whose pages they may have
-    /// been needed for.
+    /// Counts all tombstones (records of trims) as possibly unnecessary, because a block was erased whose pages may
+    /// have been the reason to keep them.
     pub(super) fn mark_tombstones_maybe_obsolete(&mut self) {
         self.maybe_obsolete_tombstones = self.entries_in(self.tombstone_group()).len() as u32;
     }
@@ -142,15 +148,16 @@ impl<T: Clone> LogIndex<T> {
         u64::from(self.indexed_entries - self.superseded_entries)
     }
 
-    /// Returns the number of entries that cleaning the log can free: of the `used` ones those that are superseded or
-    /// dropped, and tombstones (records of trims) that may be unnecessary.
+    /// Returns the number of entries that cleaning the log can free: superseded entries, entries that were dropped from
+    /// the index, and tombstones (records of trims) that may be unnecessary. `used` is the number of entries that take
+    /// up space in the log.
     pub(super) fn reclaimable_entries(&self, used: u64) -> u64 {
         used - self.current_entry_count() + u64::from(self.maybe_obsolete_tombstones)
     }
 
-    /// Whether the host may record `count` entries (1 for a bind, more for an atomic command) in a log of `capacity`
-    /// entries, `free` of which are free. The new entries must fit, and GC must be able to record once more all entries
-    /// of the block that has the most, the new ones included.
+    /// Returns whether the host may record `count` entries (1 for a bind, more for an atomic command) in a log of
+    /// `capacity` entries, `free` of which are free. The new entries must fit, and GC must be able to record once more
+    /// all entries of the block that has the most, the new ones included.
     pub(super) fn has_room_for_entries(&self, capacity: u64, free: u64, count: u64) -> bool {
         let largest = u64::from(self.entries_per_block_histogram.largest_count_per_block());
         self.current_entry_count() + count <= capacity * MAX_FILL_PERCENT_FOR_BINDS / 100
@@ -162,8 +169,8 @@ impl<T: Clone> LogIndex<T> {
         self.entries_in(block.index()).len() as u64
     }
 
-    /// Checks the invariants of the index of a log, which `log` names, and that no more than `used` entries are
-    /// indexed. For audits.
+    /// Checks the invariants of the index, and that at most `used` entries are indexed. `log` is the name of the log
+    /// for messages. For audits.
     pub(super) fn check_invariants(&self, log: &str, used: u64) -> Result<(), String> {
         let indexed: usize = self.groups.iter().map(|group| group.entries.len()).sum();
         let superseded: u32 = self.groups.iter().map(|group| group.superseded_entries).sum();

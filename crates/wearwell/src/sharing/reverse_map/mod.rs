@@ -426,8 +426,8 @@ impl EntryLiveness {
     /// tombstone (record of a trim) is needed.
     pub const DEAD: Self = Self { is_bind_live: false, is_tombstone_needed: false };
 
-    /// Whether the reverse-map entry is still needed, as a bind (mapping without a program) or as a tombstone (record
-    /// of a trim).
+    /// Returns whether the reverse-map entry is still needed, as a bind (mapping without a program) or as a tombstone
+    /// (record of a trim).
     pub fn is_live(self) -> bool {
         self.is_bind_live || self.is_tombstone_needed
     }
@@ -632,8 +632,8 @@ pub trait ReverseMap {
     /// (records of trims) included.
     fn valid_entry_count(&self) -> u64;
 
-    /// Returns the maximum number of flash pages that recording one entry may append,
-    /// [`ReverseMap::make_room_for_entry`] before it included; 0 for reverse maps without pages on flash.
+    /// Returns the maximum number of flash pages that recording one entry may append, including those of the preceding
+    /// call of [`ReverseMap::make_room_for_entry`]; 0 for reverse maps without pages on flash.
     fn max_pages_per_recorded_entry(&self) -> u32 {
         0
     }
@@ -643,7 +643,7 @@ pub trait ReverseMap {
         0
     }
 
-    /// Whether `ppn` is the current copy of page `id` of the reverse map's log on flash.
+    /// Returns whether `ppn` is the current copy of page `id` of the reverse map's log on flash.
     fn holds_current_metadata_page(&self, _id: u32, _ppn: Ppn) -> bool {
         false
     }
@@ -771,7 +771,7 @@ impl AnyReverseMap {
     }
 
     /// Returns the maximum number of pages of an atomic remap command, whatever room the reverse map has: a log on
-    /// flash records a command in one page. `None` if only the room limits it.
+    /// flash records a command in one page. `None` if only the free space of the reverse map limits a command.
     pub(crate) fn max_pages_per_command(&self) -> Option<u32> {
         match self {
             Self::FlashLog(log) => Some(log.entries_per_page()),

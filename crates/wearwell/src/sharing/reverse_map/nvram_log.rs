@@ -37,8 +37,8 @@ use crate::store::Store;
 const GAP_SLOTS: u32 = 2;
 /// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
 const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
-/// To make room for an entry of the host, the NVRAM log is cleaned (compacted) only if cleaning can free more entry
-/// slots than all slots of the log divided by this number.
+/// Divisor for the decision to clean the log: to make room for an entry of the host, the NVRAM log is cleaned
+/// (compacted) only if cleaning can free more entry slots than all slots of the log divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 
 /// A reverse map (record of the logical pages mapped to each physical page) whose entries are in one log in NVRAM, a
@@ -49,6 +49,7 @@ pub struct NvramLog {
     slot_count: u32,
     /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
     oldest_slot: u32,
+    /// Number of slots from the oldest entry to the youngest.
     used_slots: u32,
     /// Slot of each reverse-map entry, by block.
     index: LogIndex<u32>,
@@ -118,6 +119,7 @@ impl NvramLog {
         self.used_slots
     }
 
+    /// Returns the number of further entries that the NVRAM log has slots for; the slots of the gap are not counted.
     fn free_slots(&self) -> u32 {
         self.capacity_entries() - self.used_slots
     }
@@ -150,6 +152,7 @@ impl NvramLog {
         self.decode_slot(io, slot).expect("a slot in use holds an entry").0
     }
 
+    /// Returns the bytes of NVRAM of the slots from the oldest entry to the youngest.
     fn used_bytes(&self) -> u64 {
         self.used_slots as u64 * self.command_state.entry_layout.entry_bytes()
     }
@@ -267,6 +270,8 @@ impl NvramLog {
         self.index.reclaimable_entries(self.used_slots.into())
     }
 
+    /// Returns whether the host may record `count` more entries, so that GC can still record the entries of any victim
+    /// once more.
     fn has_room_for_entries(&self, count: u64) -> bool {
         self.index.has_room_for_entries(self.capacity_entries().into(), self.free_slots().into(), count)
     }

@@ -130,6 +130,7 @@ struct SegmentChain {
     first_segment: u32,
     last_segment: u32,
     entry_count: u32,
+    /// Number of superseded entries in the chain.
     superseded_entries: u32,
     /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
     /// The next attempt waits until there are more.
@@ -146,6 +147,7 @@ pub struct NvramSegments {
     segment_count: u32,
     /// Bitmap of the NVRAM segments in use (Remap-SSD's SV-bitmap).
     used_segments_bitmap: Vec<u64>,
+    /// Number of NVRAM segments that are free.
     free_segments: u32,
     /// Index of the word, in the bitmap of NVRAM segments in use, where the search for a free segment continues.
     free_search_word_index: usize,
@@ -153,7 +155,9 @@ pub struct NvramSegments {
     chains_by_block: Vec<SegmentChain>,
     /// Histogram of the lengths of the blocks' chains of NVRAM segments, in segments.
     chain_length_histogram: PerBlockCountHistogram,
+    /// Number of entries in the chains of all blocks, superseded ones included.
     entry_count: u64,
+    /// Number of superseded entries in the chains of all blocks.
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     may_tombstones_be_obsolete: bool,
@@ -214,6 +218,8 @@ impl NvramSegments {
         Ok(map)
     }
 
+    /// Returns a sentence that says why the NVRAM cannot be divided into `segments` segments of this size for entries
+    /// of layout `form`; `None` if it can.
     fn segment_size_problem(
         nvram_bytes: u64,
         (segment_bytes, form): (u32, EntryLayout),
@@ -287,6 +293,7 @@ impl NvramSegments {
         entries.div_ceil(self.entries_per_segment())
     }
 
+    /// Returns the number of NVRAM segments in the chain with index `chain`.
     fn chain_segments(&self, chain: usize) -> u32 {
         self.segments_needed_for(self.chains_by_block[chain].entry_count)
     }
@@ -298,11 +305,14 @@ impl NvramSegments {
         1 + (self.chain_length_histogram.largest_count_per_block() + 1) + EXTRA_GC_DESTINATION_BLOCKS
     }
 
-    /// Returns the number of valid entries up to which binds may fill the segments; the rest is for entries that GC moves.
+    /// Returns the maximum number of entries in all NVRAM segments together while the host may still bind (map without
+    /// a program); GC may record more.
     fn entry_capacity_for_binds(&self) -> u64 {
         self.capacity_entries() * MAX_FILL_PERCENT_FOR_BINDS / 100
     }
 
+    /// Replaces the state of the chain with index `chain` by `new`, and updates the totals and the histogram over all
+    /// chains.
     fn replace_chain(&mut self, chain: usize, new: SegmentChain) {
         let old = std::mem::replace(&mut self.chains_by_block[chain], new);
         self.chain_length_histogram.move_block_to_count(
@@ -412,6 +422,7 @@ impl NvramSegments {
         Ok(())
     }
 
+    /// Allocates a free NVRAM segment and links it to the end of `chain`, the chain of block `entry_block`.
     fn append_segment<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -508,8 +519,8 @@ impl NvramSegments {
         Ok(())
     }
 
-    /// Whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments are free
-    /// for the entries that are kept.
+    /// Returns whether compacting the NVRAM segments of one block is expected to free a segment, and enough segments
+    /// are free for the entries that are kept.
     fn is_worth_compacting(&self, chain: &SegmentChain) -> bool {
         let kept = chain.entry_count - chain.superseded_entries;
         let after = self.segments_needed_for(kept);

@@ -142,7 +142,7 @@ impl<N: Nand> Device<N> {
         self.buffer.len()
     }
 
-    /// Whether logical page `lpn`, or a part of it, is in the write buffer.
+    /// Returns whether logical page `lpn`, or a part of it, is in the write buffer.
     pub(crate) fn is_buffered(&self, lpn: Lpn) -> bool {
         self.buffer.get(lpn).is_some()
     }

@@ -47,19 +47,24 @@ pub(crate) struct MechanismCounters {
     bytes_by_mechanism: [SchemeBytes; MechanismKind::COUNT],
     /// Number of page writes that reached each content scheme while it was switched off, indexed by [`MechanismKind`].
     bypassed_writes: [u64; MechanismKind::COUNT],
+    /// Page writes that are being sampled for compression while compression is off.
     sampled_page_group: SampledPageGroup,
 }
 
+/// Group of sampled page writes that would become a compressed chunk. It is compressed to measure the saving when it
+/// has as many pages as a full chunk.
 #[derive(Clone, Debug, Default)]
 struct SampledPageGroup {
     page_count: usize,
+    /// Sum of the compressed sizes of the pages of which only descriptors are known.
     compressed_bytes: usize,
+    /// Bytes of the sampled pages, one page after the other; empty if only descriptors are known.
     sampled_content: Vec<u8>,
 }
 
 impl MechanismCounters {
-    /// Whether pages with this content are in the sample: hashed and looked up even while deduplication and recycling
-    /// are off.
+    /// Returns whether pages with this content are in the sample: hashed and looked up even while deduplication and
+    /// recycling are off.
     pub(crate) fn is_content_sampled(&self, fingerprint: Fingerprint) -> bool {
         self.sampler.samples_content(fingerprint)
     }
@@ -161,8 +166,8 @@ impl<N: Nand> Ftl<N> {
             .is_some_and(|sharing| sharing.is_deduplication_on && sharing.content_index.is_some())
     }
 
-    /// Whether the FTL computes the hash of pages with this content: deduplication or recycling is on, or the content
-    /// is sampled.
+    /// Returns whether the FTL computes the hash of pages with this content: deduplication or recycling is on, or the
+    /// content is sampled.
     #[inline]
     pub(crate) fn must_hash_content(&self, fingerprint: Fingerprint) -> bool {
         let has_index = self.sharing.as_ref().is_some_and(|sharing| sharing.content_index.is_some());

@@ -20,7 +20,7 @@ impl MechanismSet {
         MechanismKind::ALL.into_iter().filter(|kind| kind.is_part_of(parts)).collect()
     }
 
-    /// Whether the content mechanism `kind` (such as compression) is in the set.
+    /// Returns whether the content mechanism `kind` (such as compression) is in the set.
     pub fn contains(self, kind: MechanismKind) -> bool {
         self.0 >> kind as u8 & 1 == 1
     }

@@ -54,12 +54,12 @@ pub(crate) trait ContentMechanism {
     /// page program.
     fn energy_per_page_in_programs(energy: &EnergyModel) -> f64;
 
-    /// Whether a design with these parts has the content mechanism.
+    /// Returns whether a design with these parts has the content mechanism.
     fn is_part_of(parts: &ContentParts) -> bool {
         parts.stateless_mechanisms.contains(Self::KIND)
     }
 
-    /// Whether the content mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
+    /// Returns whether the content mechanism is switched on in `ftl`. Lifetime management can switch mechanisms off.
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
         ftl.stateless_mechanisms.switched_on.contains(Self::KIND)
     }
@@ -144,14 +144,14 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::SUMMARY,)* }
             }
 
-            /// Whether the content mechanism uses the hash of a page's content. The engine computes the hash once per
-            /// page for all mechanisms.
+            /// Returns whether the content mechanism uses the hash of a page's content. The engine computes the hash
+            /// once per page for all mechanisms.
             pub fn needs_hash(self) -> bool {
                 match self { $(Self::$kind => <$stage>::NEEDS_HASH,)* }
             }
 
-            /// Whether the content mechanism keeps nothing on flash and has no options, so that it can be combined with
-            /// every other part of a design.
+            /// Returns whether the content mechanism keeps nothing on flash and has no options, so that it can be
+            /// combined with every other part of a design.
             pub fn is_stateless(self) -> bool {
                 match self { $(Self::$kind => <$stage>::IS_STATELESS,)* }
             }
@@ -162,12 +162,12 @@ macro_rules! content_mechanisms {
                 match self { $(Self::$kind => <$stage>::energy_per_page_in_programs(energy),)* }
             }
 
-            /// Whether a design with these parts has the content mechanism.
+            /// Returns whether a design with these parts has the content mechanism.
             pub(crate) fn is_part_of(self, parts: &$crate::design::ContentParts) -> bool {
                 match self { $(Self::$kind => <$stage>::is_part_of(parts),)* }
             }
 
-            /// Whether the content mechanism is switched on in `ftl`.
+            /// Returns whether the content mechanism is switched on in `ftl`.
             pub(crate) fn is_on<N: $crate::nand::Nand>(self, ftl: &$crate::ftl::Ftl<N>) -> bool {
                 match self { $(Self::$kind => <$stage>::is_on(ftl),)* }
             }

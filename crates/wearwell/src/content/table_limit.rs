@@ -27,8 +27,8 @@ impl<N: Nand> Ftl<N> {
         of_sharing + of_deltas + of_chunks
     }
 
-    /// Returns an upper bound of the records of content mechanisms in NVRAM: one of each bound logical page, of each
-    /// unit to which such pages are bound, of each flash page of a chunk, and of each delta.
+    /// Returns an upper bound of the number of records of content mechanisms in NVRAM: one for each bound logical page,
+    /// for each unit to which such pages are bound, for each flash page of a chunk, and for each delta.
     fn content_record_count_upper_bound(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| {
             sharing.reverse_map.valid_entry_count() + sharing.reverse_map.max_bound_units()
@@ -38,8 +38,8 @@ impl<N: Nand> Ftl<N> {
         of_sharing + chunk_pages + deltas
     }
 
-    /// Whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts `pages` host
-    /// pages that are stored whole for this reason.
+    /// Returns whether the tables of content mechanisms, in RAM and in NVRAM, may take new entries. If not, counts
+    /// `pages` host pages that are stored whole for this reason.
     #[inline]
     pub(crate) fn has_content_table_room_or_count(&mut self, pages: u64) -> bool {
         let has_room = self.content_table_ram_bytes() < self.content_table_limit_bytes

@@ -52,8 +52,9 @@ pub(super) struct Chunk {
 
 const _: () = assert!(size_of::<Chunk>() == 68);
 
-/// Bit in the LPN of a chunk member's writer which says that no logical page is mapped to the member. No LPN has it: a
-/// device with chunks has less than 2^30 flash pages, because each of them has a unit and four units of chunk members.
+/// Bit that is set in the LPN of a chunk member's writer if no logical page is mapped to the member. No LPN uses this
+/// bit: a device with chunks has less than 2^30 flash pages, because each flash page takes five unit numbers, one for
+/// itself and four for chunk members.
 const DEAD_MEMBER_MARK: u32 = 1 << 31;
 const _: () = assert!(u32::MAX / (1 + MAX_CHUNK_MEMBERS as u32) < DEAD_MEMBER_MARK);
 

@@ -205,9 +205,9 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Returns the number of the compressed chunk to split next: of the wasteful ones (more flash pages than live members),
-/// the one that became so last. Removes chunks that stopped being wasteful from the end of the list. `None` if the
-/// excess is within its limit or the list is empty.
+/// Returns the number of the compressed chunk to split next: of the wasteful chunks (more flash pages than live
+/// members), the one that became wasteful last. Removes chunks that stopped being wasteful from the end of the list.
+/// `None` if the excess pages of all chunks are within their limit, or if the list is empty.
 fn find_chunk_to_split(stage: &mut Box<CompressionState>) -> Option<u32> {
     while stage.exceeds_max_pages_beyond_live_members() {
         let number = *stage.wasteful_chunks.last()?;

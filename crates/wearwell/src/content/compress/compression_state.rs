@@ -17,14 +17,17 @@ use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number of chunks over which the moving average of the space that compression takes is formed.
 const CHUNKS_IN_AVERAGE: f64 = 64.0;
-/// Value of the average while no page has been compressed.
+/// Value, while no page has been compressed, of the moving average of the flash pages that compression takes per
+/// logical page.
 const INITIAL_SHARE_OF_PAGE: f64 = 1.0;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
 /// list of wasteful chunks (those with more flash pages than live members).
 #[derive(Clone, Debug)]
 pub(crate) struct CompressionState {
+    /// Pages in the chunk buffer, which wait until a chunk is complete.
     pub(super) pending_pages: Vec<PageToCompress>,
+    /// All chunks, by chunk number; empty chunks at free numbers.
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
     /// known, because a capture may contain only the sizes of some pages.
@@ -37,17 +40,18 @@ pub(crate) struct CompressionState {
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
     pub(super) defers_reuse_of_chunk_numbers: bool,
     ram_bytes_per_chunk: u64,
+    /// Number of flash pages of the device.
     flash_pages: u64,
     pub(super) page_bytes: u32,
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
     /// `max_pages_beyond_live_members`.
     pub(super) pages_beyond_live_members: u64,
     pub(super) max_pages_beyond_live_members: u64,
-    /// Numbers of compressed chunks with more flash pages than live members, in the order in which they became so. May
-    /// also contain chunks that were wasteful only earlier.
+    /// Numbers of compressed chunks with more flash pages than live members (wasteful chunks), in the order in which
+    /// they became wasteful. May also contain chunks that are wasteful no longer.
     pub(super) wasteful_chunks: Vec<u32>,
     pub(crate) is_compression_on: bool,
-    /// Moving average of the share of a flash page that a logical page took which was offered to compression.
+    /// Moving average of the flash pages that compression takes per logical page offered to it, 0 to 1.
     mean_flash_pages_per_logical_page: f64,
     pub(crate) statistics: CompressionStatistics,
 }
@@ -85,8 +89,8 @@ impl CompressionState {
         })
     }
 
-    /// Counts as RAM only what is not also in the spare areas of the pages of a chunk. For designs whose recovery reads
-    /// the directories of chunks from there.
+    /// Leaves out of the RAM accounting the part of the chunk directory that is also in the spare areas of the chunks'
+    /// pages. For designs whose recovery reads the directory from these spare areas.
     pub(crate) fn exclude_flash_directories_from_ram_bytes(&mut self) {
         self.ram_bytes_per_chunk = RAM_BYTES_PER_CHUNK_WITH_FLASH_DIRECTORY;
     }
@@ -109,8 +113,8 @@ impl CompressionState {
         self.max_pages_beyond_live_members = spare_pages / 2;
     }
 
-    /// Adds the compressed chunk `number`, which has just come to have more flash pages than live members, to the list
-    /// of wasteful chunks. Prunes the list before stale elements become the majority.
+    /// Adds the compressed chunk `number`, which now has more flash pages than live members, to the list of wasteful
+    /// chunks. Prunes the list before stale elements become the majority.
     pub(super) fn add_wasteful_chunk(&mut self, number: u32) {
         if self.wasteful_chunks.len() as u64
             > 2 * self.pages_beyond_live_members + WASTEFUL_CHUNKS_PRUNING_MIN_LEN
@@ -121,7 +125,7 @@ impl CompressionState {
     }
 
     /// Prunes the list of wasteful compressed chunks (those with more flash pages than live members): removes chunks
-    /// that stopped being wasteful, and all but the latest mention of each other chunk.
+    /// that stopped being wasteful, and of each remaining chunk all mentions but the latest.
     #[cold]
     pub(super) fn prune_wasteful_chunks(&mut self) {
         let Self { chunks, wasteful_chunks: wasteful, .. } = self;
@@ -175,6 +179,8 @@ impl CompressionState {
         self.chunks[chunk as usize].writer_lpn(member)
     }
 
+    /// Stores a chunk under a free chunk number and returns this number. `payload_bytes` is the size of its compressed
+    /// bytes; 0 if only sizes are known.
     pub(super) fn insert_chunk(&mut self, chunk: Chunk, payload_bytes: u32) -> u32 {
         let number = self.free_chunk_numbers.pop().unwrap_or_else(|| {
             self.chunks.push(Chunk::EMPTY);
@@ -185,7 +191,7 @@ impl CompressionState {
         number
     }
 
-    /// Returns the share of a flash page that a logical page offered to compression took on average, 0 to 1.
+    /// Returns the flash pages that compression takes per logical page offered to it, as a moving average, 0 to 1.
     pub(crate) fn mean_flash_pages_per_logical_page(&self) -> f64 {
         self.mean_flash_pages_per_logical_page
     }

@@ -27,8 +27,11 @@ const MEMBER_SIZE_FIELD_BYTES: usize = 2;
 /// which of its pages this is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ChunkDirectory {
+    /// Sequence number of the first page of the chunk, which distinguishes chunks that have had the same number.
     pub(crate) creation_sequence_number: u64,
+    /// Position of this page among the flash pages of the chunk, from 0.
     pub(crate) page_index: u8,
+    /// Number of flash pages of the chunk.
     pub(crate) page_count: u8,
     /// Size of the compressed bytes of the whole chunk; 0 if only sizes of its members are known.
     pub(crate) compressed_bytes: u32,

@@ -119,7 +119,7 @@ impl<N: Nand> Ftl<N> {
         stage.pending_pages.extend(replaced);
     }
 
-    /// Whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
+    /// Returns whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
     #[inline]
     pub(crate) fn is_buffered_for_chunk(&self, lpn: Lpn) -> bool {
         self.chunks.as_ref().is_some_and(|stage| stage.page_in_chunk_buffer(lpn).is_some())
@@ -231,6 +231,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Programs a page of the chunk buffer as a plain page in `stream`, or as a page that is marked as lost if its
+    /// content is lost, and marks the flash page as valid. The caller maps the logical page.
     pub(super) fn append_uncompressed_page(
         &mut self,
         page: &PageToCompress,

@@ -55,6 +55,7 @@ impl IndexWord {
     }
 }
 
+/// Returns the tag of a content hash: its upper bits, which the index entry stores.
 #[inline]
 fn hash_tag(hash: u64) -> u64 {
     hash >> (64 - HASH_TAG_BITS)
@@ -140,6 +141,7 @@ impl BoundedIndex {
         IndexWord(self.bucket_words.get(bucket))
     }
 
+    /// Returns the bucket at which a search for this tag (part of the content hash) begins.
     #[inline]
     fn home_bucket(&self, tag: u64) -> usize {
         ((tag * self.bucket_words.len() as u64) >> HASH_TAG_BITS) as usize
@@ -228,13 +230,15 @@ impl BoundedIndex {
         self.entry_count += 1;
     }
 
-    /// Whether one more entry fits in the content index. The hash table is filled to at most 50 %, so that a search for
-    /// a missing content ends after two or three buckets on average, in one cache line.
+    /// Returns whether one more entry fits in the content index. The hash table is filled to at most 50 %, so that a
+    /// search for a missing content ends after two or three buckets on average, in one cache line.
     #[inline]
     fn has_room_for_entry(&self) -> bool {
         self.entry_count < self.capacity_entries && (self.entry_count as usize) < self.bucket_words.len() / 2
     }
 
+    /// Makes room for one more entry: evicts an entry if the index has its maximum number of entries, and grows the
+    /// hash table if it is half full.
     #[cold]
     fn make_room_for_entry(&mut self) {
         if self.entry_count >= self.capacity_entries {
@@ -258,6 +262,7 @@ impl BoundedIndex {
         words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_entry_word(word));
     }
 
+    /// Stores an entry in the first empty bucket from its home bucket on.
     fn insert_entry_word(&mut self, word: IndexWord) {
         if let SearchResult::EmptyBucket(gap) = self.search(word.tag(), |_| false) {
             self.bucket_words.set(gap, word.0);

@@ -23,7 +23,10 @@ const ENTRIES_PER_CACHE_LINE: usize = 12;
 /// each, one holds eight tags (one byte of the content hash per entry). The last holds four tags, the distances of the
 /// entries from their home lines, and the overflow count (number of entries stored in later lines).
 const WORDS_PER_CACHE_LINE: usize = 8;
+/// Index, in a line, of the word with the tags (one byte of the content hash each) of the first eight entries.
 const FIRST_TAG_WORD: usize = 6;
+/// Index, in a line, of the word with the tags of the last four entries, the distances of all entries from their home
+/// lines, and the overflow count.
 const LAST_TAG_WORD: usize = 7;
 /// Bit position, in the last word of a line of the hash table, at which the distances of the entries from their home
 /// lines begin (two bits per entry).
@@ -33,6 +36,7 @@ const MAX_STORED_PROBE_DISTANCE_LINES: usize = 3;
 /// An overflow count of 1, shifted to the bits of the count in the last word of a line of the hash table. The count is
 /// the number of entries stored in a later line because this one was full.
 const OVERFLOW_COUNT_INCREMENT: u64 = 1 << 56;
+/// Negative of [`OVERFLOW_COUNT_INCREMENT`]: its wrapping addition lowers the overflow count by 1.
 const OVERFLOW_COUNT_DECREMENT: u64 = OVERFLOW_COUNT_INCREMENT.wrapping_neg();
 /// Largest overflow count of a line of the hash table (entries stored in a later line because this one was full). With
 /// random hashes at most some dozens of entries overflow one line. If a client chose contents whose hashes collide, the
@@ -139,6 +143,7 @@ impl FullSizeIndex {
         self.table_words.len() / WORDS_PER_CACHE_LINE
     }
 
+    /// Returns the home line of this content hash: the line of the hash table at which a search begins.
     #[inline]
     fn home_cache_line(&self, hash: u64) -> usize {
         (((hash >> 32) * self.cache_line_count() as u64) >> 32) as usize
@@ -149,6 +154,7 @@ impl FullSizeIndex {
         if line + 1 == self.cache_line_count() { 0 } else { line + 1 }
     }
 
+    /// Returns the two words of a line of the hash table that hold the tags of its entries.
     #[inline]
     fn tag_words(&self, line: usize) -> [u64; 2] {
         [FIRST_TAG_WORD, LAST_TAG_WORD].map(|word| self.table_words.get(line * WORDS_PER_CACHE_LINE + word))
@@ -354,6 +360,8 @@ impl FullSizeIndex {
         }
     }
 
+    /// Returns the number of lines of the hash table from `first` forward to `last`; the first line of the table
+    /// follows the last one.
     fn cyclic_distance_lines(&self, first: usize, last: usize) -> usize {
         if first <= last { last - first } else { last + self.cache_line_count() - first }
     }

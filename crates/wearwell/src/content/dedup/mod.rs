@@ -43,6 +43,7 @@ pub struct DedupOptions {
     pub must_verify_hits: bool,
 }
 
+/// Form of the content index: with a limited number of entries, or with room for every unit.
 #[derive(Clone, Debug)]
 enum IndexForm {
     Bounded(BoundedIndex),
@@ -63,9 +64,11 @@ macro_rules! delegate {
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
     index_form: IndexForm,
+    /// Largest number of entries that the index has had.
     peak_entry_count: u32,
 }
 
+/// Returns the hash under which the content index stores the unit with this fingerprint.
 #[inline]
 fn hash_of(fingerprint: Fingerprint) -> u64 {
     mix_bits(fingerprint.0)
@@ -174,13 +177,14 @@ impl ContentIndex {
         delegate!(&self.index_form, index => index.indexed_units().collect())
     }
 
-    /// Whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by audits.
+    /// Returns whether the content index finds `unit` (page or member of a compressed chunk) by its content; used by
+    /// audits.
     pub(crate) fn has_entry_for(&self, fingerprint: Fingerprint, unit: Unit) -> bool {
         delegate!(&self.index_form, index => index.peek(hash_of(fingerprint), |other| other == unit))
             .is_some()
     }
 
-    /// Bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
+    /// Returns the bytes of RAM that a drive needs for the content index, at the largest number of entries so far.
     pub(crate) fn ram_bytes(&self) -> u64 {
         INDEX_ENTRY_BYTES_IN_DRIVE * u64::from(self.peak_entry_count)
     }

@@ -71,6 +71,8 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.look_up_in_content_index(fingerprint, content) } else { Ok(None) }
     }
 
+    /// Does the work of [`Self::find_stored_content`] for a design that shares pages, and counts the look-up as an
+    /// outcome of deduplication. Returns `None` while deduplication is off.
     #[inline(never)]
     fn look_up_in_content_index(
         &mut self,

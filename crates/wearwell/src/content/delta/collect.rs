@@ -156,6 +156,8 @@ impl<N: Nand> Ftl<N> {
         Ok(self.lpns_of_current_deltas_in(ppn).into_iter().map(load).collect())
     }
 
+    /// Programs the first page of `packer`, a buffer of deltas that GC packs anew, and records the new location of its
+    /// deltas.
     fn write_compacted_page(&mut self, packer: &mut DeltaTempBuffer, pool: u32, cause: Cause) -> Result<()> {
         let page = packer.open_page_at(0).encode(self.store.geometry().page_bytes as usize);
         let lpns: Vec<Lpn> = packer.open_page_at(0).deltas().iter().map(|delta| delta.lpn).collect();

@@ -47,7 +47,7 @@ impl FlashDeltaTable {
         }
     }
 
-    /// Whether flash holds a delta of the logical page `lpn`, be it current or obsolete.
+    /// Returns whether flash holds a delta of the logical page `lpn`, be it current or obsolete.
     pub(super) fn has_any_flash_delta(&self, lpn: Lpn) -> bool {
         self.flash_delta_count_by_lpn.contains_key(&lpn)
     }

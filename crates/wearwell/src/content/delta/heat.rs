@@ -34,7 +34,7 @@ pub enum AccessKind {
     Write,
 }
 
-/// Number of entries of the table of access counts, and what each takes.
+/// Maximum number of entries of the table of access counts, and the bytes of RAM per entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessCountTableSize {
     /// Maximum number of entries of the table of access counts; each is for one logical page.
@@ -94,7 +94,9 @@ pub struct AccessCountTable {
     slots_by_lpn: ChainedIndex,
     entries: Vec<AccessCountEntry>,
     free_slots: Vec<u32>,
+    /// Ends of the LRU list of the probationary segment, from which entries are evicted first.
     probationary_segment: LruEnds,
+    /// Ends of the LRU list of the protected segment, which holds entries that were accessed again.
     protected_segment: LruEnds,
     size: AccessCountTableSize,
 }
@@ -156,6 +158,8 @@ impl AccessCountTable {
         }
     }
 
+    /// Moves the accessed entry in `slot` to the recent end of the protected segment. If this segment is then too long,
+    /// its least recent entry moves to the probationary segment.
     fn promote_entry(&mut self, slot: u32) {
         let Self { entries, probationary_segment, protected_segment, .. } = self;
         if entries[slot as usize].is_in_protected_segment {
@@ -225,7 +229,7 @@ impl AccessCountTable {
         self.slots_by_lpn.len()
     }
 
-    /// Whether no logical page has access counts in the table.
+    /// Returns whether no logical page has access counts in the table.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

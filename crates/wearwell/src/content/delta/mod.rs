@@ -128,7 +128,7 @@ pub struct DeltaStatistics {
 pub(crate) struct CurrentDelta {
     /// Flash page that holds the delta; `None` while the delta is in the RAM buffer.
     flash_page: Option<Ppn>,
-    /// Size of the delta with its base tag, bytes.
+    /// Size of the delta with its base tag (0 or 4 bytes at the end of the delta that name its base), bytes.
     delta_and_tag_bytes: u16,
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
@@ -161,6 +161,7 @@ impl CurrentDelta {
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
     lpns: Vec<Lpn>,
+    /// Number of deltas in the page that are current.
     live_deltas: u32,
     obsolete_delta_bytes: u32,
 }
@@ -178,6 +179,7 @@ pub(crate) struct DeltaState {
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_delta_encoding_on: bool,
     current_deltas: HashMap<Lpn, CurrentDelta, FxBuildHasher>,
+    /// Flash pages of deltas that hold at least one current delta.
     live_delta_pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
@@ -190,6 +192,7 @@ pub(crate) struct DeltaState {
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
     /// that a delta takes.
     mean_deltas_per_page: f64,
+    /// Number of flash pages of deltas in the moving average, at most [`MAX_DELTA_PAGES_IN_AVERAGE`].
     delta_pages_in_average: u64,
     /// Maximum number of flash pages of deltas before writes bypass delta encoding.
     max_delta_pages: u64,
@@ -197,9 +200,10 @@ pub(crate) struct DeltaState {
     max_deltas_per_page: usize,
     page_bytes: u32,
     writes_until_cold_scan: u32,
-    /// Number of eligible host writes that bypassed delta encoding since its deltas were last found to save too little.
+    /// Number of eligible host writes (of write-hot, read-cold pages) that bypassed delta encoding since its deltas
+    /// were last found to save too little.
     writes_bypassed_since_rejection: u64,
-    /// Moving average of the share of eligible host writes with a base whose delta was stored.
+    /// Share of the eligible host writes with a base that could be stored as deltas, as a moving average.
     usable_delta_share: f64,
     /// Number of eligible host writes of pages in compressed chunks, whose content cannot be the base of a delta.
     eligible_writes_in_chunks: u64,
@@ -222,12 +226,15 @@ const MIN_DELTA_PAGES_TO_JUDGE_SAVING: u64 = 64;
 
 /// Number of attempts to store a delta over which the moving average of those that succeeded is taken.
 const DELTA_ATTEMPTS_IN_AVERAGE: f64 = 256.0;
-/// Least share of attempts to store a delta that succeed, for a page to be kept out of compressed chunks as a base.
+/// Minimum share of successful attempts to store a delta at which a page is kept out of compressed chunks, so that it
+/// can be a base.
 const MIN_USABLE_DELTA_SHARE: f64 = 0.5;
-/// Largest share of a page that a delta takes, relative to the share that a page takes in a compressed chunk, for a
-/// page to be kept out of chunks as a base: the base itself takes a whole page, and its deltas are merged at last.
+/// Maximum ratio of the share of a flash page that a delta takes to the share that a page takes in a compressed chunk,
+/// at which a page is kept out of chunks so that it can be a base. Less than 1, because the base itself takes a whole
+/// page, and its deltas are merged at last.
 const MAX_DELTA_TO_CHUNK_RATIO: f64 = 0.6;
-/// Of so many eligible host writes of pages in compressed chunks, one is stored as a page of its own in any case.
+/// Number of eligible host writes of pages in compressed chunks per trial: the last of them may be stored as a page of
+/// its own even if deltas have lately not paid, to find out whether they do now.
 const ELIGIBLE_WRITES_PER_TRIAL_BASE: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
@@ -319,8 +326,8 @@ impl DeltaState {
         self.forbids_bind_of_delta = true;
     }
 
-    /// Whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete delta on
-    /// flash for current.
+    /// Returns whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete
+    /// delta on flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
         self.deltas_on_flash.as_ref().is_some_and(|written| written.has_any_flash_delta(lpn))
             || self.forbids_bind_of_delta && self.has_delta(lpn)
@@ -377,8 +384,8 @@ impl DeltaState {
         heat.reads >= self.options.hot_access_threshold
     }
 
-    /// Whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one page),
-    /// because it became read-hot or write-cold.
+    /// Returns whether the logical page `lpn` is in delta form and should be merged (base and delta rewritten as one
+    /// page), because it became read-hot or write-cold.
     fn should_merge_delta(&self, lpn: Lpn) -> bool {
         if !self.current_deltas.contains_key(&lpn) {
             return false;
@@ -387,9 +394,9 @@ impl DeltaState {
         self.is_read_hot(heat) || !self.is_write_hot(heat)
     }
 
-    /// Whether delta encoding saves enough at present and has space for another flash page of deltas. If it saves too
-    /// little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and deltas are
-    /// tried again.
+    /// Returns whether delta encoding saves enough at present and has space for another flash page of deltas. If it
+    /// saves too little, counts a bypassed write; after [`WRITES_UNTIL_DELTA_RETRY`] of them, the average is reset and
+    /// deltas are tried again.
     fn accept_delta_or_advance_retry(&mut self) -> bool {
         if !self.are_deltas_small_on_average() {
             self.writes_bypassed_since_rejection += 1;
@@ -407,9 +414,9 @@ impl DeltaState {
     }
 
     /// Counts an eligible write of a page that was a member of a compressed chunk. Returns whether the page should be
-    /// stored as a page of its own, so that its next writes can become deltas: if deltas have lately succeeded and take
-    /// clearly less of a page than a chunk does (`chunk_share_of_page`). Every [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th
-    /// write is, so that this is found out.
+    /// stored as a page of its own, so that its next writes can become deltas. It should if deltas have lately
+    /// succeeded and take clearly less of a page than a chunk does (`chunk_share_of_page`), and as a trial at every
+    /// [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write; in both cases only if new deltas are accepted at present.
     fn count_write_and_decide_on_base(&mut self, chunk_share_of_page: f64) -> bool {
         self.eligible_writes_in_chunks += 1;
         let delta_share_of_page =
@@ -424,8 +431,8 @@ impl DeltaState {
         (self.live_delta_pages.len() as u64) < self.max_delta_pages
     }
 
-    /// Packs a delta into the trial buffer, which is never written to flash, to measure what delta encoding would save.
-    /// Returns the number of flash pages (0 or 1) that delta encoding would have written because of it.
+    /// Packs a delta into the sample buffer, which is never written to flash, to measure what delta encoding would
+    /// save. Returns the number of flash pages (0 or 1) that delta encoding would have written because of this delta.
     fn pack_into_sample_buffer(&mut self, delta: &BufferedDelta) -> u64 {
         self.sample_buffer.remove(delta.lpn);
         let free = self.sample_buffer.page_with_room(delta.delta_and_tag_bytes.into());
@@ -437,16 +444,17 @@ impl DeltaState {
         u64::from(free.is_none())
     }
 
-    /// Whether a delta takes a small enough share of a flash page on average, header and unused end included (the
-    /// paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would be
-    /// larger, because a page with one delta would weigh as much as a page with two.
+    /// Returns whether a delta takes a small enough share of a flash page on average, header and unused end included
+    /// (the paper's write-overhead test). The share is pages divided by deltas. A mean of `1 / deltas` over pages would
+    /// be larger, because a page with one delta would weigh as much as a page with two.
     fn are_deltas_small_on_average(&self) -> bool {
         self.delta_pages_in_average < MIN_DELTA_PAGES_TO_JUDGE_SAVING
             || self.mean_deltas_per_page * self.options.max_mean_delta_share_of_page >= 1.0
     }
 
-    /// Whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the page
-    /// (the paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save nothing.
+    /// Returns whether a delta of `bytes` bytes fits in a flash page and, by itself, takes a small enough share of the
+    /// page (the paper's write-overhead test). A larger delta would keep its base (the stored page) valid and save
+    /// nothing.
     fn is_delta_small_enough(&self, bytes: usize) -> bool {
         bytes < u16::MAX as usize
             && self.temp_buffer.fits_in_page(bytes)
@@ -516,7 +524,8 @@ impl DeltaState {
         Some(if is_unknown { fingerprint_of(page) } else { place.fingerprint })
     }
 
-    /// Whether the current content of the logical page `lpn` is stored as a delta, on flash or in the RAM buffer.
+    /// Returns whether the current content of the logical page `lpn` is stored as a delta, on flash or in the RAM
+    /// buffer.
     pub(crate) fn has_delta(&self, lpn: Lpn) -> bool {
         self.current_deltas.contains_key(&lpn)
     }
@@ -527,7 +536,8 @@ impl DeltaState {
         self.current_deltas.get(&lpn).and_then(|place| place.flash_page)
     }
 
-    /// Whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and delta.
+    /// Returns whether the logical page `lpn` has a delta whose bytes exist, so that a read must combine base page and
+    /// delta.
     pub(crate) fn has_delta_bytes(&self, lpn: Lpn) -> bool {
         self.current_deltas.get(&lpn).is_some_and(|place| place.has_known_bytes)
     }
@@ -537,7 +547,7 @@ impl DeltaState {
         self.live_delta_pages.len() as u64
     }
 
-    /// Whether the flash page `ppn` holds current deltas.
+    /// Returns whether the flash page `ppn` holds current deltas.
     pub(crate) fn has_live_deltas(&self, ppn: Ppn) -> bool {
         self.live_delta_pages.contains_key(&ppn)
     }
@@ -608,6 +618,8 @@ impl DeltaState {
         page.live_deltas += 1;
     }
 
+    /// Returns whether the obsolete deltas of the flash page `ppn`, together with `live_bytes` bytes of current ones,
+    /// are larger than the page.
     fn deltas_exceed_page(&self, ppn: Ppn, live_bytes: u32) -> bool {
         let dead_bytes = self.live_delta_pages.get(&ppn).map_or(0, |page| page.obsolete_delta_bytes);
         (live_bytes + dead_bytes) as usize > self.page_bytes as usize
@@ -674,8 +686,9 @@ impl DeltaState {
 
 impl<N: Nand> Ftl<N> {
     /// Stores a host write as a delta if the page is write-hot and read-cold, has a base (stored page), and the delta
-    /// saves enough. Stores it as a page if that could then be a base, which the page in a chunk cannot. Returns
-    /// `false` if it stored nothing. While delta encoding is off, always returns `false`.
+    /// saves enough. A write of a page in a compressed chunk, which cannot be a base, may be stored as a page of its
+    /// own instead ([`Self::try_store_as_base`]). Returns `false` if nothing was stored; always while delta encoding is
+    /// off.
     pub(crate) fn try_store_as_delta_or_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
@@ -720,14 +733,16 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Returns the number of recent host writes from which on a page in a chunk may be stored as a page that can be a
-    /// base. A base takes a whole page, so it has to be overwritten more than once to pay.
+    /// Returns the minimum number of recent host writes of a page in a compressed chunk at which the page may be stored
+    /// as a page of its own, which can be a base. A base takes a whole page, so it has to be overwritten more than once
+    /// to pay.
     fn min_writes_to_become_base(&self) -> u8 {
         self.delta.as_ref().map_or(u8::MAX, |stage| stage.options.hot_access_threshold.saturating_add(1))
     }
 
-    /// Stores a host write of a page in a chunk, which cannot be a base, as a page that can be one, if that promises to
-    /// save more than compression ([`DeltaState::count_write_and_decide_on_base`]). Returns `false` if not.
+    /// Stores a host write of a page in a compressed chunk as a page of its own, which can be a base, if deltas promise
+    /// to save more than compression ([`DeltaState::count_write_and_decide_on_base`]). Returns `false` if nothing was
+    /// stored.
     fn try_store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let (Some(stage), Some(chunks)) = (&mut self.delta, &self.chunks) else { return Ok(false) };
         if !chunks.is_compression_on
@@ -777,8 +792,8 @@ impl<N: Nand> Ftl<N> {
         Ok(base.filter(|&base| self.base_tag_bytes() == 0 || is_flash_page(base, pages)))
     }
 
-    /// Whether host writes may become deltas now: delta encoding saves enough at present and has space for another
-    /// flash page of deltas. If not, counts an eligible host write as stored whole.
+    /// Returns whether host writes may become deltas now: delta encoding saves enough at present and has space for
+    /// another flash page of deltas. If not, counts an eligible host write as stored whole.
     fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accept_delta_or_advance_retry() && self.has_content_table_room_or_count(1);
@@ -893,6 +908,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Programs `page`, an encoded flash page with the deltas of `lpns`, in `pool`, with the list of `lpns` in its
+    /// spare area if the design writes such lists.
     fn append_deltas(&mut self, pool: u32, lpns: &[Lpn], mut page: Vec<u8>, cause: Cause) -> Result<Ppn> {
         // A map in NVRAM must name the bases of these deltas before they are written: a member moved out of its chunk
         // is another base.
@@ -1145,6 +1162,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
+/// Returns the tag that names a base in its delta: the low half of the base page's generation.
 fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
     (generation as u32).to_le_bytes()
 }

@@ -97,6 +97,7 @@ pub struct BufferedDelta {
 }
 
 impl BufferedDelta {
+    /// Returns the bytes that the delta takes in a flash page of deltas, its entry in the page header included.
     fn packed_size_bytes(&self) -> usize {
         self.delta_and_tag_bytes as usize + DELTA_DIRECTORY_ENTRY_BYTES
     }
@@ -106,6 +107,7 @@ impl BufferedDelta {
 #[derive(Clone, Debug, Default)]
 pub struct OpenDeltaPage {
     deltas: Vec<BufferedDelta>,
+    /// Bytes that the deltas of the page take, their entries in the page header included.
     used_bytes: usize,
 }
 
@@ -204,7 +206,7 @@ impl DeltaTempBuffer {
         Self { max_deltas_per_page: most_deltas, ..self }
     }
 
-    /// Whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
+    /// Returns whether a delta of `bytes` bytes, with the page header, fits in an otherwise empty flash page.
     pub fn fits_in_page(&self, bytes: usize) -> bool {
         DELTA_COUNT_BYTES + DELTA_DIRECTORY_ENTRY_BYTES + bytes <= self.fillable_bytes
     }

@@ -36,8 +36,8 @@ impl HashBuckets {
         }
     }
 
-    /// Whether there are too few hash buckets for `entries` entries of the fingerprint store (fewer than two buckets
-    /// per entry).
+    /// Returns whether there are too few hash buckets for `entries` entries of the fingerprint store (fewer than two
+    /// buckets per entry).
     #[inline]
     pub(super) fn must_grow_for(&self, entries: u32) -> bool {
         entries as usize > self.bucket_heads.len() / 2

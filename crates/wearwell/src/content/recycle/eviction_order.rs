@@ -19,14 +19,18 @@
 /// likely to be recycled.
 pub(super) const PROBABILITY_LEVELS: usize = 256;
 
+/// Number of positions of a level's log whose blanks (positions of removed entries) are counted together.
 const LOG_SECTION_POSITIONS: usize = 256;
+/// Number in a level's log that marks the position of a removed entry (a blank).
 const BLANK_SLOT: u32 = u32::MAX;
 
 /// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of
 /// store slots, oldest first.
 #[derive(Clone, Debug, Default)]
 struct LevelQueue {
+    /// Slots of the entries in the order in which they were appended; [`BLANK_SLOT`] for removed entries.
     slot_log: Vec<u32>,
+    /// Number of blanks (positions of removed entries) in each section of 256 positions of the log.
     blanks_per_log_section: Vec<u16>,
     /// Index, in the log of store slots, of the oldest fingerprint-store entry that was not removed; the log's length
     /// if there is none.
@@ -37,6 +41,7 @@ struct LevelQueue {
 }
 
 impl LevelQueue {
+    /// Appends the entry in `slot` to the log of the probability level, and returns its ticket (log position).
     #[inline]
     fn append_slot(&mut self, slot: u32) -> u32 {
         let place = self.slot_log.len();
@@ -47,6 +52,7 @@ impl LevelQueue {
         self.first_log_position.wrapping_add(place as u32)
     }
 
+    /// Returns the index in `slot_log` of the log position `ticket`.
     #[inline]
     fn log_index(&self, ticket: u32) -> usize {
         ticket.wrapping_sub(self.first_log_position) as usize
@@ -62,6 +68,7 @@ impl LevelQueue {
         }
     }
 
+    /// Advances `oldest_entry_index` over removed entries, and drops the beginning of the log if half of it is blank.
     #[inline]
     fn skip_removed_entries(&mut self) {
         while self.slot_log.get(self.oldest_entry_index) == Some(&BLANK_SLOT) {
@@ -104,6 +111,8 @@ impl LevelQueue {
         (beside + self.slot_log.len() - chunk_end) as u32 - blanks
     }
 
+    /// Returns whether the log is so sparse that it should be rewritten: the `live` entries take less than about a
+    /// quarter of the positions from the oldest entry on.
     #[inline]
     fn is_log_sparse(&self, live: u32) -> bool {
         self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_SECTION_POSITIONS)
@@ -168,6 +177,7 @@ impl LevelQueue {
 pub(super) struct EvictionOrder {
     level_queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
     entries_per_level: [u32; PROBABILITY_LEVELS],
+    /// Bitmap of the probability levels that have an entry.
     occupied_level_bits: [u64; PROBABILITY_LEVELS / 64],
 }
 

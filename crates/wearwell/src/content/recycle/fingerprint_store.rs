@@ -52,6 +52,8 @@ pub(super) enum AdmissionOutcome {
     Refused,
 }
 
+/// Use of a slot of the fingerprint store: free, an entry, or a duplicate (a further dead page with the content of an
+/// entry).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SlotState {
     Free,
@@ -66,6 +68,7 @@ enum SlotState {
 struct FingerprintStoreSlot {
     fingerprint: Fingerprint,
     ppn: Ppn,
+    /// Ticket of the entry: its position in the log of its probability level in the eviction order.
     eviction_log_position: u32,
     /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
     /// probability level. The counter wraps around.
@@ -107,6 +110,7 @@ pub(super) struct FingerprintStore {
     entry_count: u32,
     eviction_order: EvictionOrder,
     max_entries: Option<u32>,
+    /// Counter of the insertions and level changes of entries, by which entries are ordered by recency; wraps around.
     level_change_clock: u32,
     /// Slot of the fingerprint store (index of dead pages) that the cyclic scan for pages that are too old visited last
     /// ([`FingerprintStore::advance_expiry_scan`]).
@@ -226,8 +230,8 @@ impl FingerprintStore {
         self.max_entries.is_some_and(|capacity| self.len() >= capacity)
     }
 
-    /// Whether the fingerprint store (index of dead pages) would insert a dead page of probability level `level` whose
-    /// content has no entry yet: it has room, or its worst entry has at most this level.
+    /// Returns whether the fingerprint store (index of dead pages) would insert a dead page of probability level
+    /// `level` whose content has no entry yet: it has room, or its worst entry has at most this level.
     pub(super) fn accepts_probability_level(&self, level: u8) -> bool {
         !self.is_full() || self.eviction_order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
@@ -487,6 +491,7 @@ impl FingerprintStore {
         history.assign_fingerprint_slot(ppn, slot);
     }
 
+    /// Frees `slot`, and ends its assignment to the dead page that it holds.
     #[inline]
     fn release_slot(&mut self, history: &mut DeadPageLists, slot: u32) {
         history.unassign_fingerprint_slot(self.slots[slot as usize].ppn);
@@ -527,6 +532,7 @@ impl FingerprintStore {
         self.redirect_bucket_link(slot, self.slots[slot as usize].bucket_or_duplicate_link);
     }
 
+    /// Puts the slot `to` in the place of the slot `from` in the list of its hash bucket.
     fn move_index_entry(&mut self, from: u32, to: u32) {
         self.slots[to as usize].bucket_or_duplicate_link = self.slots[from as usize].bucket_or_duplicate_link;
         self.redirect_bucket_link(from, to);
@@ -548,6 +554,8 @@ impl FingerprintStore {
         self.slots[at as usize].bucket_or_duplicate_link = to;
     }
 
+    /// Links slot `below` directly after slot `above` in the chain of dead pages with equal content;
+    /// [`NO_FINGERPRINT_STORE_SLOT`] ends the chain.
     fn link_duplicates(&mut self, above: u32, below: u32) {
         self.slots[above as usize].next_duplicate = below;
         if below != NO_FINGERPRINT_STORE_SLOT {
@@ -555,6 +563,7 @@ impl FingerprintStore {
         }
     }
 
+    /// Removes all duplicates (dead pages with the content of an entry) from the store.
     fn drop_duplicates(&mut self, history: &mut DeadPageLists) {
         for slot in 0..self.slots.len() as u32 {
             self.slots[slot as usize].next_duplicate = NO_FINGERPRINT_STORE_SLOT;

@@ -41,6 +41,7 @@ use crate::address::{Lpn, Ppn};
 use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 use crate::tables::{DenseTable, PageSet};
 
+/// Value of a link between pages of a list that means "no further page".
 const END_OF_LIST: u32 = u32::MAX;
 
 /// Maximum number of physical pages that the 4-byte links between dead pages can address: one value of 32 bits marks
@@ -115,7 +116,7 @@ impl DeadPageLists {
         self.dead_page_count
     }
 
-    /// Whether the physical page `ppn` is dead (invalid and not erased), which means that it is in a list.
+    /// Returns whether the physical page `ppn` is dead (invalid and not erased), which means that it is in a list.
     #[inline]
     pub(super) fn is_dead(&self, ppn: Ppn) -> bool {
         self.dead_page_set.contains(ppn)
@@ -372,6 +373,8 @@ impl DeadPageLists {
         }
     }
 
+    /// Removes `ppn` from the hash map as the head of the list of `lpn`, and makes `older`, the next older dead page,
+    /// the head if there is one.
     #[cold]
     fn remove_head_by_lpn(&mut self, lpn: Lpn, ppn: Ppn, older: Option<Ppn>) {
         let head = self.heads_by_lpn.remove(&lpn);
@@ -486,6 +489,7 @@ impl DeadPageLists {
     }
 }
 
+/// Returns the page that a list link names; `None` at the end of the list.
 #[inline]
 fn linked_page(link: u32) -> Option<Ppn> {
     (link != END_OF_LIST).then_some(Ppn(link))

@@ -431,7 +431,8 @@ impl Recycler {
         self.history.set_valid_page(lpn, ppn);
     }
 
-    /// Whether the physical page `ppn` has no read count, no stored owner and no "not hashed" mark, as after an erase.
+    /// Returns whether the physical page `ppn` has no read count, no stored owner and no "not hashed" mark, as after an
+    /// erase.
     fn has_no_recycling_state(&self, ppn: Ppn) -> bool {
         self.read_counts.read_count(ppn) == 0
             && self.owners.all_match_spare_areas(ppn, 1)
@@ -841,7 +842,7 @@ impl Recycler {
         self.history.dead_page_count()
     }
 
-    /// Whether the physical page `ppn` is dead (invalid) and not erased yet.
+    /// Returns whether the physical page `ppn` is dead (invalid) and not erased yet.
     #[inline]
     pub fn is_dead(&self, ppn: Ppn) -> bool {
         self.history.is_dead(ppn)

@@ -45,8 +45,8 @@ impl OwnerTable {
         self.0.remove(ppn);
     }
 
-    /// Whether the spare areas of all `count` physical pages from `first` on name the right owner: none of the pages
-    /// was recycled by another logical page.
+    /// Returns whether the spare areas of all `count` physical pages from `first` on name the right owner: none of the
+    /// pages was recycled by another logical page.
     pub(super) fn all_match_spare_areas(&self, first: Ppn, count: u32) -> bool {
         self.0.has_no_values_in(first, count)
     }

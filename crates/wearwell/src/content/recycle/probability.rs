@@ -97,6 +97,8 @@ fn initial_probability(alpha: f64, read_count: u8) -> f64 {
     (popularity(read_count) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
+/// Returns the level of each pair of read count and position: its rank, 0 to 255, by recycle probability. Of pairs with
+/// equal probability, the one with the smaller position has the greater level.
 fn rank_probabilities(
     probabilities: &[[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
 ) -> [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES] {

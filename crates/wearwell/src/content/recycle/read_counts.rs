@@ -90,8 +90,8 @@ impl ReadCounts {
         }
     }
 
-    /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
-    /// them was read.
+    /// Returns whether no read of the `count` physical pages from `first` on is counted. May return `false` although
+    /// none of them was read.
     pub(super) fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         match self {
             Self::AllPages(counters) => counters.are_counts_surely_zero(first, count),
@@ -129,11 +129,13 @@ impl ReadCounts {
 /// count begins anew. Pages with neighbouring numbers have different elements.
 #[derive(Clone, Debug)]
 pub(super) struct RecentReadCounters {
+    /// For each counter: the physical page whose reads it counts, and the number of reads.
     counted_pages: Vec<(Ppn, u8)>,
     length_divider: Divider,
 }
 
 impl RecentReadCounters {
+    /// Value of a counter that counts the reads of no page.
     const NO_PAGE: (Ppn, u8) = (Ppn::NONE, 0);
 
     fn new(places: usize) -> Self {
@@ -191,6 +193,7 @@ impl RecentReadCounters {
 /// Number of reads of each physical page: a dense array of 4-bit saturating counters.
 #[derive(Clone, Debug)]
 pub(super) struct DenseReadCounters {
+    /// Read counters, two of 4 bits per byte.
     counter_pairs: Vec<u8>,
     /// Numbers of those cache lines of read counters in which a counter may not be 0.
     counter_lines_with_reads: PageSet,
@@ -246,8 +249,8 @@ impl DenseReadCounters {
         self.counter_lines_with_reads.remove_range(Ppn(whole), end.saturating_sub(whole));
     }
 
-    /// Whether no read of the `count` physical pages from `first` on is counted. May return `false` although none of
-    /// them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
+    /// Returns whether no read of the `count` physical pages from `first` on is counted. May return `false` although
+    /// none of them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
     fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
         self.counter_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)
@@ -271,6 +274,7 @@ fn counter_line(ppn: Ppn) -> Ppn {
     Ppn(ppn.0 / PAGES_PER_COUNTER_LINE)
 }
 
+/// Returns the position of the 4-bit read counter of `ppn` in its byte.
 #[inline]
 fn counter_shift_bits(ppn: Ppn) -> u32 {
     ppn.0 % 2 * 4

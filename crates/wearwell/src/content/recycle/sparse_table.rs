@@ -11,8 +11,8 @@ use crate::address::Ppn;
 use crate::tables::PageSet;
 use crate::tables::prefetch::load_into_cpu_cache;
 
-/// A table that holds a value for a few of the physical pages: a hash map, with one bit per page that saves the
-/// look-ups for pages without a value.
+/// A table that holds a value of type `V` for a few of the physical pages: a hash map, with one bit per page that saves
+/// the look-ups for pages without a value.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
     pages_with_value: PageSet,
@@ -66,7 +66,7 @@ impl<V: Copy> SparseTable<V> {
         marked.remove_if(first, count, |ppn| is_taken(ppn) && values.remove(&ppn).is_some());
     }
 
-    /// Whether none of the `count` physical pages from `first` on has a value in the table.
+    /// Returns whether none of the `count` physical pages from `first` on has a value in the table.
     pub(super) fn has_no_values_in(&self, first: Ppn, count: u32) -> bool {
         self.pages_with_value.is_disjoint(first, count)
     }

@@ -27,6 +27,7 @@ pub(crate) struct RecycleState {
     /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
     options: RecyclingPart,
+    /// Buffer for the dead pages that fast loading inserts after a hit, kept so that it need not be allocated anew.
     neighbour_page_buffer: Vec<Ppn>,
 }
 
@@ -96,8 +97,8 @@ fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))
 }
 
-/// Whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in flash
-/// programs since its block was opened, because a controller can store this per block. It is therefore up to one
+/// Returns whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in
+/// flash programs since its block was opened, because a controller can store this per block. It is therefore up to one
 /// block's pages too large.
 fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
@@ -113,8 +114,8 @@ impl RecycleState {
         if self.is_on { self.recycler.recycle_probability(ppn) } else { 0.0 }
     }
 
-    /// Whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it must not
-    /// be revived.
+    /// Returns whether the dead page `ppn` is older than the design's limit (`max_revival_age_programs`), so that it
+    /// must not be revived.
     pub(crate) fn is_too_old_to_revive<N: Nand>(&self, store: &Store<N>, ppn: Ppn) -> bool {
         exceeds_revival_age_limit(&self.options, store, ppn)
     }
@@ -155,6 +156,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Does the work of [`Self::find_dead_page`] for a design with recycling, and counts the look-up as an outcome of
+    /// recycling. Removes an entry that is too old to be revived. Returns `None` while recycling is off.
     #[inline(never)]
     fn look_up_in_fingerprint_store(
         &mut self,

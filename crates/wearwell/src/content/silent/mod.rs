@@ -59,8 +59,9 @@ impl ContentMechanism for SilentWrites {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Whether the logical page of `write` already has the content of `write`. Reads the stored page from flash, or
-    /// from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be read.
+    /// Returns whether the logical page of `write` already has the content of `write`. Reads the stored page from
+    /// flash, or from the chunk buffer. Returns `false` for a page that is unmapped, stored as a delta, or cannot be
+    /// read.
     fn is_write_silent(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let mut stored = self.zero_filled_page();
         let pending = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(write.lpn));

@@ -17,7 +17,8 @@ use crate::store::{BlockState, Store};
 
 /// Largest number of bins of an [`EraseHistogram`] (erase counts of blocks).
 pub const HISTOGRAM_BINS_MAX: u32 = 40;
-/// Number of steps in which a cell of the block map (a few blocks) states the shares of its valid and invalid pages.
+/// Number of equal steps in which a cell of the block map (a few blocks) states the share of its pages that are valid,
+/// and the share that are invalid.
 const CHART_CELL_SHARE_STEPS: u64 = 15;
 /// Code in a cell of the block map (a few blocks) that means that all its blocks are retired.
 const RETIRED_CHART_CELL_CODE: u64 = 15;

@@ -357,7 +357,8 @@ impl<N: Nand> Device<N> {
         read.map(|_| ())
     }
 
-    /// Overwrites in `page`, the content of `lpn` as read from flash, the sectors that are in the write buffer.
+    /// Overwrites the sectors of `page` that are in the write buffer with the buffered ones; `page` is the content of
+    /// `lpn` as read from flash.
     fn overlay_buffered_sectors(&self, lpn: Lpn, page: &mut Box<[u8]>) {
         let Some(buffered) = self.buffer.get(lpn) else { return };
         let mut merged = PageData::Bytes(std::mem::take(page));
@@ -419,9 +420,10 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Returns the part of a remap command that was executed before the command failed, and forgets it: the offset
-    /// within the `len` bytes of the command, and the number of bytes. The page that failed may be written to its
-    /// target already, and not yet deallocated at its source. After a command that did not fail the part is empty.
+    /// Returns which part of a remap command was executed before the command failed: the offset within the `len` bytes
+    /// of the command, and the number of bytes. A further call returns an empty part. The page that failed may be
+    /// written to its target already, and not yet deallocated at its source. After a command that did not fail the part
+    /// is empty.
     pub fn take_executed_part_of_failed_remap(
         &mut self,
         target_offset_bytes: u64,
@@ -482,6 +484,7 @@ impl<N: Nand> Device<N> {
         (self.page_bytes / SECTOR_BYTES) as u32
     }
 
+    /// Returns an error unless offset and length are whole sectors and the range lies within the capacity of the drive.
     fn require_valid_range(&self, offset: u64, len_bytes: u64) -> Result<()> {
         if !offset.is_multiple_of(SECTOR_BYTES) || !len_bytes.is_multiple_of(SECTOR_BYTES) {
             return Err(Error::NotWholeSectors {

@@ -4,6 +4,7 @@
 /// remainder by direct computation", 2019). Exact for all 32-bit operands.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divider {
+    /// Reciprocal of the divisor, multiplied by 2^64 and rounded up; 0 for divisor 1.
     magic_multiplier: u64,
     divisor: u32,
 }

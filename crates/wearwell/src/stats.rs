@@ -190,7 +190,9 @@ pub struct FlashOpPage {
 pub struct RequestOpLog {
     collects_ops: bool,
     records_op_pages: bool,
+    /// Whether flash operations are added to the list of deferred ones at present.
     is_deferring_ops: bool,
+    /// Flash operations of the request itself, in the order of issue.
     ops: Vec<FlashOp>,
     deferred_ops: Vec<FlashOp>,
     /// Pages of the flash operations of the request, and pages of the deferred operations; both empty unless the

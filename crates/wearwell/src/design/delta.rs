@@ -7,6 +7,7 @@ use crate::gc::GcOptions;
 use crate::mapping::{DemandPagedMapOptions, JournalOptions};
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of Delta-FTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "delta",
     source: "Wu, He, Delta-FTL: Improving SSD Lifetime via Exploiting Content Locality, EuroSys 2012",

@@ -5,6 +5,7 @@ use crate::gc::GcOptions;
 use crate::mapping::DemandPagedMapOptions;
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of DFTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "dftl",
     source: "Gupta, Kim, Urgaonkar, DFTL: A Flash Translation Layer Employing Demand-based Selective Caching of Page-level Address Mappings, ASPLOS 2009",

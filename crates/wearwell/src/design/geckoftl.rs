@@ -5,6 +5,7 @@ use crate::gc::{GcOptions, MetadataGcRule};
 use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::{GeckoOptions, ValidityStoreKind};
 
+/// Name and description of the design of GeckoFTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "geckoftl",
     source: "Dayan, Bonnet, Idreos, GeckoFTL: Scalable Flash Translation Techniques For Very Large Flash Devices, SIGMOD 2016",

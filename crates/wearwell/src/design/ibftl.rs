@@ -7,6 +7,7 @@ use crate::gc::GcOptions;
 use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of IB-FTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "ib-ftl",
     source: "IB-FTL (index-based FTL), as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016 (section 5.3, and appendix E for the cleaning of its log)",

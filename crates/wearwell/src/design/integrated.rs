@@ -10,6 +10,7 @@ use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of integrated lifetime management.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "integrated",
     source: "Lee, Kim, Park, Kim, An Integrated Approach for Managing the Lifetime of Flash-Based SSDs, DATE 2013",

@@ -5,6 +5,7 @@ use crate::gc::GcOptions;
 use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of LazyFTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "lazyftl",
     source: "Ma, Feng, Li, LazyFTL: A Page-level Flash Translation Layer Optimized for NAND Flash Memory, SIGMOD 2011, as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016",

@@ -290,7 +290,7 @@ impl Parts {
 
     /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::content_record_capacity`]): one record
     /// for each [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited.
-    /// `None` if nothing limits them, as for pages that are revived and not shared.
+    /// `None` if the tables have no limit, or if the design recycles pages and does not share them.
     pub(crate) fn content_record_limit(&self) -> Option<u64> {
         let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
         self.content

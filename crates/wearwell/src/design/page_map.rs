@@ -4,6 +4,7 @@ use super::{ContentParts, DesignDescription, MappingPart, Parts, Persistence, Re
 use crate::gc::GcOptions;
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the baseline design, the page map.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "page-map",
     source: "textbook page-mapped FTL: the baseline of the Recyclable SSD and Delta-FTL papers",

@@ -5,6 +5,7 @@ use crate::content::recycle::RecycleOptions;
 use crate::gc::GcOptions;
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of the Recyclable SSD.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "recyclable",
     source: "Zhou, Hu, Huang, Zhao, LX-SSD: Enhancing the Lifespan of NAND Flash-based Memory via Recycling Invalid Pages",

@@ -7,6 +7,7 @@ use crate::gc::GcOptions;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::ValidityStoreKind;
 
+/// Name and description of the design of Remap-SSD.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "remap",
     source: "Zhou, Wu, Hu, Xiao, Zhou, Remap-SSD: Safely and Efficiently Exploiting SSD Address Remapping to Eliminate Duplicate Writes, FAST 2021",

@@ -6,6 +6,7 @@ use crate::gc::GcOptions;
 use crate::mapping::{DemandPagedMapOptions, DirectoryLocation, InvalidPageIdentification};
 use crate::validity::{FlashBitmapOptions, ValidityStoreKind};
 
+/// Name and description of the design of u-FTL.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "u-ftl",
     source: "Lee, Jung, Kang, Kim, u-FTL: A Memory-Efficient Flash Translation Layer Supporting Multiple Mapping Granularities, EMSOFT 2008, as described in Dayan, Bonnet, Idreos, GeckoFTL, SIGMOD 2016",

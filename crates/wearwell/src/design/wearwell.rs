@@ -13,6 +13,7 @@ use crate::sharing::counts::ReferenceCountForm;
 use crate::sharing::reverse_map::ReverseMapKind;
 use crate::validity::{GeckoOptions, ValidityStoreKind};
 
+/// Name and description of the design `wearwell`.
 pub(super) const DESIGN: DesignDescription = DesignDescription {
     name: "wearwell",
     source: "a composition of Recyclable SSD, Delta-FTL, Remap-SSD, Integrated lifetime management and GeckoFTL",

@@ -145,8 +145,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`; `false` if the
-    /// unit cannot be read. Of a descriptor, only whether the unit can be read. Costs one flash read.
+    /// Returns whether a stored unit (page or member of a compressed chunk) holds exactly `content`. If `content` is a
+    /// descriptor, the bytes are not compared. Returns `false` if the unit cannot be read. Costs one flash read.
     pub(crate) fn read_and_compare_content(&mut self, unit: Unit, content: &Content<'_>) -> Result<bool> {
         let mut stored = self.zero_filled_page();
         let read = self.read_unit(unit, &mut stored, Cause::Content);

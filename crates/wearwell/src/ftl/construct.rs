@@ -44,6 +44,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Invalidates the page `ppn` that was just constructed as an older version, and writes what the validity store has
+    /// deferred.
     fn mark_initial_page_dead(&mut self, ppn: Ppn) -> Result<()> {
         if !self.validity.is_on_flash() {
             self.store.count_page_invalid(ppn);

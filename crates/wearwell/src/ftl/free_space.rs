@@ -147,9 +147,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
-    /// The RAM buffer of the store is written when it is full, when too many superseded translation pages are retained
-    /// because of it, after too many programs since the last write of the buffer, or when the notes for recovery are
-    /// nearly full.
+    /// The RAM buffer of the store is written if it is full, if too many superseded translation pages must be retained
+    /// until it is written, after too many programs since its last write, or if the notes for recovery are nearly full.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         // A note is no longer needed only if the records of its page are right.

@@ -80,8 +80,8 @@ pub struct Ftl<N> {
     /// Pages that recovery reads of each block of the device: the spare areas of all pages, the head and tail pages, or
     /// mainly the first pages.
     pub(crate) recovery_block_scan: RecoveryBlockScan,
-    /// Whether a recovery may have left the valid counts of blocks too high (beyond the pages that a lazy map reports
-    /// as invalid only later). If GC then finds no victim, it counts the valid pages anew.
+    /// Whether a recovery may have left valid counts of blocks that are too high, even for a lazy map (which reports
+    /// invalid pages late). If GC then finds no victim, it counts the valid pages anew.
     pub(crate) may_valid_counts_be_too_high: bool,
     /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
     pub(crate) has_recovered_by_backward_scan: bool,
@@ -208,8 +208,8 @@ impl<N: Nand> Ftl<N> {
         Ok(ftl)
     }
 
-    /// Makes the device keep what a recovery by first pages needs: notes and records of content mechanisms in NVRAM,
-    /// after the words of the map, and bind marks in map entries.
+    /// Makes the device keep what a recovery needs that reads only the first page of most blocks: notes and records of
+    /// content mechanisms in NVRAM, after the words of the map, and bind marks in map entries.
     fn enable_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
         let geometry = self.store.geometry();
         let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));
@@ -512,7 +512,8 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
-/// Rejects options with which a design whose map is in NVRAM could not rebuild all other state from flash.
+/// Rejects a design with its map in NVRAM whose recovery could not rebuild all other state from flash: a design with
+/// compression whose spare areas are too small for the directories of chunks.
 fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
     let content = &parts.content;
     if parts.persistence == Persistence::NvramMap

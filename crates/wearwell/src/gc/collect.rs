@@ -258,10 +258,10 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the victim for a pool (set of planes) without a free block: the block with the fewest valid pages whose
-    /// copies fit into an open block. Such a pool exists after failures or a power cut used up the reserve. A worn
-    /// drive can spend much of its life in this state, so the index of blocks by valid pages is queried first. All
-    /// blocks are searched only if the first block of the index does not fit, and blocks of another kind, whose copies
-    /// use another stream, may fit.
+    /// copies fit into an open block. A pool can be without a free block after failures or a power cut used up the
+    /// reserve. A worn drive can spend much of its life in this state, so the index of blocks by valid pages is queried
+    /// first. All blocks are searched only if the first block of the index does not fit, and blocks of another kind,
+    /// whose copies use another stream, may fit.
     fn victim_fitting_open_blocks(&mut self, pool: u32) -> Result<Option<BlockId>> {
         let emptiest = self.store.blocks_mut().block_with_fewest_valid_pages(pool);
         let fits =

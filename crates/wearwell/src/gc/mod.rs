@@ -108,6 +108,7 @@ impl WearOptions {
         structures.into_iter().filter(|s| s.1).map(|(name, _, bytes)| (name, bytes)).collect()
     }
 
+    /// Returns the order in which the store opens free blocks.
     pub(crate) fn free_block_order(self) -> FreeBlockOrder {
         if self.levels_wear_dynamically { FreeBlockOrder::ByWear } else { FreeBlockOrder::Fifo }
     }

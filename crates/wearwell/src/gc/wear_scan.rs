@@ -22,6 +22,7 @@ pub(crate) const WEAR_SCAN_RAM_BYTES: u64 = 40;
 /// erase counts.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WearScan {
+    /// Number of the block whose erase count is read next.
     next_block: u32,
     /// Maximum erase count of any block that the last complete round of the scan (over all blocks) found.
     max_erase_count_in_last_round: u32,
@@ -30,6 +31,7 @@ pub(crate) struct WearScan {
     /// Number of page programs of the device at the last call of [`Self::scan_for_block_to_move`]; one block is scanned
     /// for each later program.
     programs_at_last_scan: u64,
+    /// Little-worn closed block that the scan has found last and that is not moved yet.
     block_to_move: Option<BlockId>,
 }
 

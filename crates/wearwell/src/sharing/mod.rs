@@ -58,6 +58,7 @@ pub(crate) struct Sharing {
     pub(crate) reverse_map: AnyReverseMap,
     /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
     bound_lpns: PageSet,
+    /// Index of stored contents by fingerprint; `None` if the design does not deduplicate.
     pub(crate) content_index: Option<ContentIndex>,
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).

@@ -46,6 +46,7 @@ pub(crate) struct CompressionState {
     /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
     /// `max_pages_beyond_live_members`.
     pub(super) pages_beyond_live_members: u64,
+    /// Maximum of `pages_beyond_live_members`; while it is exceeded, wasteful chunks are split.
     pub(super) max_pages_beyond_live_members: u64,
     /// Numbers of compressed chunks with more flash pages than live members (wasteful chunks), in the order in which
     /// they became wasteful. May also contain chunks that are wasteful no longer.
@@ -334,6 +335,7 @@ impl CompressionState {
         ]
     }
 
+    /// Checks the counters of compression and the table of chunks. Returns the first violation as a sentence.
     pub(crate) fn check(&self) -> std::result::Result<(), String> {
         let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         if excess != self.pages_beyond_live_members {

@@ -44,7 +44,8 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds the delta table in recovery from the flash pages of deltas that the scan found, with their sequence
     /// numbers. `base_of` returns the physical page of a logical page, if it is mapped to one. A delta is current if
     /// its flash page is newer than the last full write of the logical page. If a logical page has several such deltas,
-    /// the newest is current; if `recorded` is given, the one in the page that it holds.
+    /// the newest is current. If `recorded` is given, only the delta in the flash page that it names for the logical
+    /// page can be current.
     pub(crate) fn rebuild_deltas(
         &mut self,
         mut found: Vec<(u64, Ppn)>,
@@ -172,7 +173,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the flash page of deltas `ppn`; looks into it without a flash operation unless `is_counted`.
+    /// Reads the flash page of deltas `ppn`. If `is_counted` is `false`, the page is only looked up in the simulated
+    /// flash, and no flash operation is counted.
     ///
     /// The logical pages of an unreadable page come from its spare area. The tags that name the bases of the deltas are
     /// then lost, so each delta is taken to belong to the base page that the map names.

@@ -202,8 +202,8 @@ impl FingerprintStore {
     }
 
     /// Offers to the fingerprint store a dead page whose content has no entry yet. If the store has room, inserts the
-    /// page. If the store is full, the page replaces the entry that is evicted first, provided that its level is not
-    /// greater than `level`. Amortised O(1).
+    /// page. If the store is full, the page replaces the entry that is evicted first, provided that the level of this
+    /// entry is not greater than `level`. Amortised O(1).
     pub(super) fn try_insert_dead_page(
         &mut self,
         history: &mut DeadPageLists,

@@ -91,8 +91,8 @@ pub enum FingerprintStorePolicy {
     /// Evicts as [`FingerprintStorePolicy::Probability`]. After a hit, the newest dead pages of neighbouring logical
     /// pages are also inserted as the best entries of the store (fast loading).
     ProbabilityFastLoading {
-        /// Number of logical pages on each side of the former owner of the page that was hit, whose newest dead pages
-        /// are loaded.
+        /// Number of logical pages before, and after, the former owner (a logical page) of the page that was hit: the
+        /// newest dead pages of these neighbours are loaded.
         window: u32,
     },
 }

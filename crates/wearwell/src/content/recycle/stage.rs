@@ -98,8 +98,8 @@ fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
 }
 
 /// Returns whether the physical page `ppn` was programmed too long ago to be revived. The age of a page is counted in
-/// flash programs since its block was opened, because a controller can store this per block. It is therefore up to one
-/// block's pages too large.
+/// flash programs since its block was opened, because a controller can store this per block. It includes the programs
+/// between the opening of the block and the program of the page.
 fn exceeds_revival_age_limit<N: Nand>(design: &RecyclingPart, store: &Store<N>, ppn: Ppn) -> bool {
     design.options.max_revival_age_programs.is_some_and(|limit| {
         let opened_at = store.blocks().opened_at_sequence(store.block_of(ppn));

@@ -271,6 +271,7 @@ struct RemapCommandState {
     entry_layout: EntryLayout,
     /// Index of the NVRAM word with the sequence number up to which all atomic remap commands count as complete.
     complete_until_word_index: usize,
+    /// Sequence number up to which all atomic remap commands count as complete.
     complete_until_sequence: u64,
     /// Sequence number of the first entry of the newest recorded atomic command; it identifies the command.
     newest_command_sequence: u64,
@@ -368,6 +369,7 @@ fn require_device_fits_log(pages: u64) -> Result<()> {
 /// block there, so each of the three page numbers of an entry gets 28 bits. First word: torn bit, low part of the PPN
 /// (21 bits), sequence (42). Second word: torn bit, high part of the PPN (7), LPN (28), source LPN (28).
 impl ReverseMapEntry {
+    /// Encodes the entry in two 8-byte words for a log of the whole device.
     fn encode_log_words(&self) -> [u64; 2] {
         assert!(
             self.sequence_number <= MAX_SEQUENCE,
@@ -391,6 +393,8 @@ impl ReverseMapEntry {
         ]
     }
 
+    /// Decodes the entry from its two 8-byte words in a log; `None` if a word lacks its torn bit (empty slot or
+    /// interrupted store).
     fn decode_log_words(words: [u64; 2]) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;

@@ -399,7 +399,7 @@ impl NvramSegments {
     }
 
     /// Appends an entry to a chain of NVRAM segments of block `entry_block`: to the block's present chain, or to the
-    /// one that compaction is building. `chain` is its state.
+    /// one that compaction is building. `chain` is the state of this chain.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -90,7 +90,7 @@ pub struct KnownSizes {
 }
 
 impl KnownSizes {
-    /// Returns the sizes that are known in this content or in `other`.
+    /// Returns the sizes that are known in `self` or in `other`.
     #[must_use]
     pub fn or(self, other: Self) -> Self {
         Self {

@@ -187,7 +187,7 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Executes the part of a host write that lies in one logical page; `bytes` are those of this part.
+    /// Executes the part of a host write that lies in one logical page; `bytes` are the data of the whole request.
     fn write_piece(&mut self, piece: PagePiece, bytes: &[u8]) -> Result<()> {
         let part = &bytes[piece.first_byte_in_request
             ..piece.first_byte_in_request + piece.end_byte_in_page - piece.first_byte_in_page];

@@ -331,7 +331,8 @@ impl RequestOpLog {
         u16::try_from(back).unwrap_or(0)
     }
 
-    /// Returns the list to which flash operations are added at present: that of the request, or the deferred ones.
+    /// Returns the list to which flash operations are added at present: the list of the request, or the list of
+    /// deferred operations.
     fn current_ops(&self) -> &[FlashOp] {
         if self.is_deferring_ops { &self.deferred_ops } else { &self.ops }
     }

@@ -145,7 +145,7 @@ pub(crate) struct BufferedPage {
 
 impl BufferedPage {
     /// Overwrites the sectors in `mask` with `data`. A page of more than 4 KiB whose 4-KiB parts are written one by one
-    /// has the sum of the sizes of its parts.
+    /// gets the sums of the sizes (compressed size, delta size) of its parts.
     fn merge(&mut self, data: &PageData, mask: SectorMask, page_sectors: u32) {
         let parts = self.disjoint_parts(data, mask, page_sectors);
         self.known_sizes = self.known_sizes.or(data.known_sizes());

@@ -44,8 +44,8 @@ use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
-/// Bytes of RAM per record in NVRAM: a design that limits the RAM of the tables of its content mechanisms has room in
-/// NVRAM for one record of these mechanisms per this number of bytes of the limit. A bound logical page takes about 12
+/// Bytes of RAM per record in NVRAM. If a design limits the tables of its content mechanisms to `n` bytes of RAM, it
+/// has room in NVRAM for `n` divided by this number records of these mechanisms. A bound logical page takes about 12
 /// bytes of RAM and up to two records, a chunk 16 bytes and a record for each of its pages.
 const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
 
@@ -299,9 +299,9 @@ impl Parts {
             .map(|bytes| bytes / RAM_BYTES_PER_CONTENT_RECORD)
     }
 
-    /// Returns whether a recovery of this design can know from notes in NVRAM which data pages it has to look at
-    /// ([`RecoveryBlockScan::FirstPages`]): the dirty entries of a map on flash are in NVRAM, and the record of invalid
-    /// pages is on flash and tells up to which program it is complete.
+    /// Returns whether this design can recover by [`RecoveryBlockScan::FirstPages`], where notes in NVRAM name the data
+    /// pages to be read. This requires a map on flash whose dirty entries are in NVRAM, and a record of invalid pages
+    /// on flash (log or Logarithmic Gecko) that states up to which program it is complete.
     pub fn can_recover_from_first_pages_of_blocks(&self) -> bool {
         self.persistence == Persistence::NvramMap
             && matches!(self.mapping, MappingPart::Cached(_))

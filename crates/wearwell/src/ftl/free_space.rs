@@ -37,8 +37,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the next pool (set of planes) that can take a host page, for a host write whose own pool holds only
-    /// valid data. One round tries every pool and collects garbage in it. Rounds are repeated as long as one collects a
-    /// block, because deferred map writes may make new garbage.
+    /// valid data. One round tries every pool and collects garbage in it. Rounds are repeated as long as a round
+    /// collects a block, because deferred map writes may make new garbage.
     fn collect_until_pool_is_writable(&mut self) -> Result<u32> {
         loop {
             let victims = self.store.stats.gc_victims;
@@ -231,7 +231,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Frees blocks by GC until `pages` pages of `stream` (deltas or compressed chunks) can be appended, and returns a
-    /// pool (set of planes) with this room. For streams that host writes fill in addition to the stream of host data.
+    /// pool (set of planes) with this room. Used for the streams that host writes fill in addition to the stream of
+    /// host data.
     pub(crate) fn make_room_for_pages(&mut self, stream: Stream, pages: u32) -> Result<u32> {
         loop {
             for _ in 0..self.store.allocation_pools() {

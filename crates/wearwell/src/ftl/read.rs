@@ -16,7 +16,7 @@ impl<N: Nand> Ftl<N> {
     ///
     /// # Errors
     /// [`Error::OutOfRange`], [`Error::LogicalPageLost`], power loss. A demand-paged mapping may have to write
-    /// translation pages first; a full device reads without that.
+    /// translation pages first; a full device reads without writing them.
     #[inline]
     pub fn read(&mut self, lpn: Lpn, into: &mut [u8]) -> Result<bool> {
         self.require_in_range(lpn)?;

@@ -473,7 +473,8 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.update_sharing_of_copied_pages(victim, batch) } else { Ok(()) }
     }
 
-    /// Appends to `into`, for each physical page in `pages`, one referrer: a logical page that is mapped to it.
+    /// Appends to `into` one referrer of each physical page in `pages`: a logical page that is mapped to the physical
+    /// page.
     fn list_one_referrer_per_page(&self, pages: &[Ppn], into: &mut Vec<Lpn>) {
         if self.recycle.is_none() && self.sharing.is_none() {
             return self.store.nand().oob_owners(pages, into);

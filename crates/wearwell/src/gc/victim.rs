@@ -199,7 +199,7 @@ fn dead_pages_counting_delta_shares(
 /// weight.
 ///
 /// Blocks are visited with the most invalid pages first, and skipped if they cannot exceed the greatest dirtiness so
-/// far. Without deltas, all blocks after the first skipped block cannot either, and the search ends.
+/// far. Without deltas, no block after the first skipped block can exceed it either, and the search ends.
 fn dirtiest_block(
     blocks: &mut BlockTable,
     pool: u32,

@@ -51,8 +51,9 @@ impl SchemeEstimate {
     }
 
     /// Returns whether the scheme (such as compression) saves more writes than it costs energy. In the
-    /// integrated-lifetime paper (IL), this condition implies that the scheme saves writes at all, because E >= D. Here
-    /// that is tested too, because a caller may pass any estimate.
+    /// integrated-lifetime paper (IL), this condition implies that the scheme saves writes at all, because the energy
+    /// ratio (E) is never less than the share of pages still written (D). Here that is tested too, because a caller may
+    /// pass any estimate.
     fn saves_more_writes_than_energy(self) -> bool {
         self.saves_writes() && 1.0 - self.written_share > self.energy_in_programs_per_page - 1.0
     }

@@ -79,15 +79,16 @@ impl EnergyModel {
 /// share `removed` of their bytes. A chunk takes whole pages, hence `ceil(members * (1 - removed)) / members`; at least
 /// one page, at most all.
 ///
-/// A rounded ratio may exceed a page border by a tiny amount; a billionth of a page is ignored.
+/// `removed` may be rounded, so that the chunk seems to be a tiny amount larger than a number of whole pages; up to a
+/// billionth of a page is ignored.
 pub fn chunk_written_share(removed: f64, members: u32) -> f64 {
     let members = members as f64;
     let pages = (members * (1.0 - removed) - 1e-9).ceil();
     pages.clamp(1.0, members) / members
 }
 
-/// Returns the number of flash pages that a compressed chunk of `compressed_bytes` occupies, at least one. Exact;
-/// [`chunk_written_share`] is for averages.
+/// Returns the number of flash pages that a compressed chunk of `compressed_bytes` occupies, at least one. This number
+/// is exact, whereas [`chunk_written_share`] is meant for averages.
 pub fn pages_per_chunk(compressed_bytes: u64, page_bytes: u32) -> u32 {
     compressed_bytes.div_ceil(page_bytes as u64).max(1) as u32
 }

@@ -215,7 +215,7 @@ pub struct LifetimeController {
     /// time.
     decision_time_ticks: u64,
     counters_at_decision: LifetimeCounters,
-    /// Flash bytes per epoch that the host's writes would have taken, for the last epochs.
+    /// Demand of the last epochs, in flash bytes per epoch: see `LifetimeController::demand_bytes`.
     demand_history: WeightedEpochHistory,
     written_share_estimates: Vec<WrittenShareEstimate>,
     decision: EpochDecision,

@@ -125,7 +125,7 @@ impl Chunk {
         self.writer_lpns[member].0 & DEAD_MEMBER_MARK == 0
     }
 
-    /// Sets whether a logical page is mapped to the member, which the chunk must have.
+    /// Sets whether a logical page is mapped to `member`, an existing member of the chunk.
     pub(super) fn set_member_live(&mut self, member: usize, is_live: bool) {
         let mark = if is_live { 0 } else { DEAD_MEMBER_MARK };
         self.writer_lpns[member] = Lpn(self.writer_lpn(member).0 | mark);

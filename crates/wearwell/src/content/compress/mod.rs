@@ -32,8 +32,8 @@ pub use crate::address::MAX_CHUNK_MEMBERS;
 pub(crate) use compression_state::CompressionState;
 pub(crate) use write::Compression;
 
-/// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device: each flash page
-/// may be the only one of a chunk.
+/// Returns the number of units (flash pages and, if the device compresses, chunk members) of a device. There are
+/// [`MAX_CHUNK_MEMBERS`] chunk members per flash page, because a chunk may have a single flash page.
 pub(crate) fn unit_count(flash_pages: u64, compresses: bool) -> u64 {
     if compresses { flash_pages * (1 + MAX_CHUNK_MEMBERS as u64) } else { flash_pages }
 }

@@ -46,7 +46,8 @@ const MAX_OVERFLOW_COUNT: u64 = u64::MAX / OVERFLOW_COUNT_INCREMENT;
 const FREE_SLOT_TAG: u8 = 0;
 
 /// Returns the number of lines of a hash table for `entries` entries, such that the table is at most 75 % full. A sixth
-/// of the lines have overflowed then. At 80 % a quarter have, and writes with deduplication take 5 to 8 % longer.
+/// of the lines have overflowed then. If the table were 80 % full, a quarter of the lines would have overflowed, and
+/// writes with deduplication would take 5 to 8 % longer.
 fn cache_lines_for_entries(entries: u32) -> usize {
     entries as usize / 9 + 2
 }
@@ -314,8 +315,9 @@ impl FullSizeIndex {
         self.close_gap(spot, hash_of);
     }
 
-    /// Frees the slot `gap` of the hash table and moves an entry that overflowed its line (was stored in a later one)
-    /// into it. Repeats this for the slot that becomes free, until the line of the free slot has no overflow.
+    /// Frees the slot `gap` of the hash table, and fills it with an entry that overflowed the line of the slot (was
+    /// stored in a later line because this line was full). Repeats this for the slot that becomes free, until the line
+    /// of the free slot has no overflow.
     #[inline]
     fn close_gap(&mut self, mut gap: EntryPosition, hash_of: impl Fn(Unit) -> u64) {
         self.mark_slot_free(gap);

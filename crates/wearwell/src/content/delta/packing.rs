@@ -235,7 +235,8 @@ impl DeltaTempBuffer {
         self.open_pages.iter().position(|page| !page.deltas.is_empty())
     }
 
-    /// Adds `delta` to page `at` of the RAM buffer. It replaces an older buffered delta of the same logical page.
+    /// Adds `delta` to page `at` of the RAM buffer, in place of an older buffered delta of the same logical page if
+    /// there is one.
     pub fn push(&mut self, at: usize, delta: BufferedDelta) {
         self.remove(delta.lpn);
         self.open_pages[at].push(delta);

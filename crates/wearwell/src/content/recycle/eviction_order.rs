@@ -21,7 +21,7 @@ pub(super) const PROBABILITY_LEVELS: usize = 256;
 
 /// Number of positions of a level's log whose blanks (positions of removed entries) are counted together.
 const LOG_SECTION_POSITIONS: usize = 256;
-/// Number in a level's log that marks the position of a removed entry (a blank).
+/// Value in a level's log that marks the position of a removed entry (a blank).
 const BLANK_SLOT: u32 = u32::MAX;
 
 /// The entries of the fingerprint store (index of dead pages) that have one probability level, as an append-only log of

@@ -70,8 +70,8 @@ pub(super) struct DeadPageLists {
     newer_links_or_slots: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
-    /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of a trimmed
-    /// logical page, or of every one with [`HeadStorage::InHashMap`].
+    /// Newest dead page of each logical page whose list of dead pages does not begin at a valid page: of each trimmed
+    /// logical page, or with [`HeadStorage::InHashMap`] of each logical page with dead pages.
     heads_by_lpn: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead_page_set: PageSet,

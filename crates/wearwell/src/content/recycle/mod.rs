@@ -1012,7 +1012,7 @@ impl Recycler {
     }
 
     /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
-    /// `rival`, or `candidate`. The more probable page wins; if both are equal, `candidate`.
+    /// `rival`, or `candidate`. The more probable page wins; if both are equally probable, `candidate` wins.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.offered_duplicates += 1;
         let entry = self.fingerprint_store.page_in_slot(rival);

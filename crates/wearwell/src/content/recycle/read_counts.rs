@@ -250,7 +250,7 @@ impl DenseReadCounters {
     }
 
     /// Returns whether no read of the `count` physical pages from `first` on is counted. May return `false` although
-    /// none of them was read, if a page whose counter is in the same cache lines was. O(count / 8192).
+    /// none of them was read, because pages whose counters share these cache lines were read. O(count / 8192).
     fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         let lines = first.0 / PAGES_PER_COUNTER_LINE..(first.0 + count).div_ceil(PAGES_PER_COUNTER_LINE);
         self.counter_lines_with_reads.is_disjoint(Ppn(lines.start), lines.len() as u32)

@@ -20,8 +20,7 @@ pub(super) struct SparseTable<V> {
 }
 
 impl<V: Copy> SparseTable<V> {
-    /// Creates a table of per-page values without any value. Memory: one bit per physical page, 10 to 20 bytes per
-    /// value.
+    /// Creates an empty table of values of physical pages. Memory: one bit per physical page, 10 to 20 bytes per value.
     pub(super) fn new(physical_pages: usize) -> Self {
         Self { pages_with_value: PageSet::new(physical_pages as u64), values: HashMap::default() }
     }

@@ -47,8 +47,8 @@ use crate::nand::Nand;
 use crate::operation::Cause;
 use crate::store::{Store, Stream};
 
-/// Minimum number of pages of a reverse-map log on flash: the page that is being written, while the old page that it
-/// replaces still exists, and one more.
+/// Minimum number of pages of a reverse-map log on flash: one page of entries, and one page that is written while the
+/// old page that it replaces still exists.
 const MIN_LOG_PAGES: u64 = 2;
 /// Divisor for the decision to clean the log: to make room for an entry of the host, the oldest page of the flash log
 /// is cleaned only if cleaning can free more entries than the capacity of the log (in reverse-map entries) divided by

@@ -318,7 +318,7 @@ impl<N: Nand> Device<N> {
     /// were trimmed, read as zeros.
     ///
     /// # Errors
-    /// As [`Device::write`]; uncorrectable pages.
+    /// The errors of [`Device::write`], and uncorrectable pages.
     pub fn read(&mut self, offset: u64, len: u64, into: &mut [u8]) -> Result<()> {
         self.require_valid_range(offset, len)?;
         let is_whole_pages = offset.is_multiple_of(self.page_bytes) && len.is_multiple_of(self.page_bytes);
@@ -372,7 +372,7 @@ impl<N: Nand> Device<N> {
     /// inside keep their data.
     ///
     /// # Errors
-    /// As [`Device::write`].
+    /// The errors of [`Device::write`].
     pub fn trim(&mut self, offset: u64, len: u64) -> Result<()> {
         self.require_valid_range(offset, len)?;
         let page_bytes = self.page_bytes;

@@ -44,9 +44,9 @@ use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
-/// Bytes of RAM per record in NVRAM. If a design limits the tables of its content mechanisms to `n` bytes of RAM, it
-/// has room in NVRAM for `n` divided by this number records of these mechanisms. A bound logical page takes about 12
-/// bytes of RAM and up to two records, a chunk 16 bytes and a record for each of its pages.
+/// Bytes of RAM per record in NVRAM. If the tables of the content mechanisms of a design are limited to `n` bytes of
+/// RAM, NVRAM has room for `n / RAM_BYTES_PER_CONTENT_RECORD` records of these mechanisms. A bound logical page takes
+/// about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for each of its pages.
 const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
 
 /// Where a design stores its L2P table.

@@ -75,8 +75,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes the changes of the map that exist only in RAM to translation pages. If there are none, no room is made,
-    /// because recovery repeats this function when the store's state is only partly rebuilt.
+    /// Writes the changes of the map that exist only in RAM to translation pages. If there are no changes, makes no
+    /// room for pages, because recovery repeats this function when the store's state is only partly rebuilt.
     fn write_back_map(&mut self) -> Result<()> {
         while self.mapping.has_unwritten_changes() {
             self.make_room_in_metadata_stream(

@@ -32,11 +32,11 @@ pub enum ReferenceCountForm {
 /// mapped to it, less the first.
 #[derive(Clone, Debug)]
 pub struct ReferenceCounts {
-    /// Number of referrers (logical pages mapped to it) of each physical page beyond the first, four bits per page, two
-    /// pages per byte; empty in the sparse form.
+    /// For each physical page, the number of its referrers (logical pages mapped to it) beyond the first, four bits per
+    /// page, two pages per byte; empty in the sparse form.
     extra_referrers_by_page: DenseTable<u8>,
-    /// Number of referrers (logical pages mapped to it) beyond the first, of each unit that has at least two and is not
-    /// counted in the dense table.
+    /// For each unit that has at least two referrers (logical pages mapped to it) and is not in the dense table: the
+    /// number of its referrers beyond the first.
     extra_referrers_by_unit: HashMap<Unit, u8, FxBuildHasher>,
     /// Number of physical pages whose referrers are counted in the dense table; 0 in the sparse form.
     densely_counted_pages: u32,

@@ -295,8 +295,8 @@ impl Sharing {
     }
 
     /// Adds a referrer that recovery found: `lpn` is mapped to `unit` (physical page or chunk member), by a bind if
-    /// `is_bound`, else because it wrote the unit. `is_first_referrer`: recovery found no other referrer of `unit`
-    /// before. Returns `false` if this design cannot have produced that state.
+    /// `is_bound`, else because it wrote the unit. `is_first_referrer` is whether recovery has found no other referrer
+    /// of `unit` before. Returns `false` if this design cannot have produced that state.
     pub(crate) fn adopt_referrer<N: Nand>(
         &mut self,
         mapping: &AnyMapping,

@@ -47,7 +47,7 @@ pub struct AccessCountTableSize {
 /// logical page number, two counts, and links of the LRU list.
 pub const ACCESS_COUNT_ENTRY_BYTES: u32 = 14;
 /// Bytes of controller RAM per entry of the table of access counts, if its entries are also those of the mapping table:
-/// two physical page numbers more (Delta-FTL, section 3.5, with two counts).
+/// two physical page numbers in addition to [`ACCESS_COUNT_ENTRY_BYTES`] (Delta-FTL, section 3.5, with two counts).
 pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
 /// Entry of the table of access counts, with its links in the hash index and in its segment, so that an access touches

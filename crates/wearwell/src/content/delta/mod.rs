@@ -478,7 +478,8 @@ impl DeltaState {
 
     /// Advances the scan for write-cold pages. Returns the logical pages to examine: those with current deltas in the
     /// oldest flash pages of the log of deltas. Every write of a logical page moves its delta to the end of the log, so
-    /// these are the longest unwritten. The examined flash pages move to the end, too.
+    /// the oldest flash pages belong to the logical pages that were not written for the longest time. The examined
+    /// flash pages move to the end, too.
     fn advance_cold_scan(&mut self) -> Vec<Lpn> {
         let mut oldest = Vec::new();
         for _ in 0..self.delta_page_log.len() {

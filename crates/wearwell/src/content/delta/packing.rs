@@ -21,7 +21,7 @@ use std::ops::Range;
 use crate::address::Lpn;
 use crate::data::Fingerprint;
 
-/// Bytes of the field at the beginning of a flash page of deltas that holds their number.
+/// Bytes of the field that holds the number of deltas, at the beginning of a flash page of deltas.
 pub const DELTA_COUNT_BYTES: usize = 2;
 /// Bytes per delta in the header of a flash page of deltas: logical page and end of the delta.
 pub const DELTA_DIRECTORY_ENTRY_BYTES: usize = 6;

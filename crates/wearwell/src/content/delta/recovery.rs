@@ -206,7 +206,8 @@ impl FoundDeltaPage {
         Self { sequence_number, directory, bytes, is_lost: false }
     }
 
-    /// Returns the bytes of the delta of `lpn`, with its base tag of `tag_bytes` bytes. `ppn` is the page.
+    /// Returns the range of the bytes of the delta of `lpn` in the page, its base tag of `tag_bytes` bytes included.
+    /// Fails if the page has no such delta; `ppn` is the number of the page for the message.
     fn require_range_of_delta(&self, lpn: Lpn, ppn: Ppn, tag_bytes: usize) -> Result<Range<usize>> {
         let found = self.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
         found.filter(|range| self.is_lost || range.len() >= tag_bytes).ok_or_else(|| {

@@ -70,8 +70,8 @@ const EXTRA_GC_DESTINATION_BLOCKS: u32 = 2;
 /// more, and one for each of [`EXTRA_GC_DESTINATION_BLOCKS`].
 const MIN_SEGMENTS: u64 = 2 + EXTRA_GC_DESTINATION_BLOCKS as u64;
 
-/// Bit that is 1 in every word of a stored segment header: a 0 shows that there is none, or that a loss of power
-/// interrupted the store.
+/// Bit that is 1 in every word of a stored segment header: a 0 shows that the segment has no header, or that a loss of
+/// power interrupted the store.
 const TORN_BIT: u64 = 1;
 /// Number of bits, in a segment header, of the position of the segment in the chain of its block.
 const CHAIN_POSITION_BITS: u32 = 21;

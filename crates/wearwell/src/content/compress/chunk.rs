@@ -41,8 +41,8 @@ pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 #[repr(C, packed(4))]
 pub(super) struct Chunk {
     fingerprints: [Fingerprint; MAX_CHUNK_MEMBERS],
-    /// Logical page whose write became each member of the compressed chunk, with [`DEAD_MEMBER_MARK`] if no logical page
-    /// is mapped to the member; [`Lpn::NONE`] after the last member.
+    /// Logical page whose write became each member of the compressed chunk, with [`DEAD_MEMBER_MARK`] if no logical
+    /// page is mapped to the member; [`Lpn::NONE`] after the last member.
     writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; MAX_CHUNK_MEMBERS - 1],

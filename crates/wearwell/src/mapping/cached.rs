@@ -80,8 +80,8 @@ pub struct DemandPagedMapOptions {
     /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. A bound needs
     /// [`InvalidPageIdentification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub max_dirty_entries: Option<u32>,
-    /// Whether map entries that are dirty for long are written to flash early, by checkpoints, so that a recovery finds
-    /// all later changes in the newest data pages. Needs [`InvalidPageIdentification::AtSynchronisation`].
+    /// Whether checkpoints write map entries that are dirty for long to flash early. A recovery then finds all changes
+    /// that flash lacks by reading only the newest data pages. Needs [`InvalidPageIdentification::AtSynchronisation`].
     pub makes_checkpoints: bool,
     /// Where the directory (the PPNs of the translation pages) is kept.
     pub directory: DirectoryLocation,
@@ -116,8 +116,8 @@ pub struct MapCacheCounts {
     /// Number of translation pages written by checkpoints of the map, that is, early because their entries were dirty
     /// for long.
     pub checkpoint_synchronisations: u64,
-    /// Number of writes of translation pages that were omitted because the table on flash already held all their dirty
-    /// entries, as may be after a recovery.
+    /// Number of writes of translation pages that were omitted because flash already held all dirty entries of the
+    /// page, which can happen after a recovery.
     pub omitted_synchronisations: u64,
     /// Number of spare areas read because a recovery left it uncertain whether an overwritten page had been reported as
     /// invalid.
@@ -146,16 +146,17 @@ pub struct DemandPagedMap {
     identified_invalid_pages: Vec<IdentifiedInvalidPage>,
     max_unidentified_invalid_pages: u32,
     max_metadata_pages_per_access: u32,
+    /// Number of cached entries inserted or changed since the last checkpoint; at a fixed number the next one is due.
     entry_changes_since_checkpoint: u32,
     is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
     has_written_page_since_checkpoint: bool,
-    /// Sequence number of the device's last flash program before the last checkpoint of the map (early write of entries
-    /// that are dirty for long) ended.
+    /// Sequence number of the last flash program that preceded the end of the last checkpoint of the map (a checkpoint
+    /// writes entries that are dirty for long).
     checkpoint_sequence: u64,
-    /// Sequence number (of flash programs): every dirty entry of the map was changed after the program with this
-    /// number.
+    /// Sequence number of a flash program that precedes every change which is only in RAM: each dirty entry of the map
+    /// was changed after this program.
     sequence_before_dirty_entries: u64,
     /// The whole L2P map in RAM, while the initial state of a drive is constructed (pages are placed without executing
     /// writes); `None` otherwise.
@@ -203,6 +204,8 @@ impl DemandPagedMap {
         self.has_bind_marks = true;
     }
 
+    /// Whether the map entry `entry` has a bind mark: its logical page got its content by a bind (such as
+    /// deduplication), not by a program.
     #[inline]
     fn is_bound_entry(&self, entry: Unit) -> bool {
         self.has_bind_marks && entry.has_bind_mark()
@@ -434,7 +437,8 @@ impl DemandPagedMap {
         self.decode_entries_with_bind_marks(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
     }
 
-    /// As [`DemandPagedMap::decode_entries`], but with the bind marks of the entries.
+    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location with the bind mark
+    /// that the entry may have), unmapped ones included.
     pub(crate) fn decode_entries_with_bind_marks(
         &self,
         id: u32,
@@ -451,8 +455,8 @@ impl DemandPagedMap {
         entries.filter(|&(_, entry)| self.is_bound_entry(entry)).collect()
     }
 
-    /// Returns the entries of bound logical pages of translation page `id` on flash, with their bind marks, from its
-    /// `bytes`, except those of logical pages with a dirty entry in the cache. For the audit.
+    /// Decodes from `bytes`, the content of translation page `id`, the map entries of bound logical pages, with their
+    /// bind marks. Leaves out logical pages with a dirty entry in the cache. For the audit.
     pub(crate) fn clean_bound_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.decode_entries_with_bind_marks(id, bytes)
             .filter(|&(lpn, entry)| self.is_bound_entry(entry) && !self.has_dirty_entry(lpn))
@@ -542,6 +546,8 @@ impl DemandPagedMap {
         Ok(())
     }
 
+    /// Whether the map is lazy: it identifies the page that an overwrite made invalid only when it writes the
+    /// translation page.
     #[inline]
     fn is_lazy(&self) -> bool {
         self.options.identification == InvalidPageIdentification::AtSynchronisation
@@ -652,8 +658,8 @@ impl DemandPagedMap {
         })
     }
 
-    /// Records in NVRAM the bound entries that translation page `id` has got, while their dirty entries are still in
-    /// NVRAM as well.
+    /// Records in NVRAM those entries with bind marks that were just written to translation page `id`. Must be called
+    /// before the dirty entries of the page are removed from NVRAM, so that NVRAM has each marked entry at any time.
     fn record_bound_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
         if !self.has_bind_marks {
             return Ok(());
@@ -681,8 +687,8 @@ impl DemandPagedMap {
 
     /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
     /// [`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`Unit::NONE`] if it is unmapped.
-    /// Returns nothing if an update needs no old location: from a lazy map, which reads the table only at evictions,
-    /// and during construction.
+    /// The result is empty for a lazy map, which reads the table only at evictions, and during construction: an update
+    /// then needs no old location.
     pub(crate) fn prefetch_updates<N: Nand>(
         &self,
         io: &Store<N>,
@@ -750,6 +756,7 @@ impl DemandPagedMap {
         self.entry_changes_since_checkpoint += 1;
     }
 
+    /// Sets the location of the map entry in cache slot `slot`, which becomes dirty, and returns the old location.
     #[inline]
     fn set_entry_unit(&mut self, slot: CacheSlot, unit: Unit) -> Unit {
         let (old, was_clean) = self.cache.set_unit(slot, unit);
@@ -758,6 +765,7 @@ impl DemandPagedMap {
         old
     }
 
+    /// Inserts into the cache a dirty map entry of a logical page that is not cached, and counts it.
     #[inline]
     fn insert_dirty(&mut self, lpn: Lpn, unit: Unit, has_unidentified_invalid_page: bool) -> CacheSlot {
         self.counts.entries_made_dirty += 1;
@@ -794,6 +802,8 @@ impl DemandPagedMap {
         self.options.makes_checkpoints && (self.is_in_checkpoint || is_over)
     }
 
+    /// Whether more changes are unwritten than allowed: dirty entries, unidentified invalid pages, or dirty entries in
+    /// NVRAM.
     #[inline]
     fn exceeds_unwritten_change_limit(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
@@ -819,8 +829,9 @@ impl DemandPagedMap {
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| true)
     }
 
-    /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is
-    /// none, ends the checkpoint: sets the mark between older and newer changes, and returns `false`.
+    /// Writes one translation page that has an entry dirty since before the last checkpoint of the map. If there is no
+    /// such page, ends the checkpoint: sets the mark that separates the changes so far from later ones, and returns
+    /// `false`.
     fn checkpoint_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         self.is_in_checkpoint = true;
         // If nothing was written since the last checkpoint, write one page, so that the newest note is at most two
@@ -903,9 +914,9 @@ impl Mapping for DemandPagedMap {
     }
 
     /// Deallocates logical pages whose map entries are on one translation page, in two writes of that page. The first
-    /// write puts the locations that only RAM knows into the table, so that a recovery that compares versions finds
-    /// them; the second removes the deallocated entries. The first write includes all dirty entries of the translation
-    /// page, also those outside the range, because a version must contain every older change.
+    /// write puts all dirty entries of the translation page, also those outside the range, into the table: a recovery
+    /// that compares successive versions of the page then finds every replaced location. The second write removes the
+    /// deallocated entries.
     fn trim_in_one_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,

@@ -83,6 +83,8 @@ pub(super) struct EntryCache {
     /// Number of the first translation page that may have dirty entries in the cache; all pages with smaller numbers
     /// have none.
     first_maybe_dirty_translation_page: u32,
+    /// Number of entries with `has_unidentified_invalid_page`: for each, one invalid flash page is still counted as
+    /// valid.
     unidentified_invalid_pages: u32,
     /// First position of the LRU queue by use that was not prefetched for evictions yet.
     first_position_not_prefetched: u64,
@@ -316,7 +318,7 @@ impl EntryCache {
             .push(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
-    /// Sets or clears, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
+    /// Sets to `hides`, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
     /// logical page is still counted as valid. Also updates the number of entries with this flag.
     pub(super) fn set_has_unidentified_invalid_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
@@ -325,6 +327,8 @@ impl EntryCache {
         entry.has_unidentified_invalid_page = hides;
     }
 
+    /// Marks the map entry in cache slot `slot` as restored by a recovery: it is unknown whether the earlier version of
+    /// its logical page was reported as invalid.
     pub(super) fn mark_old_page_report_uncertain(&mut self, slot: CacheSlot) {
         self.slots[slot as usize].is_old_page_report_uncertain = true;
     }

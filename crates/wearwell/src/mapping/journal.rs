@@ -76,6 +76,8 @@ type MapChangeRecord = (Lpn, Unit);
 /// Decoded content of a page of the map's journal.
 struct JournalPage {
     serial_number: u64,
+    /// Serial number, when this page was written, of the oldest journal page not merged with the translation pages (the
+    /// horizon).
     first_unmerged_serial: u64,
     records: Vec<MapChangeRecord>,
 }
@@ -83,8 +85,8 @@ struct JournalPage {
 /// Progress of a merge of the map's journal with the translation pages.
 #[derive(Clone, Copy, Debug)]
 struct MergeProgress {
-    /// Number of the first translation page that the merge of the journal has not visited yet. Of those before it, all
-    /// that had dirty entries are written.
+    /// Number of the first translation page that the merge of the journal has not visited yet. Translation pages with
+    /// smaller numbers are already written, if they had dirty entries.
     next_translation_page: u32,
     /// Serial number after the last journal page that the merge makes obsolete.
     end_serial: u64,
@@ -134,6 +136,7 @@ impl Journal {
         (self.page_bytes - JOURNAL_HEADER_BYTES) / JOURNAL_RECORD_BYTES
     }
 
+    /// Returns the index in `page_ppns` of the journal page with the serial number `serial`.
     fn page_slot_of(&self, serial: u64) -> usize {
         (serial % self.page_ppns.len() as u64) as usize
     }
@@ -340,6 +343,7 @@ impl JournalledMap {
         self.journal.page_ppns.iter().copied().filter(|place| place.to_option().is_some())
     }
 
+    /// Returns the metadata page number of the journal's first page: the numbers after those of the map's own pages.
     fn first_journal_page_id(&self) -> u32 {
         self.demand_paged_map.max_metadata_pages() as u32
     }

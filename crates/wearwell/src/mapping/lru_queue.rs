@@ -38,7 +38,9 @@ pub(super) struct LruQueue {
     /// length. The length is a power of two.
     slot_ring: Vec<u32>,
     first_position: u64,
+    /// Position after the last one in the queue: the next push or touch gets it.
     end_position: u64,
+    /// Number of slots in the queue, without obsolete positions.
     slot_count: u32,
     /// Queue position of the mark, which separates earlier uses of cache slots from later ones. The position belongs to
     /// no slot. Slots at earlier positions were not pushed or touched since the mark was set.
@@ -68,6 +70,7 @@ impl LruQueue {
         self.first_position
     }
 
+    /// Returns the index in the ring buffer of the queue position `place`.
     #[inline]
     fn queue_index_of(&self, place: u64) -> usize {
         place as usize & (self.slot_ring.len() - 1)

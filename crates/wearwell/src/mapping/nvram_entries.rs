@@ -186,6 +186,7 @@ fn encode_entry(lpn: Lpn, unit: Unit) -> u64 {
     (u64::from(lpn.0) + 1) << 32 | u64::from(unit.0)
 }
 
+/// Decodes an NVRAM word that [`encode_entry`] encoded, as (logical page, location); `None` for a free word.
 fn decode_entry(word: u64) -> Option<(Lpn, Unit)> {
     let lpn = ((word >> 32) as u32).checked_sub(1)?;
     Some((Lpn(lpn), Unit(word as u32)))

@@ -176,8 +176,8 @@ impl TranslationTable {
     }
 
     /// Writes a new version of translation page `id`, whose entries were loaded last. The loaded entries are written as
-    /// they are in RAM, all others unchanged, and `recovery_sequence_number` (a sequence number for recovery) in the
-    /// spare area if there is one. The old version is retained for recovery or discarded.
+    /// they are in RAM, all others unchanged. The spare area gets `recovery_sequence_number`, which a recovery reads,
+    /// if it is not `None`. The old version is retained for recovery or discarded.
     pub(super) fn write_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -279,6 +279,7 @@ impl TranslationTable {
         Ok(())
     }
 
+    /// Marks the directory node with the PPN of translation page `id` as changed, so that it must be written to flash.
     fn mark_node_changed(&mut self, id: u32) {
         if let Some(nodes) = &mut self.directory_tree {
             let node = (id / nodes.ppns_per_node) as usize;
@@ -332,6 +333,8 @@ impl TranslationTable {
         self.metadata_page_ppn(id) == Some(ppn)
     }
 
+    /// Returns the PPN of metadata page `id` of the map: a translation page or, with a number after those, a directory
+    /// node.
     fn metadata_page_ppn(&self, id: u32) -> Option<Ppn> {
         let below_nodes = self.translation_page_ppns.get(id as usize).copied();
         below_nodes.or_else(|| {
@@ -359,8 +362,8 @@ impl TranslationTable {
         self.translation_page_ppns[id as usize].to_option()
     }
 
-    /// Returns the bytes of controller RAM of the directory of translation pages, after the name of this structure in
-    /// reports.
+    /// Returns the name of the directory of translation pages in reports of controller RAM, and the bytes of RAM that
+    /// the directory takes.
     pub(super) fn named_ram_bytes(&self) -> (&'static str, u64) {
         match &self.directory_tree {
             None => ("global mapping directory", self.translation_page_ppns.len() as u64 * 4),

@@ -110,19 +110,19 @@ pub enum PageKind {
     Data,
     /// A page of the logical-to-physical table; the OOB owner is the translation page number.
     Translation,
-    /// A page of deltas (differences between page versions) of several logical pages, after a directory of them; the
-    /// OOB owner is the number of deltas.
+    /// A page with a directory and the deltas that it lists: differences between two versions of a logical page, for
+    /// several logical pages. The OOB owner is the number of deltas.
     Delta,
     /// A flash page with logical pages that were compressed together as one chunk; the OOB owner is the chunk number.
     Chunk,
-    /// A page of the log of remaps on flash (reverse map: a remap changes the L2P map without a program). The OOB owner
-    /// is the number of the page in the log.
+    /// A page of the log of remaps on flash. A remap changes the L2P map without a program, and the log records it for
+    /// recovery. The OOB owner is the number of the page in the log.
     RemapLog,
     /// A page of the metadata on flash that records which pages are valid; the OOB owner is the number of the bitmap
     /// page, log page or run.
     Validity,
     /// First page of a block, which describes the block: kind of its pages, time of opening, erase count. The OOB owner
-    /// is the number of that kind.
+    /// is the number that stands for this kind of pages.
     Head,
     /// One of the last pages of a block, which together list the OOB of all its pages. The OOB owner is the number of
     /// the tail page within the block. The OOB generation is the sequence number of the block's head page, so that a
@@ -352,7 +352,7 @@ pub trait Nand {
     }
 
     /// Reads a programmed page and returns its OOB. `into` receives the bytes if the medium keeps them for this page
-    /// (it always does for metadata pages) and is unchanged otherwise. It is one page long, or up to a page and its
+    /// (it always does for metadata pages) and is unchanged otherwise. `into` is one page long, or up to a page and its
     /// spare area, or empty to skip the data.
     ///
     /// # Errors
@@ -474,8 +474,8 @@ pub trait Nand {
     /// [`NandError::Uncorrectable`] for a torn page, [`NandError::PowerLost`].
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError>;
 
-    /// Removes from the list `pages`, all of one good block, those that are erased or have unreadable spare areas.
-    /// Costs one read of each spare area.
+    /// Removes from `pages`, which are all in one good block, the pages that are erased or whose spare area is
+    /// unreadable. Costs one read of each spare area.
     ///
     /// # Errors
     /// [`NandError::PowerLost`].
@@ -499,9 +499,9 @@ pub trait Nand {
     /// [`NandError::EraseFailed`], [`NandError::PowerLost`].
     fn erase(&mut self, block: BlockId) -> Result<(), NandError>;
 
-    /// Marks a block in which a program failed, in the bad-block table, which survives loss of power (condemns the
-    /// block). From then on the block can be read, but neither programmed nor erased. Once it holds no valid page it is
-    /// marked bad.
+    /// Condemns a block: records in the bad-block table, which survives loss of power, that a program in the block
+    /// failed. From then on the block can be read, but neither programmed nor erased. Once it holds no valid page, the
+    /// FTL marks it as bad ([`Nand::mark_bad`]).
     fn mark_program_failed(&mut self, block: BlockId);
 
     /// Whether the block is marked as one in which a program failed (condemned), and is not marked bad yet.
@@ -533,8 +533,8 @@ pub trait Nand {
     /// simulation panics if the FTL reads them nevertheless.
     fn drop_metadata_bytes(&mut self, _: &[Ppn]) {}
 
-    /// Returns the owner in the OOB of a programmed page (LPN or metadata page number), without a flash operation. For
-    /// data that a controller keeps in tables in RAM, where the cost of access is counted, and for audits.
+    /// Returns the owner in the OOB of a programmed page (LPN or metadata page number), without a flash operation. Used
+    /// in audits, and where a controller has the owner in a table in RAM, whose access the caller counts.
     fn oob_owner(&self, ppn: Ppn) -> u32;
 
     /// Appends to `into` the owners in the OOBs of several programmed pages, without a flash operation.

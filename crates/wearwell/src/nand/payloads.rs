@@ -285,11 +285,14 @@ impl PagePayloads {
         self.free_version_rows.push(row);
     }
 
+    /// Removes the page version from the entry at index `at` of `version_of_page`, whose page no longer uses it.
     fn clear_version_entry(&mut self, at: usize) {
         let slot = std::mem::replace(&mut self.version_of_page[at], NO_SLOT_OR_LIST);
         self.release_version_user(slot);
     }
 
+    /// Returns the index in `version_of_page` of the entry for page `offset` of the block whose versions are in row
+    /// `row`.
     #[inline]
     fn version_entry_index(&self, row: u32, offset: u32) -> usize {
         row as usize * self.block_pages as usize + offset as usize

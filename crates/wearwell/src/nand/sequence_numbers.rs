@@ -31,13 +31,15 @@ const DIFFERENCE_TOO_LARGE: u32 = COPY_WITHOUT_FIRST_WRITE_SEQUENCE_BIT - 1;
 /// simulated flash.
 #[derive(Clone, Debug)]
 pub(super) struct SequenceNumberTable {
-    /// For each block, the sequence number to which those of its pages are stored as differences: that of the block's
-    /// first page.
+    /// For each block, the sequence number of its first page. The numbers of the block's pages are stored as
+    /// differences from this number.
     block_base_sequence: Vec<u64>,
+    /// For each page, its sequence number minus that of the first page of its block, with the flag bits above.
     sequence_minus_block_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.
     sequence_minus_first_write: DenseTable<u32>,
+    /// Sequence numbers of the pages whose difference is too large to be stored ([`DIFFERENCE_TOO_LARGE`]), by PPN.
     full_numbers_by_ppn: FxHashMap<u32, SequenceNumbers>,
 }
 

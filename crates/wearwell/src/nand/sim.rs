@@ -31,9 +31,9 @@ use crate::tables::prefetch::{TRANSLATION_PAGES_PER_PREFETCH, load_into_cpu_cach
 pub struct RetainedFields {
     /// Whether sequence numbers of data pages are kept (4 bytes per page): needed by recovery from OOB.
     pub keeps_sequence_numbers: bool,
-    /// Whether the generation of host data is kept too (4 bytes per page): the sequence number of the program that
-    /// first wrote the content, which GC copies keep. If false, the OOB of a copy of host data has generation 0.
-    /// Metadata pages always have their generation.
+    /// Whether the generation of host data is kept, too (4 bytes per page). The generation is the sequence number of
+    /// the program that first wrote the content, and GC copies inherit it. If false, the OOB of a copy of host data has
+    /// generation 0. Metadata pages always have their generation.
     pub keeps_first_write_sequences: bool,
     /// Whether fingerprints of data pages are kept (8 bytes per page): needed by deduplication and other content
     /// mechanisms.
@@ -79,12 +79,12 @@ pub struct SimNand {
     nvram: Vec<u64>,
     /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
     wear_limits: Vec<WearLimit>,
-    /// For each block, which of its pages are head and tail pages, which describe the block; empty until the first such
-    /// page is programmed.
+    /// For each block, which of its pages are head and tail pages (pages that describe the block); empty until the
+    /// first head page is programmed.
     head_tail_pages: Vec<HeadTailPages>,
 }
 
-/// Which pages of a block are its head and tail pages, which describe the block.
+/// Positions of the head page and of the tail pages of a block. These pages describe the block for recovery.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeadTailPages {
     has_head: bool,
@@ -141,6 +141,7 @@ enum BlockHealth {
     WornOut,
     /// A program in the block failed: the block can be read, but neither programmed nor erased.
     Condemned,
+    /// The block is bad, from the factory or marked by the FTL after a failure: it must not be used.
     Bad,
 }
 
@@ -394,6 +395,8 @@ impl SimNand {
         assert!(of_block == kind, "program of page {ppn}: a block holds one kind of page");
     }
 
+    /// Returns the index in `pages`, all in `block`, of the first page that cannot be read, with the error; `None` if
+    /// all are readable.
     fn first_unreadable_page(&self, pages: &[Ppn], block: usize) -> Option<(usize, NandError)> {
         if self.damaged_pages.is_empty() && self.block_states[block].health == BlockHealth::Good {
             return None;

@@ -359,6 +359,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Sets the map's directory to the newest version of each translation page that `survey` found, and counts these as
+    /// valid.
     fn adopt_translation_directory(&mut self, survey: &FlashSurvey) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         cached.drop_ram_state();
@@ -419,10 +421,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Returns the highest sequence number up to which flash holds every map change, and for every page version
-    /// replaced until then the report that it is invalid. The number is stored in a translation page: the newest one
-    /// that was written before the last write of the validity buffer. If page validity is rebuilt from the map, it is
-    /// the newest of all translation pages.
+    /// Returns the highest sequence number up to which flash holds every map change, and also every report of a page
+    /// that became invalid. Reads the number from the spare area of a translation page: the newest one that was written
+    /// before the last write of the validity buffer or, if page validity is rebuilt from the map, the newest of all.
     fn sequence_of_durable_map_changes(&mut self, survey: &FlashSurvey) -> Result<u64> {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         let pages = cached.translation_pages();
@@ -528,6 +529,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Records a data page that the backward scan visits: as a map entry if it is the newest page of its logical page
+    /// and newer than the translation page, as invalid if a newer page of the logical page was found before.
     fn record_data_page_version(
         &mut self,
         survey: &FlashSurvey,
@@ -637,8 +640,8 @@ impl<N: Nand> Ftl<N> {
         self.recount_valid_pages_with_bitmaps(&FxHashSet::default()).map(drop)
     }
 
-    /// As [`Ftl::recount_valid_pages`], and returns the bitmaps of invalid pages of the blocks
-    /// `blocks_with_wanted_bitmap`, as far as they have any.
+    /// Sets the valid count of every data block as [`Ftl::recount_valid_pages`] does. Returns the bitmaps of invalid
+    /// pages of those blocks in `blocks_with_wanted_bitmap` that have invalid pages.
     pub(super) fn recount_valid_pages_with_bitmaps(
         &mut self,
         blocks_with_wanted_bitmap: &FxHashSet<BlockId>,

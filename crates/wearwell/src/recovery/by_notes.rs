@@ -61,8 +61,9 @@ struct RecoveredMap {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Recovers the device by notes in NVRAM. Returns `false`, without having read flash, if it keeps none or if they
-    /// do not name every page that they should.
+    /// Recovers the device by notes in NVRAM, which name the pages whose validity on flash may be outdated. Returns
+    /// `false`, before any flash read, if the device keeps no notes, if more pages were noted than NVRAM has words for,
+    /// or if recovery is set to scan more than the first pages of blocks ([`RecoveryBlockScan`]).
     pub(super) fn rebuild_by_recovery_notes(&mut self, steps: &mut RecoveryStepCosts) -> Result<bool> {
         let notes = self.store.read_recovery_notes();
         let Some(notes) = notes.filter(|_| self.recovery_block_scan == RecoveryBlockScan::FirstPages) else {
@@ -104,8 +105,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Registers the data blocks of `survey` with the block table. Only a block that was open when the settled program
-    /// was noted, or was opened later, can be partly filled or have unsettled pages; these are added to `unsettled`.
+    /// Registers the data blocks that `survey` found with the block table. Adds to `unsettled` the pages that were
+    /// programmed after the program noted as settled (all data pages up to it were mapped or reported as invalid). Only
+    /// a block that was open when the note was made, or was opened later, can have such pages or be partly filled.
     fn register_data_blocks(
         &mut self,
         survey: &FlashSurvey,
@@ -147,8 +149,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Adds to `unsettled` those of the first `programmed_pages` pages from `first` on that were programmed after the
-    /// last settled program, and torn pages among them. Returns the largest sequence number found.
+    /// Adds to `unsettled` those of the first `programmed_pages` pages from `first` on that are torn or were programmed
+    /// after the last settled program (all data pages up to it were mapped or reported as invalid). Returns the largest
+    /// sequence number found.
     fn add_pages_with_uncertain_validity(
         &mut self,
         first: Ppn,
@@ -203,9 +206,9 @@ impl<N: Nand> Ftl<N> {
         Ok(recovered.units_by_translation_page[&id][(lpn.0 % entries_per_page) as usize].to_option())
     }
 
-    /// Enters the blocks of chunks and deltas into the block table. Reads of each the spare areas of its first and last
-    /// programmed pages, because records in NVRAM say where chunks and deltas are. Returns the pages of chunks that
-    /// were programmed since the last settled program: GC may have copied such pages without having recorded it.
+    /// Enters the blocks of chunks and deltas into the block table. Reads only the spare areas of the first and last
+    /// programmed pages of each block, because records in NVRAM name the pages of chunks and deltas. Returns the chunk
+    /// pages programmed after the program noted as settled: GC may have copied chunks to them without recording it.
     fn register_packed_blocks(&mut self, survey: &FlashSurvey, notes: &FoundNotes) -> Result<Vec<ChunkPage>> {
         let mut newest = Vec::new();
         let is_packed = |kind| matches!(kind, PageKind::Chunk | PageKind::Delta);
@@ -236,9 +239,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Adds those of the chunk pages `pages`, which follow each other in a block, that were programmed after
-    /// `settled_until`. Returns the sequence number of the last readable one, 0 if none is readable. `last_oob` is the
-    /// OOB of the last one, if it was read before.
+    /// Adds to `unsettled` those of the chunk pages `pages` (consecutive in a block) that were programmed after
+    /// sequence number `settled_until`. Returns the sequence number of the last readable page, 0 if none is readable.
+    /// `last_oob` is the OOB of the last page, if it was read before.
     fn add_unsettled_chunk_pages(
         &mut self,
         pages: impl DoubleEndedIterator<Item = Ppn>,
@@ -261,14 +264,16 @@ impl<N: Nand> Ftl<N> {
         Ok(last_sequence)
     }
 
+    /// Returns the sequence number of the first readable page among `pages`; 0 if none is readable.
     fn first_readable_sequence(&mut self, mut pages: impl Iterator<Item = Ppn>) -> Result<u64> {
         pages
             .find_map(|ppn| self.read_oob_if_readable(ppn).transpose())
             .map_or(Ok(0), |oob| Ok(oob?.sequence_number))
     }
 
-    /// Rebuilds the table of compressed chunks from their records in NVRAM. `newest_pages` are the pages of chunks that
-    /// were programmed since the last settled program.
+    /// Rebuilds the table of compressed chunks from their records in NVRAM. `newest_pages` are the chunk pages
+    /// programmed after the program noted as settled: records of their chunks may be wrong and are corrected by the
+    /// map.
     fn restore_chunks(&mut self, map: &mut RecoveredMap, newest_pages: &[ChunkPage]) -> Result<()> {
         if self.chunks.is_none() {
             return Ok(());
@@ -300,8 +305,8 @@ impl<N: Nand> Ftl<N> {
         self.rebuild_chunk_table(members, found)
     }
 
-    /// Corrects the records of the chunk `number` by the map: which of its members are live, and which of these lack
-    /// their writer.
+    /// Corrects the recovered records of the chunk `number` by the map: the record of its live members, and the records
+    /// of those live members to which the logical page that wrote them is no longer mapped.
     fn correct_live_member_records(
         &mut self,
         number: u32,
@@ -327,7 +332,7 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Rebuilds the table of deltas from their pages in NVRAM records.
+    /// Rebuilds the table of deltas from the delta pages that records in NVRAM name.
     fn restore_deltas(
         &mut self,
         map: &mut RecoveredMap,
@@ -382,7 +387,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Whether `writer`, the logical page for which `unit` was written, is mapped to `unit` because it wrote it.
+    /// Whether `writer`, the logical page for which `unit` was written, is still mapped to `unit` by that write, not by
+    /// a bind.
     fn is_mapped_by_its_writer(
         &mut self,
         unit: Unit,
@@ -417,7 +423,8 @@ impl<N: Nand> Ftl<N> {
         )))
     }
 
-    /// Adds the pages that notes in NVRAM name, and those of the block that GC was emptying.
+    /// Adds to `unsettled` the data pages that notes in NVRAM name as possibly invalid, and those of the block that GC
+    /// was emptying. Then removes pages that are not programmed or not in a block of data.
     fn add_noted_pages(&self, notes: &FoundNotes, unsettled: &mut PagesWithUncertainValidity) {
         let geometry = self.store.geometry();
         let of_victim = notes.victim.into_iter().flat_map(|victim| {
@@ -439,7 +446,8 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    /// Reads the spare areas of the unsettled pages whose owner is not known yet.
+    /// Reads, for the pages in `unsettled` whose owner (LPN in the OOB) is not known yet, the spare area, and enters
+    /// the owner.
     fn read_owners(&mut self, unsettled: &mut PagesWithUncertainValidity) -> Result<()> {
         for (&ppn, owner) in unsettled.iter_mut().filter(|(_, owner)| owner.is_none()) {
             *owner = self.read_oob_if_readable(ppn)?.map(|oob| Lpn(oob.owner));

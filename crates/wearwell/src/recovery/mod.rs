@@ -33,8 +33,8 @@ pub(crate) use survey::FoundPage;
 pub struct RecoveryReport {
     /// Number of pages and spare areas that recovery read, reads on battery power included.
     pub page_and_spare_reads: u64,
-    /// Number of physical blocks erased during recovery: again, because power was lost during their erase, or by GC on
-    /// battery power.
+    /// Number of physical blocks erased during recovery: by GC on battery power, or a second time, because power was
+    /// lost during their first erase.
     pub erases: u64,
     /// Number of pages programmed on battery power to save RAM contents.
     pub battery_programs: u64,
@@ -164,9 +164,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Writes RAM contents that are not on flash yet to flash on battery power; these writes are counted like any
-    /// others. Does so only once: if power fails again during recovery, RAM holds nothing new, and what was saved is
-    /// still on flash.
+    /// Writes, on battery power, the RAM contents that flash lacks; these writes are counted like any others. Does so
+    /// only once: if power fails again during recovery, RAM has nothing new, and what was saved is still on flash.
     fn save_ram_on_battery(&mut self) -> Result<()> {
         if !self.battery_has_saved_ram {
             self.write_back_map_on_battery()?;
@@ -207,6 +206,8 @@ impl<N: Nand> Ftl<N> {
         bitmap.save_to_flash(store)
     }
 
+    /// Writes all changes of the L2P map that are only in RAM to flash, on battery power, after block states in RAM
+    /// were corrected.
     fn write_back_map_on_battery(&mut self) -> Result<()> {
         self.store.reconcile_with_flash()?;
         if self.validity.is_on_flash() {
@@ -246,6 +247,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Rebuilds a flat L2P map and page validity from the OOB of every page. Returns the number of mapped logical
+    /// pages.
     fn rebuild_from_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut data = NewestPageVersions::new(self.logical_pages as usize);
         self.survey_pages(steps, |ppn, page| match page.kind {
@@ -336,6 +339,7 @@ impl<N: Nand> Ftl<N> {
         mapped
     }
 
+    /// Marks in the reverse map the entries of binds that newer writes or binds of the logical page have superseded.
     fn mark_superseded_entries(&mut self, entries: &[ReverseMapEntry]) {
         let Self { mapping, sharing, store, .. } = self;
         let Some(sharing) = sharing else { return };
@@ -351,6 +355,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Rebuilds the state of a device without NVRAM from its translation pages, and from the pages of the map's journal
+    /// and of deltas if it has them. Returns the number of mapped logical pages.
     fn rebuild_from_translation_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut newest = NewestPageVersions::new(self.mapping.max_metadata_pages() as usize);
         let mut delta_pages = Vec::new();

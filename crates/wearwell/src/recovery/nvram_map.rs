@@ -49,6 +49,8 @@ struct ScannedPages {
 type PpnOfLpn = HashMap<Lpn, Ppn, FxBuildHasher>;
 
 impl<N: Nand> Ftl<N> {
+    /// Recovers a device whose dirty map entries, or whole map, are in NVRAM, by a scan of the OOB of all pages.
+    /// Returns the number of mapped logical pages.
     pub(crate) fn rebuild_from_nvram_map(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let scanned = self.scan_pages_by_kind(steps)?;
         self.reload_map(&scanned)?;
@@ -148,9 +150,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Closes again the open data blocks that an earlier recovery closed with the pages that they had. Page validity on
-    /// flash then lists their other pages as invalid (`listed_as_invalid` returns the bitmap of a block), and could not
-    /// learn that one of them becomes valid.
+    /// Closes open data blocks that an earlier recovery had closed before they were full. That recovery reported the
+    /// unprogrammed pages of such a block as invalid, and page validity on flash could not record that one of them
+    /// becomes valid. `listed_as_invalid` returns the bitmap of a block's pages that flash lists as invalid.
     pub(super) fn reclose_blocks_closed_by_recovery<'a>(
         &mut self,
         listed_as_invalid: impl Fn(BlockId) -> Option<&'a Vec<u64>>,
@@ -200,6 +202,8 @@ impl<N: Nand> Ftl<N> {
         Ok(scanned)
     }
 
+    /// Restores the map from NVRAM: the whole table, or the directory of the scanned translation pages and the dirty
+    /// entries.
     fn reload_map(&mut self, scanned: &ScannedPages) -> Result<()> {
         let Self { mapping, store, chunks, .. } = self;
         let pages = store.geometry().pages();
@@ -260,10 +264,10 @@ impl<N: Nand> Ftl<N> {
         Ok(mapped.filter(|(_, unit)| unit.to_option().is_some()).collect())
     }
 
-    /// Returns the directories of compressed chunks in the spare areas of the chunk pages `pages`, each with its
-    /// sequence number and chunk number. Counts no flash operation, because the scan that found the pages has read and
-    /// counted their spare areas. (Where a simulation knows only sizes of contents, it takes those of the members from
-    /// the data of the pages: a drive with bytes does not need them.)
+    /// Returns the directories of compressed chunks in the spare areas of the chunk pages `pages` (sequence number, PPN
+    /// and chunk number of each). Counts no flash operation, because the scan that found the pages has read and counted
+    /// their spare areas. A simulation that knows only sizes of contents also reads the data of the pages for the sizes
+    /// of the members, which a drive does not need.
     pub(super) fn peek_chunk_directories(&mut self, pages: &[(u64, Ppn, u32)]) -> Result<RecoveredChunks> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let mut bytes = vec![0; page_bytes + CHUNK_DIRECTORY_BYTES];
@@ -347,8 +351,9 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
-    /// Adds the referrer `lpn`, which is mapped by `entry`. Whether a bind gave it its place follows from the bind mark
-    /// of the entry or, if entries have none, from the logical page that wrote the place.
+    /// Adds the logical page `lpn` as referrer of the unit that its map entry `entry` names; `is_first` if the unit had
+    /// none. Whether a bind mapped `lpn` follows from the bind mark of the entry or, if entries have no marks, from
+    /// whether another logical page wrote the unit.
     pub(super) fn adopt_referrer(&mut self, lpn: Lpn, entry: Unit, is_first: bool) -> Result<()> {
         let unit = self.store.unit_of_entry(entry);
         let is_bound = entry != unit || self.writer_of(unit) != lpn;
@@ -393,6 +398,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
+/// Checks that the flash page `unit`, to which `lpn` is mapped, is among the pages of host data in `data`.
 fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
     if data.contains(Ppn(unit.0)) {
         return Ok(());

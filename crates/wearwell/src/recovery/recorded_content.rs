@@ -22,6 +22,8 @@ use crate::store::{ContentRecord, ContentRecordKey};
 pub(super) struct NvramContentRecords {
     /// Map entries of bound logical pages, with their bind marks.
     pub(super) bound_entries: BTreeMap<Lpn, Unit>,
+    /// Units (flash pages or chunk members) to which logical pages are bound and whose writer is mapped to another
+    /// unit.
     pub(super) units_without_writer: FxHashSet<Unit>,
     /// Live members of each chunk, as a bit mask, by the number of the chunk.
     pub(super) live_members_by_chunk: BTreeMap<u32, u8>,
@@ -31,6 +33,7 @@ pub(super) struct NvramContentRecords {
     pub(super) noted_chunks: Vec<u32>,
     /// Flash page of the durable delta of each logical page that has one.
     pub(super) delta_ppn_by_lpn: BTreeMap<Lpn, Ppn>,
+    /// All records as they were in NVRAM.
     records: Vec<ContentRecord>,
 }
 
@@ -46,8 +49,8 @@ impl NvramContentRecords {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Reads the records of content mechanisms from NVRAM. The dirty map entries must be in the cache already, and no
-    /// others: they replace the records of their logical pages.
+    /// Reads the records of content mechanisms from NVRAM. The map cache must hold exactly the dirty map entries: a
+    /// dirty entry replaces the record of its logical page.
     ///
     /// # Errors
     /// Power loss; [`Error::Damaged`] for a record of something that the device does not have.
@@ -122,8 +125,8 @@ impl<N: Nand> Ftl<N> {
         self.store.apply_waiting_content_record_changes()
     }
 
-    /// Returns the records that must be in NVRAM for the present state in RAM, by key, without those of map entries:
-    /// shared units without their writer, chunks, and deltas on flash.
+    /// Returns, by key, the records that must be in NVRAM for the present state in RAM: those of shared units without
+    /// their writer, of chunks, and of deltas on flash. Records of map entries are left out.
     fn records_except_map_entries(&self) -> FxHashMap<ContentRecordKey, ContentRecord> {
         let without_writer = self.units_without_writer().into_iter();
         let chunks = self.chunks.iter().flat_map(|stage| stage.chunk_page_records());

@@ -57,6 +57,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Executes [`Ftl::survey_pages`] on a device with head and tail pages: reads the head page of every block, then
+    /// its tail pages, and the spare areas of all pages only of blocks without a complete tail.
     fn survey_heads_and_tails(
         &mut self,
         steps: &mut RecoveryStepCosts,

@@ -14,6 +14,7 @@ pub(crate) struct ListLinks {
 }
 
 impl ListLinks {
+    /// Links of a slot without neighbours.
     pub(crate) const NONE: Self = Self { newer_slot: NO_SLOT, older_slot: NO_SLOT };
 }
 

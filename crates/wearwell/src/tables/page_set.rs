@@ -21,6 +21,7 @@ struct MaskedWord {
     mask: u64,
 }
 
+/// Returns the bitmap words with bits of the `count` pages from `first` on, each with a mask of these bits.
 fn masked_words(first: Ppn, count: u32) -> impl Iterator<Item = MaskedWord> {
     let (start, end) = (first.0 as u64, first.0 as u64 + count as u64);
     let words = if count == 0 { 0..0 } else { start / 64..end.div_ceil(64) };

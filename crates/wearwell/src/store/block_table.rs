@@ -58,8 +58,8 @@ pub enum GreedyTieBreak {
     #[default]
     Newest,
     /// Of several blocks with equally few valid pages, GC collects the one whose valid count fell to this number first.
-    /// With skewed writes the data left in it is colder, and less is written (1 to 3 % for zipf writes,
-    /// `tests/theory.rs` has another case).
+    /// With skewed writes, the data left in this block is colder than in the others, so the device programs fewer pages
+    /// in all (1 to 3 % fewer for zipf writes, `tests/theory.rs` has another case).
     Oldest,
 }
 
@@ -78,6 +78,7 @@ struct VictimCandidateLists {
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
     valid_counts_of_unsorted_lists: Range<u16>,
+    /// Number of entries of all lists together, entries of blocks with another valid count by now included.
     total_list_entries: u32,
 }
 
@@ -93,8 +94,8 @@ impl VictimCandidateLists {
     }
 
     /// Lowers the maximum valid count of the blocks on the lists of GC candidates to `limit`, and empties the lists of
-    /// greater valid counts. Ignores a `limit` above the present maximum, because not all blocks between the two are
-    /// listed.
+    /// greater valid counts. Does nothing if `limit` exceeds the present maximum, because not all blocks with greater
+    /// valid counts are listed.
     fn reduce_max_listed_valid_count(&mut self, limit: u16) {
         if limit >= self.max_listed_valid_count {
             return;
@@ -132,14 +133,17 @@ pub struct BlockTable {
     valid_counts: Vec<u16>,
     /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
     opened_at_sequence: Vec<u64>,
+    /// Last sequence number (of a page program or reverse-map entry) that was in use when each block was closed.
     closed_at_sequence: Vec<u64>,
     candidates_by_pool: Vec<VictimCandidateLists>,
-    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates. A
-    /// block whose valid count falls but stays greater, as is usual, changes no list, so one comparison suffices.
+    /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
+    /// If a valid count falls and is still greater than this bound, as is usual, no list changes, which one comparison
+    /// tells.
     max_candidate_valid_count: u16,
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     gc_skips_nonempty_metadata: bool,
+    /// Number of open or closed blocks that hold metadata.
     metadata_blocks: u32,
     /// For each pool (set of planes), its closed blocks in the order in which they were closed, each with the sequence
     /// number at which it was closed. For FIFO cleaning; empty unless this order is tracked.
@@ -227,9 +231,9 @@ impl BlockTable {
         self.opened_at_sequence[block.index()]
     }
 
-    /// Returns the smallest sequence number at which a block in use was opened; `u64::MAX` if no block is in use. No
-    /// page of a block in use is older. The first call costs O(blocks), later ones O(log blocks) for each block that
-    /// was opened since.
+    /// Returns the smallest sequence number at which a block in use was opened; `u64::MAX` if no block is in use. Every
+    /// page of a block in use has a greater sequence number. The first call costs O(blocks), later ones O(log blocks)
+    /// for each block that was opened since.
     pub fn oldest_opening_sequence(&mut self) -> u64 {
         let mut order = self.opening_order.take().unwrap_or_else(|| self.blocks_by_opening_sequence());
         while order.peek().is_some_and(|&Reverse((opened, block))| !self.is_in_use_since(block, opened)) {
@@ -432,8 +436,8 @@ impl BlockTable {
     }
 
     /// Returns the smallest number of valid pages of any GC candidate in the pool (set of planes); `None` if there is
-    /// no candidate. Called once in a few victims under skewed writes, so for a device of one pool the loops are
-    /// written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
+    /// no candidate. With skewed writes, GC calls this function once every few victims. So for a device of one pool the
+    /// loops are written for vector instructions, which saves 30 % of the time of a simulation of zipf writes.
     fn fewest_valid_pages(&self, pool: u32) -> Option<u16> {
         if self.allocation_pools > 1 || self.gc_skips_nonempty_metadata {
             let candidates = self.blocks_of_pool(pool).filter(|&block| self.is_gc_candidate(block));

@@ -38,17 +38,17 @@ use crate::error::{Error, Result};
 use crate::nand::Nand;
 use crate::tables::prefetch::load_into_cpu_cache;
 
-/// Maximum number of records beyond the limit up to which contents may be shared or packed: for a chunk that is being
-/// written, and one that GC packs again.
+/// Maximum number of content records in excess of the limit up to which contents may be shared or packed. The excess is
+/// for a chunk that is being written, and for one that GC packs again.
 const MAX_RECORDS_BEYOND_LIMIT: u64 = 32;
 
 /// Number of NVRAM words for the notes of chunks from which the request in progress takes members.
 const CHUNK_NOTE_WORDS: usize = 32;
-/// Number of NVRAM words before the chunk notes, for the number of the note round: notes of earlier rounds are
+/// Number of NVRAM words before the chunk notes. They hold the number of the note round: notes of earlier rounds are
 /// obsolete.
 const NOTE_ROUND_WORDS: usize = 1;
 
-/// A record of content mechanisms in NVRAM.
+/// A record of content mechanisms (such as deduplication and compression) in NVRAM, for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum ContentRecord {
     /// The translation page of `lpn` on flash holds `entry`, which has a bind mark.
@@ -88,8 +88,9 @@ const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
 const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
 /// Mask of the low bits that hold the index of a member or page in its chunk.
 const CHUNK_INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
-/// PPNs and chunk numbers of a device with bind marks and chunks have two bits less than units, because each flash page
-/// may be a chunk with [`MAX_CHUNK_MEMBERS`] members: two halves have four bits left, one for each member.
+/// Checks that the bits for the live members of a chunk fit into its record word. On a device with bind marks and
+/// chunks, PPNs and chunk numbers have two bits less than units, because each flash page may be a chunk with
+/// [`MAX_CHUNK_MEMBERS`] members. So the two halves of a word have four bits left, one for each member.
 const _: () = assert!(MAX_CHUNK_MEMBERS == 4);
 
 impl ContentRecord {
@@ -165,7 +166,7 @@ impl ContentRecordKey {
     }
 }
 
-/// A change of the records that waits until the map entries that GC moved are in NVRAM.
+/// A change of the content records that waits until NVRAM has the new map entries of all pages that GC moved.
 #[derive(Clone, Copy, Debug)]
 enum ContentRecordChange {
     Put(ContentRecord),
@@ -181,18 +182,20 @@ impl ContentRecordChange {
     }
 }
 
-/// Hash table of the records of content mechanisms in NVRAM: its position, and what RAM keeps of it.
+/// Hash table of the records of content mechanisms in NVRAM: where it is, and what RAM stores about it.
 #[derive(Clone, Debug)]
 pub(super) struct ContentRecords {
     /// First word of the table. The notes of chunks are before it.
     first_nvram_word: usize,
     table_words: usize,
+    /// Number of records from which on no further content may be shared or packed.
     record_count: u64,
     /// Maximum number of records up to which contents may be shared or packed.
     max_records: u64,
     waiting_changes: Vec<ContentRecordChange>,
-    /// Chunks noted in this round.
+    /// Chunks that were noted since the waiting changes were last applied (in the present note round).
     noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
+    /// Number of the present note round, which grows when notes are dropped; modulo 2^32.
     note_round: u32,
 }
 
@@ -201,7 +204,8 @@ pub(crate) fn content_record_words(limit: u64) -> u64 {
     if limit == 0 { 0 } else { (NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS) as u64 + record_table_words(limit) }
 }
 
-/// Returns the number of words of the table: a quarter more than records, so that a search passes few words.
+/// Returns the number of words of the record table for at most `limit` records: a quarter more than records, so that a
+/// search passes few words.
 fn record_table_words(limit: u64) -> u64 {
     (limit + MAX_RECORDS_BEYOND_LIMIT).div_ceil(4) * 5
 }
@@ -271,8 +275,8 @@ impl ContentRecords {
         }
     }
 
-    /// Removes the record at position `gap`: moves later records into the gap as long as a search would not find them
-    /// behind it.
+    /// Removes the record at position `gap`. Each later record whose search passes the gap is moved into it and leaves
+    /// a new gap; the last gap becomes vacant.
     fn close_gap<N: Nand>(&mut self, io: &mut Store<N>, mut gap: usize) -> Result<()> {
         let mut position = gap;
         loop {
@@ -317,6 +321,7 @@ impl ContentRecords {
         io.store_nvram_word(index, u64::from(self.note_round) << 32 | u64::from(number))
     }
 
+    /// Makes all notes of chunks obsolete, by starting a new note round with one store to NVRAM.
     fn drop_chunk_notes<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         if self.noted_chunks.is_empty() {
             return Ok(());
@@ -326,8 +331,8 @@ impl ContentRecords {
         io.store_nvram_word(self.round_word_index(), self.note_round.into())
     }
 
-    /// Reads the notes of the present round. Round 0 of a new device has words that are no notes: they name chunk 0,
-    /// and a note too many does no harm.
+    /// Reads the chunk notes of the present round from NVRAM. On a new device, whose round is 0, vacant words count as
+    /// notes of chunk 0, which does no harm: notes may name too many chunks.
     fn load_chunk_notes<N: Nand>(&mut self, io: &Store<N>) {
         let words = &io.nvram()[self.round_word_index()..self.first_nvram_word];
         self.note_round = words[0] as u32;
@@ -362,8 +367,9 @@ impl ContentRecords {
 }
 
 impl<N: Nand> Store<N> {
-    /// Keeps records of content mechanisms in NVRAM from word `first_nvram_word` on, at most `limit` and a few more
-    /// ([`content_record_words`]). A recovery reads what the words hold from before ([`Store::load_content_records`]).
+    /// Makes the store keep records of content mechanisms in NVRAM from word `first_nvram_word` on, at most `limit` and
+    /// a few more ([`content_record_words`]). A recovery reads what the words hold from before
+    /// ([`Store::load_content_records`]).
     ///
     /// # Errors
     /// [`Error::InvalidOptions`] if the medium has too little NVRAM.
@@ -388,7 +394,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Whether changes of records, or the end of notes of chunks, wait for
+    /// Whether changes of content records wait to be applied, or notes of chunks to be dropped, by
     /// [`Store::apply_waiting_content_record_changes`].
     #[inline]
     pub(crate) fn has_waiting_content_record_changes(&self) -> bool {
@@ -411,8 +417,8 @@ impl<N: Nand> Store<N> {
         self.content_records.as_ref().is_some_and(|records| records.noted_chunks.is_full())
     }
 
-    /// Notes that map entries are about to stop naming members of the chunk `number`, until the changes of records that
-    /// follow from it are applied. Does nothing if the device keeps no records.
+    /// Notes in NVRAM that map entries which name members of the chunk `number` are about to change. The note holds
+    /// until the resulting changes of records are applied. Does nothing if the device keeps no records.
     ///
     /// # Errors
     /// Power loss.
@@ -420,6 +426,7 @@ impl<N: Nand> Store<N> {
         self.with_content_records(|records, io| records.note_chunk(io, number))
     }
 
+    /// Calls `change` with the content records and the store; does nothing if the device keeps no records.
     fn with_content_records(
         &mut self,
         change: impl FnOnce(&mut ContentRecords, &mut Self) -> Result<()>,
@@ -440,7 +447,8 @@ impl<N: Nand> Store<N> {
         self.with_content_records(|records, io| records.put(io, record))
     }
 
-    /// Puts off [`Store::put_content_record`] to the next call of [`Store::apply_waiting_content_record_changes`].
+    /// Stores `record` in NVRAM, in place of the record with the same key, at the next call of
+    /// [`Store::apply_waiting_content_record_changes`]. Does nothing if the device keeps no records.
     #[inline]
     pub(crate) fn put_content_record_later(&mut self, record: ContentRecord) {
         if let Some(records) = &mut self.content_records {
@@ -449,8 +457,8 @@ impl<N: Nand> Store<N> {
     }
 
     /// Removes the record with this key, if there is one, at the next call of
-    /// [`Store::apply_waiting_content_record_changes`]: recovery may need it until the map entry that ends it is in
-    /// NVRAM.
+    /// [`Store::apply_waiting_content_record_changes`]. Until then, recovery may need the record: the map entry that
+    /// makes it obsolete may not be in NVRAM yet.
     #[inline]
     pub(crate) fn remove_content_record_later(&mut self, key: ContentRecordKey) {
         if let Some(records) = &mut self.content_records {
@@ -458,8 +466,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Applies the changes of records that wait, and drops the notes of chunks. NVRAM must have the map entries of all
-    /// pages that GC moved.
+    /// Applies the waiting changes of content records, and drops the notes of chunks. NVRAM must have the map entries
+    /// of all pages that GC moved.
     ///
     /// # Errors
     /// Power loss.

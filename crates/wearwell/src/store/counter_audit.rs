@@ -10,14 +10,15 @@ use crate::stats::Stats;
 /// began, and the sums of the counters that were cleared since.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CounterAudit {
-    /// Number of page programs that were counted before the operation counters were last cleared. The next two fields
-    /// are the same sums for erases and for retired blocks.
+    /// Number of page programs that were counted before the operation counters were last cleared.
     pub(super) programs_before_clear: u64,
+    /// Number of erases that were counted before the operation counters were last cleared.
     pub(super) erases_before_clear: u64,
+    /// Number of retired blocks that were counted before the operation counters were last cleared.
     pub(super) retired_blocks_before_clear: u64,
-    /// Sum of the erase counts of all blocks when the store was created and counting began. The next field is the
-    /// number of programmed pages at that time, because the medium may hold data already.
+    /// Sum of the erase counts of all blocks when the store was created and counting began.
     pub(super) initial_erases: u64,
+    /// Number of programmed pages when the store was created and counting began; the medium may hold data already.
     pub(super) initial_programmed_pages: u64,
     /// Number of programs and erases that were counted although a loss of power interrupted or prevented them.
     pub(super) interrupted_operations: u64,
@@ -95,7 +96,7 @@ impl<N: Nand> Store<N> {
     }
 
     /// Returns the number of programmed pages of a block, unreadable ones included, without a flash operation. The
-    /// pages of a block are programmed in order, so the first one that is not is found by halving.
+    /// pages of a block are programmed in order, so a binary search finds the first unprogrammed page.
     fn programmed_pages_of(&mut self, block: BlockId) -> u64 {
         if self.nand.is_bad(block) {
             return 0;

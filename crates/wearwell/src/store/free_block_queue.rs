@@ -22,6 +22,7 @@ pub enum FreeBlockOrder {
 #[derive(Clone, Debug)]
 pub(super) enum FreeBlockQueue {
     Fifo(VecDeque<BlockId>),
+    /// Free blocks in the order of their erase counts, each with its erase count.
     ByWear(BTreeSet<(u32, BlockId)>),
 }
 

@@ -322,8 +322,8 @@ impl<N: Nand> Store<N> {
         Ok(Some(tail))
     }
 
-    /// Reads into `self.page` a page that may be a head or tail page (description of its block). Returns `None` if the
-    /// page is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
+    /// Reads into `self.page_buffer` a page that may be a head or tail page (description of its block). Returns `None`
+    /// if the page is erased, `Some(None)` if it cannot be read or is of another kind. Always counts as one page read.
     #[expect(clippy::option_option, reason = "erased and unreadable are two answers of one read")]
     fn read_head_or_tail_page(&mut self, ppn: Ppn) -> Result<Option<Option<Oob>>> {
         self.stats.reads[Cause::Recovery as usize] += 1;

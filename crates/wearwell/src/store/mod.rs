@@ -154,8 +154,8 @@ pub struct Store<N> {
     pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
     pool_rotation: PoolRotation,
     last_sequence: u64,
-    /// Whether a translation page or validity page becomes durable only after all earlier programs, which it may name.
-    /// A backward scan relies on it.
+    /// Whether a translation page or validity page becomes durable only after all programs before it, because it may
+    /// name their pages. Recovery by a backward scan relies on this order.
     fences_metadata_pages: bool,
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the

@@ -29,11 +29,12 @@ use crate::address::{BlockId, OptionalAddress, Ppn, Unit, chunk_and_member_of, i
 use crate::error::{Error, Result};
 use crate::nand::{Geometry, Nand, PageKind};
 
-/// Number of page programs after which the notes of settled pages and open blocks are renewed.
+/// Number of page programs after which two notes for recovery are renewed: the last settled program (all data pages up
+/// to it are mapped or reported as invalid) and the blocks open for data.
 const PROGRAMS_PER_KNOWN_VALIDITY_NOTE: u64 = 128;
 
-/// Index, among the note words in NVRAM, of the word with the last settled program. The words of the open blocks and
-/// the ring follow the three that are named here.
+/// Index, among the note words in NVRAM, of the word with the sequence number of the last settled program: all data
+/// pages up to it are mapped or reported as invalid.
 const KNOWN_VALIDITY_WORD_INDEX: usize = 0;
 /// Index, among the note words in NVRAM, of the word with the block that GC empties.
 const VICTIM_WORD_INDEX: usize = 1;
@@ -46,12 +47,14 @@ const FIRST_OPEN_BLOCK_WORD_INDEX: usize = 3;
 /// is set aside.
 const MAX_OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 
-/// Notes for recovery in NVRAM: their position, and the numbers and copies that RAM keeps of them.
+/// Notes for recovery in NVRAM, which name the pages whose validity on flash may be outdated: where the notes are, and
+/// what RAM stores about them.
 #[derive(Clone, Debug)]
 pub(super) struct RecoveryNotes {
     first_nvram_word: usize,
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
+    /// Sequence number noted in NVRAM as settled: every data page programmed up to it is mapped or reported as invalid.
     validity_known_until_sequence: u64,
     /// Number of NVRAM words of the ring of notes; each word names one noted page.
     note_ring_words: u32,
@@ -62,6 +65,7 @@ pub(super) struct RecoveryNotes {
     /// Number of the first noted page that recovery still needs once the next write of the buffer of page validity is
     /// complete: that write includes the reports of all pages noted earlier.
     first_note_kept_at_next_flush: u32,
+    /// Sequence number up to which page validity was durable when notes were last dropped.
     validity_durable_until_sequence: u64,
 }
 
@@ -72,7 +76,7 @@ pub(crate) struct FoundNotes {
     pub(crate) validity_known_until_sequence: u64,
     /// Block that GC was emptying, or emptied last.
     pub(crate) victim: Option<BlockId>,
-    /// Blocks that were open for data when the settled program was noted.
+    /// Blocks that were open for data when `validity_known_until_sequence` was noted.
     pub(crate) open_blocks: Vec<BlockId>,
     /// Data pages that may be invalid, because map entries stopped naming them; page validity on flash may not list
     /// them yet.
@@ -86,8 +90,9 @@ pub(crate) fn recovery_note_words(geometry: &Geometry) -> u64 {
         + u64::from(note_ring_words(geometry))
 }
 
-/// Returns the number of NVRAM words of the ring of notes, one for each noted page: four times the reports that the
-/// buffer of page validity holds at most, because it is one page and a report has at least four bytes.
+/// Returns the number of NVRAM words of the ring of notes, one for each noted page. The ring has at least four times as
+/// many words as the buffer of page validity holds reports: the buffer is one page, and a report has at least four
+/// bytes.
 fn note_ring_words(geometry: &Geometry) -> u32 {
     geometry.page_bytes
 }
@@ -148,7 +153,8 @@ impl<N: Nand> Store<N> {
         self.recovery_notes.is_some()
     }
 
-    /// Returns the sequence number of the last program that is noted as settled; 0 without notes.
+    /// Returns the sequence number of the last program that is noted as settled (every data page up to it is mapped or
+    /// reported as invalid); 0 without notes.
     pub(super) fn validity_known_until_sequence(&self) -> u64 {
         self.recovery_notes.as_ref().map_or(0, |notes| notes.validity_known_until_sequence)
     }
@@ -207,7 +213,7 @@ impl<N: Nand> Store<N> {
         self.store_nvram_word(word, encode_noted_number(victim.0))
     }
 
-    /// Notes, if enough pages were programmed since the last time, that all pages programmed so far are mapped or
+    /// Notes, if enough pages were programmed since this was last noted, that all pages programmed so far are mapped or
     /// reported as invalid. Must be called between requests only. Does nothing without notes.
     ///
     /// # Errors
@@ -225,8 +231,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Notes that all pages programmed so far are mapped or reported as invalid, and the blocks that are open. Must be
-    /// called between requests only. Does nothing without notes.
+    /// Notes in NVRAM that all pages programmed so far are mapped or reported as invalid, and which blocks are open.
+    /// Must be called between requests only. Does nothing without notes.
     ///
     /// # Errors
     /// Power loss.
@@ -244,8 +250,9 @@ impl<N: Nand> Store<N> {
         outcome
     }
 
-    /// Stores the open blocks first: a power loss in between leaves an older settled program with newer open blocks,
-    /// and all pages of the blocks that are missing are settled.
+    /// Stores two notes in NVRAM: first the blocks `open`, then the last sequence number as settled (all data pages up
+    /// to it are mapped or reported as invalid). If power is lost between both, the settled number is older than the
+    /// noted blocks; all pages of open blocks that are not noted any more are settled.
     fn store_known_validity_note(&mut self, notes: &mut RecoveryNotes, open: &[BlockId]) -> Result<()> {
         let mut missing = open.iter().filter(|&&block| !notes.noted_open_blocks.contains(&Some(block)));
         let mut changes = Vec::new();
@@ -266,9 +273,9 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
-    /// Notes that the buffer of page validity was written to flash, if it was: `durable_until_sequence` is the sequence
-    /// number up to which page validity is durable. Noted pages from before the write before are then no longer needed.
-    /// Does nothing without notes.
+    /// Drops notes that are no longer needed, if the buffer of page validity was written to flash since the last call.
+    /// `durable_until_sequence` is the sequence number up to which page validity is durable. Does nothing without
+    /// notes.
     ///
     /// # Errors
     /// Power loss.
@@ -282,9 +289,9 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Drops the notes of pages whose reports were written to flash with the buffer of page validity, up to the
-    /// sequence number `durable_until_sequence`. A report that came during a write of the buffer is not in that write,
-    /// so the notes that are dropped are those from before the end of the write before this one.
+    /// Drops, after a write of the buffer of page validity, the notes of pages whose reports are in this write: those
+    /// noted before the write began or, if its start was not recorded, before the previous write ended. Page validity
+    /// is now durable up to the sequence number `durable_until_sequence`.
     #[cold]
     fn drop_notes_of_flushed_reports(&mut self, durable_until_sequence: u64) -> Result<()> {
         let Some(notes) = &mut self.recovery_notes else { return Ok(()) };
@@ -296,15 +303,15 @@ impl<N: Nand> Store<N> {
         self.store_nvram_word(word, number.into())
     }
 
-    /// Records that the buffer of page validity is about to be written, and that no write of it is going on: all pages
-    /// noted so far will be in this write. Does nothing without notes.
+    /// Records that the buffer of page validity is about to be written, while no other write of it is in progress: this
+    /// write will include the reports of all pages noted so far. Does nothing without notes.
     pub(crate) fn note_validity_flush_start(&mut self) {
         if let Some(notes) = &mut self.recovery_notes {
             notes.first_note_kept_at_next_flush = notes.next_note_number;
         }
     }
 
-    /// Forgets all noted pages, because all records of page validity are on flash.
+    /// Drops all notes of pages, because all records of page validity are on flash.
     ///
     /// # Errors
     /// Power loss.
@@ -321,8 +328,8 @@ impl<N: Nand> Store<N> {
             .is_some_and(|notes| notes.needed_note_count() > notes.note_ring_words / 2)
     }
 
-    /// Reads the notes from NVRAM after a loss of RAM, and continues them. Returns `None` if there are none, or if more
-    /// pages were noted than the ring has words.
+    /// Reads the notes from NVRAM after a loss of RAM, so that later notes continue them. Returns `None` if the device
+    /// keeps no notes, or if more pages were noted than the ring has words.
     pub(crate) fn read_recovery_notes(&mut self) -> Option<FoundNotes> {
         let mut notes = self.recovery_notes.take()?;
         let found = self.load_notes_from_nvram(&mut notes);

@@ -155,7 +155,8 @@ impl<N: Nand> Store<N> {
     }
 }
 
-/// Returns what metadata a read of a page with this cause needs; `None` if the page holds data of the host.
+/// Returns the name, for an error message, of the metadata that a page read under `cause` holds; `None` if the page
+/// holds host data.
 fn metadata_name_of_cause(cause: Cause) -> Option<&'static str> {
     match cause {
         Cause::Translation => Some("a part of the map"),

@@ -96,10 +96,13 @@ pub(super) struct DieOrPlaneState {
     pub(super) must_not_suspend: bool,
     /// Start of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
     pub(super) array_phase_start_ns: u64,
+    /// End of the array phase (tPROG or tBERS) of the running program or erase, nanoseconds.
     pub(super) array_phase_end_ns: u64,
     /// Array time (tPROG or tBERS) that the suspended program or erase still needs, nanoseconds.
     pub(super) suspended_remaining_ns: u64,
+    /// Start of the present busy period, nanoseconds; [`NOT_BUSY`] while the array is idle.
     pub(super) busy_since_ns: u64,
+    /// Total duration of the busy periods that have ended, nanoseconds.
     pub(super) busy_ns: u64,
 }
 
@@ -296,6 +299,8 @@ impl DieOrPlaneState {
         }
     }
 
+    /// Returns the index of the queue that the array serves next; `None` if all queues are empty. With
+    /// `background_first`, always that of background work.
     #[inline(always)]
     fn choose_queue<const PLAIN: bool>(&mut self, background_first: bool) -> Option<u8> {
         if background_first {
@@ -652,7 +657,8 @@ impl DieOrPlaneState {
         }
     }
 
-    /// As [`Self::try_suspend`], with at most `max_suspensions_per_op` suspensions of one operation.
+    /// Suspends the array's running program or erase if a host read waits. One operation is suspended at most
+    /// `max_suspensions_per_op` times.
     fn try_suspend_with_limit(
         &mut self,
         index: u32,

@@ -36,17 +36,18 @@ impl FreeBlocksPerArray {
         i64::from(self.pages_per_block) * i64::from(self.free_blocks)
     }
 
-    /// Returns the number of pages of one array (die or plane) that will be free only after issued erases: the pages of
-    /// the `erases` blocks whose erase has not started, minus the pages that the `programs` of GC copies will use that
-    /// have not started.
+    /// Returns the number of free pages that one array (die or plane) gains once all issued work is done: the pages of
+    /// `erases` blocks whose erase has not started, minus one page for each of the `programs` programs of GC copies
+    /// that have not started.
     #[inline]
     fn net_pages_gained_by_erases(self, erases: u32, programs: u32) -> i64 {
         i64::from(self.pages_per_block) * i64::from(erases) - i64::from(programs)
     }
 
-    /// Returns the number of background operations that an array (die or plane) serves before a host write. It is 0
-    /// while at most half of the free blocks wait for their erase. Otherwise it is chosen so that half of the blocks
-    /// are erased again when host writes have used the pages that GC gained, and the next GC begins.
+    /// Returns the number of background operations that an array (die or plane) serves before a host write. The array
+    /// has `ops` unstarted ones, waits for `awaited` pages to be erased, and GC has gained `gained_pages`. The result
+    /// is 0 while at most half of the free blocks wait for their erase. Otherwise half of the blocks are erased again
+    /// when host writes have used the pages that GC gained, and the next GC begins.
     #[inline]
     fn background_ops_before_host_write(self, ops: u32, awaited: i64, gained_pages: i64) -> u32 {
         let excess = awaited - self.free_pages() / 2;
@@ -58,10 +59,11 @@ impl FreeBlocksPerArray {
     }
 }
 
-/// Counts of the erased pages and background operations of an array (die or plane), which determine the background work
-/// that it serves before the next host write. With a fixed bound on background work instead, nothing is ever due here.
+/// Counts of the erased pages and background operations of an array (die or plane). They determine the background work
+/// that the array serves before the next host write. Not used if background work has a fixed bound instead.
 #[derive(Clone, Debug)]
 pub(super) struct BackgroundPacing {
+    /// Free blocks that the FTL keeps on the array; `None` if background work has a fixed bound instead.
     kept_free_blocks: Option<FreeBlocksPerArray>,
     /// Number of erased pages that collection has gained on the array and host writes have not used yet, issued
     /// operations included. An issued erase adds the pages of a block, an issued program of a GC copy takes one page,
@@ -74,7 +76,8 @@ pub(super) struct BackgroundPacing {
     unqueued_erases: u32,
     /// Number of background programs issued for the array that it has not started, queued or not.
     unstarted_programs: u32,
-    /// Number of background operations that the array has started so far, those of steps ahead included.
+    /// Number of background operations that the array has started so far, including those started ahead of the
+    /// simulated time.
     started_background_ops: u64,
     /// Value that `started_background_ops` had when the array could have served the next host write for the first time.
     started_ops_when_write_servable: u64,
@@ -103,7 +106,8 @@ impl BackgroundPacing {
         }
     }
 
-    /// Counts the pages that a background operation gains or takes that the FTL has just issued.
+    /// Counts a background operation that the FTL has just issued: the erased pages that it gains (an erase) or takes
+    /// (a program).
     #[inline(always)]
     pub(super) fn count_issued_background(&mut self, op: &QueuedOp) {
         let Some(kept) = self.kept_free_blocks else { return };
@@ -126,7 +130,8 @@ impl BackgroundPacing {
         self.unqueued_erases += u32::from(op.kind == OpKind::Erase);
     }
 
-    /// Counts that a background operation joins the queue of the array that could not be queued before.
+    /// Counts that a background operation, which could not be queued when the FTL issued it, now joins the queue of the
+    /// array.
     pub(super) fn count_release_to_queue(&mut self, op: &QueuedOp) {
         self.unqueued_ops -= 1 + op.further_ops_of_series();
         self.unqueued_erases -= u32::from(op.kind == OpKind::Erase);
@@ -146,7 +151,8 @@ impl BackgroundPacing {
         self.unstarted_programs = self.unstarted_programs.wrapping_sub(programs);
     }
 
-    /// Undoes the counting of one background operation as started; its start was a step ahead of the simulated time.
+    /// Undoes the counting of one background operation as started, because its start, ahead of the simulated time, is
+    /// undone.
     pub(super) fn undo_started_background(&mut self, kind: OpKind) {
         self.started_background_ops -= 1;
         self.unstarted_programs = self.unstarted_programs.wrapping_add(u32::from(kind == OpKind::Program));
@@ -172,8 +178,8 @@ impl BackgroundPacing {
             })
     }
 
-    /// Decides whether the array serves background work before the host write that waits. If not, it serves the write
-    /// now. It also does if no background work is queued, because all of it waits for other operations.
+    /// Decides whether the array serves background work before the host write that waits. Otherwise the array serves
+    /// the write now, also if all remaining background work waits for other operations and none is queued.
     #[inline(always)]
     pub(super) fn decide_background_before_write(&mut self, queued_ops: u32, queued_erases: u32) -> bool {
         if self.started_ops_required_by_write == 0 {
@@ -204,7 +210,7 @@ impl BackgroundPacing {
     }
 
     /// Whether the next `steps` background operations certainly precede the host write that waits, whatever is queued
-    /// meanwhile. No erase may be among them. After an erase nothing is certain until the share is determined again.
+    /// meanwhile. None of them may be an erase: after an erase the required number of operations is determined again.
     #[inline(always)]
     pub(super) fn are_further_steps_due(&self, steps: u32) -> bool {
         !self.is_required_op_count_outdated

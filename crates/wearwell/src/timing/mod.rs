@@ -293,6 +293,7 @@ pub struct TimingEngine {
     engine: Engine,
 }
 
+/// The engine of the timing mode that was chosen.
 #[derive(Clone, Debug)]
 enum Engine {
     None(Box<latency::LatencyRecords>),

@@ -219,8 +219,8 @@ impl OpQueue {
         self.ring[place] = op;
     }
 
-    /// Inserts `op` before the entries that were issued later, but behind the first `running_entries` entries, which
-    /// the array executes or has suspended. Returns the entry's position. Costs time in proportion to it.
+    /// Inserts `op` before the entries that were issued later, but after the first `running_entries` entries, which the
+    /// array executes or has suspended. Returns the position of `op` in the queue. Cost: O(position).
     pub(super) fn insert_in_issue_order(&mut self, op: QueuedOp, running_entries: u32) -> u32 {
         let later = (running_entries..self.entry_count).find(|&at| op.was_issued_before(self.entry_at(at)));
         let position = later.unwrap_or(self.entry_count);
@@ -324,6 +324,7 @@ impl UnqueuedOps {
         Self { unqueued_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
     }
 
+    /// Stores an operation that cannot be queued yet; returns its slot.
     pub(super) fn insert(&mut self, waiter: UnqueuedOp) -> u32 {
         let id = self.first_free_slot;
         if id == END_OF_LIST {

@@ -137,7 +137,7 @@ pub(super) struct OpTracer {
     unfinished_ops: FxHashMap<u64, TracedOp>,
     /// Numbers of the flash operations in each of the three queues of each array (die or plane).
     queued_op_numbers: Vec<[VecDeque<u64>; 3]>,
-    /// Numbers of the flash operations that are held back, by the number under which they wait.
+    /// Numbers of the flash operations that are held back, by their slot in the slab of waiting operations.
     held_op_numbers: FxHashMap<u32, u64>,
     /// Number of the flash operation that is being admitted or released.
     current_op_number: u64,

@@ -256,6 +256,7 @@ impl ValidityStore for AnyValidityStore {
 /// single pages panic, and marking pages as valid does nothing, because pages are valid there until they are reported
 /// as invalid.
 impl AnyValidityStore {
+    /// Returns the validity bitmap in RAM. Panics if validity is recorded on flash.
     #[inline]
     fn ram_bitmap(&self) -> &RamBitmap {
         match self {

@@ -63,7 +63,7 @@ use crate::store::{Store, Stream};
 use crate::tables::PageSet;
 
 /// Number of the first page of the validity log. Page numbers wrap at 2^32; the start is close to the end so that every
-/// run of the program exercises that.
+/// run of the program exercises the wrap.
 const FIRST_LOG_PAGE_NUMBER: u32 = u32::MAX - 63;
 /// Maximum number of pages by which the validity log exceeds its limit while one of its pages is cleaned and another
 /// written; see [`ValidityStore::max_metadata_pages`].
@@ -118,9 +118,11 @@ pub struct ValidityLog {
     log_page_ppns: VecDeque<Ppn>,
     /// Page number of the oldest page of the validity log, whose PPN is the first in `log_page_ppns`.
     oldest_page_number: u32,
+    /// Number of pages at the beginning of the log that are cleaned but not discarded yet.
     cleaned_pages_to_discard: u32,
     /// Number of entries already processed on the log page that is being cleaned.
     processed_entries_of_cleaned_page: u32,
+    /// Whether cleaning has appended any entry of the page that is being cleaned to the buffer again.
     has_reinserted_entries: bool,
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
@@ -130,6 +132,7 @@ pub struct ValidityLog {
     buffered_report_count: u32,
     /// Invalid pages that were reported while the buffer of the log was full, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
+    /// Sequence number before which the log is durable: every page reported as invalid earlier is recorded on flash.
     durable_before_sequence: u64,
     page_buffer: Vec<u8>,
     /// Invalid pages that a recovery found in the validity log. They save the first scan after it from reading the log
@@ -420,6 +423,7 @@ impl ValidityLog {
         BlockId(self.block_pages_divider.quotient(ppn.0))
     }
 
+    /// Whether the log entry is in force: it names a page whose block was not opened since the entry was made.
     fn is_entry_current(&self, entry: &ValidityLogEntry) -> bool {
         entry.invalid_page.to_option().is_some()
             && entry.opening_count
@@ -432,6 +436,7 @@ impl ValidityLog {
         self.oldest_page_number.wrapping_add(self.log_page_count())
     }
 
+    /// Returns the position in the log of entry number `slot` on the page with number `page_number`.
     #[inline]
     fn entry_position(&self, page_number: u32, slot: u32) -> u32 {
         (page_number & (self.log_page_number_modulus - 1)) * self.entries_per_log_page + slot

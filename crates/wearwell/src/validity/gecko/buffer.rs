@@ -11,6 +11,7 @@ use crate::tables::SlotIndex;
 /// Buffer in RAM of Logarithmic Gecko (LSM tree of invalid pages), with the reports that are not on flash yet.
 #[derive(Clone, Debug)]
 pub(super) struct GeckoBuffer {
+    /// Key of each buffered Gecko entry, in no particular order.
     entry_keys: Vec<u32>,
     /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
     /// order of `entry_keys`, followed by zeros.

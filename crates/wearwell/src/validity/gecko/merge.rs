@@ -27,7 +27,9 @@ const KEY_GREATER_THAN_ALL: u32 = u32::MAX;
 struct MergeInput {
     /// Bytes of the current page of the run that is merged, or of all entries if the input is a buffer.
     loaded_entry_bytes: Vec<u8>,
+    /// Offset in `loaded_entry_bytes` of the first entry that is not merged yet, bytes.
     next_entry_offset: usize,
+    /// Offset in `loaded_entry_bytes` of the end of the entries, bytes.
     entries_end_offset: usize,
     /// Index of the run of the Gecko LSM tree that is the input, and the index of its next page to read; `None` for a
     /// buffer.
@@ -95,8 +97,8 @@ pub(super) struct MergedEntries {
 
 impl MergedEntries {
     /// Creates a merge of buffers of the Gecko LSM tree, newest first, and then of a range of the runs on flash, which
-    /// are older. `drops_markers`: the oldest run is among the inputs, so no older entries exist and erase markers are
-    /// not needed in the output.
+    /// are older than the buffers. `drops_erase_markers`: the oldest run is among the inputs, so no older entries exist
+    /// and erase markers are not needed in the output.
     pub(super) fn new<'a>(
         buffers: impl Iterator<Item = &'a FrozenBuffer>,
         runs: Range<usize>,

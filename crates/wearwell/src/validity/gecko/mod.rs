@@ -194,7 +194,7 @@ impl Gecko {
     }
 
     /// Returns the maximum number of levels of the merge tree that can hold a run (the paper's L, section 3.2): one for
-    /// each power of T up to the size of a run with an entry for every part of every block.
+    /// each power of the size ratio T up to the size of a run with an entry for every part of every block.
     pub fn max_levels(&self) -> u32 {
         self.level_of_run_size(self.layout.max_run_size_in_buffers()) + 1
     }
@@ -307,6 +307,7 @@ impl Gecko {
         io.nand().prefetch_words(&pages, &mut words);
     }
 
+    /// Returns the level in the merge tree of a run whose size is `size_in_buffers` times that of the buffer.
     fn level_of_run_size(&self, size_in_buffers: u32) -> u32 {
         size_in_buffers.ilog(self.options.size_ratio)
     }
@@ -377,8 +378,8 @@ impl Gecko {
         self.next_flush_number += 1;
     }
 
-    /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged: the newest ones, as
-    /// long as the result grows to the level of the next run.
+    /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged: the newest runs,
+    /// each as long as the result of merging the newer ones reaches its level.
     fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush_in_progress.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.run_size_in_buffers(flush.frozen_buffer.len());
@@ -511,10 +512,11 @@ impl ValidityStore for Gecko {
     }
 
     /// Returns the maximum number of flash pages of all sorted runs of the Gecko LSM tree, a merge in progress
-    /// included. Proof: let U be the size of a run with all keys, as a multiple of the buffer's size; a run has at most
-    /// U pages (see `layout`). While no merge is due there is at most one run per level: at level i at most T^(i+1) - 1
-    /// times the buffer's size, and not more than U. The output of a merge in progress has at most U more. In pairwise
-    /// mode the newest run of a chain of merges may be at the level of an older one, which adds U again.
+    /// included. Proof: let T be the size ratio of adjacent levels, and U the size of a run with all keys, as a
+    /// multiple of the buffer's size; a run has at most U pages (see `layout`). While no merge is due there is at most
+    /// one run per level: at level i at most T^(i+1) - 1 times the buffer's size, and not more than U. The output of a
+    /// merge in progress has at most U more. In pairwise mode the newest run of a chain of merges may be at the level
+    /// of an older one, which adds U again.
     fn max_metadata_pages(&self) -> u64 {
         let largest = self.layout.max_run_size_in_buffers() as u64;
         let ratio = self.options.size_ratio as u64;

@@ -53,6 +53,8 @@ impl GeckoRun {
         Some((self.page_ppns[page], layout.page_words_read_by_search(rank, last)))
     }
 
+    /// Records that GC moved a page of the run from PPN `from` to PPN `to`; returns `false` if `from` is no page of the
+    /// run.
     pub(super) fn record_page_move(&mut self, from: Ppn, to: Ppn) -> bool {
         replace_ppn(&mut self.page_ppns, from, to)
     }

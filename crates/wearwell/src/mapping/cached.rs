@@ -141,10 +141,12 @@ pub struct DemandPagedMap {
     options: DemandPagedMapOptions,
     table: TranslationTable,
     cache: EntryCache,
-    /// Invalid pages that the map found when it wrote translation pages, until the FTL takes them and updates page
-    /// validity.
+    /// Invalid pages that the map found when it wrote translation pages. They stay in this list until the FTL takes
+    /// them and updates page validity.
     identified_invalid_pages: Vec<IdentifiedInvalidPage>,
+    /// Maximum number of overwritten pages not reported as invalid yet; beyond it, translation pages are written.
     max_unidentified_invalid_pages: u32,
+    /// Maximum number of metadata pages that one lookup or update of the map may append.
     max_metadata_pages_per_access: u32,
     /// Number of cached entries inserted or changed since the last checkpoint; at a fixed number the next one is due.
     entry_changes_since_checkpoint: u32,
@@ -300,9 +302,9 @@ impl DemandPagedMap {
         (self.sequence_before_dirty_entries, self.checkpoint_sequence) = (sequence, sequence);
     }
 
-    /// Writes translation page `id`, whose entries are loaded. With checkpoints its spare area gets a sequence number:
-    /// the map entries that are still dirty in the cache after this write were all changed by programs with higher
-    /// numbers.
+    /// Writes translation page `id`, whose entries are loaded. If the map makes checkpoints, the spare area of the page
+    /// gets a sequence number: the map entries that are still dirty in the cache after this write were all changed by
+    /// programs with higher numbers.
     fn write_loaded_translation_page<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -468,8 +470,8 @@ impl DemandPagedMap {
         self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).is_dirty)
     }
 
-    /// Decodes the map entries of translation page `id` that are mapped, from its `bytes`, as (logical page, location).
-    /// For recovery and audits.
+    /// Decodes, from the `bytes` of translation page `id`, the map entries of mapped logical pages, as (logical page,
+    /// location). For recovery and audits.
     pub(crate) fn decode_mapped_entries(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.decode_entries(id, bytes).filter(|(_, unit)| unit.to_option().is_some()).collect()
     }
@@ -812,8 +814,8 @@ impl DemandPagedMap {
             || self.is_nvram_nearly_full()
     }
 
-    /// Writes one translation page for a due checkpoint of the map (early write of entries that are dirty for long) or
-    /// because a bound on its dirty entries is exceeded; returns `false` if none was written.
+    /// Writes one translation page if a checkpoint of the map (early write of entries that are dirty for long) is due,
+    /// or if changes that are not on flash exceed a bound. Returns `false` if none was written.
     #[cold]
     fn write_due_translation_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool> {
         if self.is_checkpoint_due() && self.checkpoint_step(io)? {
@@ -996,8 +998,8 @@ impl Mapping for DemandPagedMap {
     }
 
     /// Forgets that an earlier version of the logical page `lpn` is still counted as valid, because the block with this
-    /// version is about to be erased. If the map reported that version as invalid after the erase, it would invalidate
-    /// the page that is at the same PPN then.
+    /// version is about to be erased. If the map reported the version as invalid after the erase, it would invalidate
+    /// the page that has been written to the same PPN since.
     ///
     /// An entry that a recovery left uncertain keeps its flag: more than one earlier version may be unidentified, and
     /// the spare area is read before any of them is reported.

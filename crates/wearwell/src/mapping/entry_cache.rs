@@ -35,6 +35,7 @@ pub(super) const NO_SLOT: CacheSlot = CacheSlot::MAX;
 /// Index, in the array of an entry's queue positions, of the position in the LRU queue by last use.
 /// [`LAST_CHANGE_QUEUE_INDEX`] is the index for the queue by last change.
 const LAST_USE_QUEUE_INDEX: usize = 0;
+/// Index, in the array of an entry's queue positions, of the position in the LRU queue by last change.
 const LAST_CHANGE_QUEUE_INDEX: usize = 1;
 
 /// Number of a slot of the cache of map entries; a slot holds one entry.
@@ -72,13 +73,15 @@ pub(super) struct EntryCache {
     slots: Vec<CachedEntry>,
     free_slots: Vec<CacheSlot>,
     slot_by_lpn: ChainedIndex,
+    /// All map entries of the cache as an LRU queue, in order of their last use.
     entries_by_use: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
     dirty_entries_by_change: LruQueue,
     entries_per_page_divider: Divider,
-    /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. Arrays and
-    /// not lists through the slots: a page that is written has many dirty entries, and their cache misses overlap.
+    /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. They are in
+    /// arrays, not in linked lists, because a page that is written has many dirty entries, whose cache misses then
+    /// overlap.
     dirty_slots_by_page: Vec<Vec<CacheSlot>>,
     /// Number of the first translation page that may have dirty entries in the cache; all pages with smaller numbers
     /// have none.
@@ -220,7 +223,7 @@ impl EntryCache {
         &self.slots[slot as usize]
     }
 
-    /// Returns the NVRAM word number of the map entry in cache slot `slot`, for its change.
+    /// Returns a mutable reference to the NVRAM word number of the map entry in cache slot `slot`.
     #[inline]
     pub(super) fn nvram_word_number_mut(&mut self, slot: CacheSlot) -> &mut NvramWordNumber {
         &mut self.slots[slot as usize].nvram_word_number

@@ -150,6 +150,7 @@ impl Journal {
         self.next_serial - self.first_unmerged_serial
     }
 
+    /// Whether the journal has room for another page.
     fn has_free_page_slot(&self) -> bool {
         self.live_page_count() < self.page_ppns.len() as u64
     }
@@ -343,7 +344,8 @@ impl JournalledMap {
         self.journal.page_ppns.iter().copied().filter(|place| place.to_option().is_some())
     }
 
-    /// Returns the metadata page number of the journal's first page: the numbers after those of the map's own pages.
+    /// Returns the metadata page number of the journal's first page. The journal's pages have the numbers after those
+    /// of the map's own metadata pages.
     fn first_journal_page_id(&self) -> u32 {
         self.demand_paged_map.max_metadata_pages() as u32
     }

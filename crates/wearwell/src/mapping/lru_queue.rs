@@ -37,6 +37,7 @@ pub(super) struct LruQueue {
     /// Ring buffer of the LRU queue: the slot number of each position in the queue, at the index position modulo
     /// length. The length is a power of two.
     slot_ring: Vec<u32>,
+    /// Position of the least recently used slot in the queue.
     first_position: u64,
     /// Position after the last one in the queue: the next push or touch gets it.
     end_position: u64,

@@ -162,7 +162,7 @@ pub enum AnyMapping {
     Journalled(Box<JournalledMap>),
 }
 
-/// Evaluates `$call` for the map that an [`AnyMapping`] holds, named `$mapping`.
+/// Evaluates `$call` for the map that an `AnyMapping` holds, named `$mapping`.
 macro_rules! delegate {
     ($self:ident, $mapping:ident => $call:expr) => {
         match $self {

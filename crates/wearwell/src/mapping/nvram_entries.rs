@@ -45,6 +45,7 @@ pub(crate) fn nvram_words_for_dirty_entries(
 pub(super) struct NvramEntries {
     first_nvram_word: usize,
     nvram_word_count: u32,
+    /// Numbers of the NVRAM words that hold no entry.
     vacant_words: Vec<NvramWordNumber>,
     /// Number of free NVRAM words for dirty map entries below which translation pages have to be written.
     min_vacant_words: u32,

@@ -205,6 +205,7 @@ impl TranslationTable {
         Ok(())
     }
 
+    /// Appends the first version of translation page `id`, which was never written before, and returns its PPN.
     #[cold]
     fn append_first_page_version<N: Nand>(
         &self,
@@ -250,6 +251,8 @@ impl TranslationTable {
         if self.directory_tree.is_none() { Ok(()) } else { self.touch_or_fetch_directory_node(io, id, cause) }
     }
 
+    /// Makes the directory node with the PPN of translation page `id` the most recently used one in the cache. If the
+    /// node is not cached, evicts another one if needed, and reads the node from flash.
     #[cold]
     fn touch_or_fetch_directory_node<N: Nand>(
         &mut self,
@@ -287,6 +290,7 @@ impl TranslationTable {
         }
     }
 
+    /// Writes the directory node `node` to flash if it was changed since it was last written.
     fn write_directory_node<N: Nand>(&mut self, io: &mut Store<N>, node: u32, cause: Cause) -> Result<()> {
         let Some(nodes) = &mut self.directory_tree else { return Ok(()) };
         if !nodes.is_node_changed[node as usize] {

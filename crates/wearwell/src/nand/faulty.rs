@@ -49,6 +49,8 @@ impl<N: FaultInjectable> FaultyNand<N> {
         self.inner
     }
 
+    /// Returns whether the next operation fails, drawn with this probability; `false` after the maximum number of
+    /// failures.
     fn draw_failure(&mut self, probability: f64) -> bool {
         let fails = self.failure_count < self.fault_probabilities.max_failures
             && self.random.random::<f64>() < probability;
@@ -56,6 +58,7 @@ impl<N: FaultInjectable> FaultyNand<N> {
         fails
     }
 
+    /// Executes `program`, which programs the page `ppn`, or makes the program fail at random.
     fn program_or_fail(
         &mut self,
         ppn: Ppn,

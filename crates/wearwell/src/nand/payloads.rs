@@ -72,6 +72,7 @@ impl PageVersion {
 /// full, older ones as differences from a newer one.
 #[derive(Clone, Debug)]
 pub(super) struct PagePayloads {
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     /// Number of 4-byte words of a page without its spare area.
     page_words: u32,
@@ -81,6 +82,7 @@ pub(super) struct PagePayloads {
     /// For each page, the slot number of the version with its content. The pages of a block are one row, and the rows
     /// follow one another. The first row belongs to no block.
     version_of_page: Vec<VersionSlot>,
+    /// Numbers of the table rows that belong to no block.
     free_version_rows: Vec<u32>,
     /// Records of the stored page versions, by slot number. Slot 0 is not used.
     versions: Vec<PageVersion>,

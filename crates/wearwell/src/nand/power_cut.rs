@@ -30,6 +30,7 @@ impl CutOutcome {
 #[derive(Clone, Debug)]
 pub struct PowerCutNand<N> {
     inner: N,
+    /// Number, counted from 0, of the program, erase or NVRAM store at which power is cut; `None` for never.
     cut_at_operation: Option<u64>,
     cut_outcome: CutOutcome,
     /// Number of programs, erases and NVRAM stores, at which power can be cut, since power was last restored, or since
@@ -95,6 +96,8 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         Ok(self.has_lost_power)
     }
 
+    /// Executes `program`, which programs the page `ppn`; if power is cut at this program, with the outcome that was
+    /// set.
     fn program_or_cut(
         &mut self,
         ppn: Ppn,

@@ -34,7 +34,8 @@ pub(super) struct SequenceNumberTable {
     /// For each block, the sequence number of its first page. The numbers of the block's pages are stored as
     /// differences from this number.
     block_base_sequence: Vec<u64>,
-    /// For each page, its sequence number minus that of the first page of its block, with the flag bits above.
+    /// For each page, its sequence number minus that of the first page of its block, with a flag in the highest bit, or
+    /// [`DIFFERENCE_TOO_LARGE`].
     sequence_minus_block_base: DenseTable<u32>,
     /// For each page, its sequence number minus its generation (number of the program that first wrote the content).
     /// Empty if generations of host data are not kept.

@@ -61,6 +61,7 @@ impl RetainedFields {
 #[derive(Clone, Debug)]
 pub struct SimNand {
     geometry: Geometry,
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     block_pages_divider: Divider,
     block_states: Vec<SimBlockState>,
@@ -76,6 +77,7 @@ pub struct SimNand {
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
     keeps_owner_only: bool,
+    /// Content of the non-volatile RAM, in words of 8 bytes.
     nvram: Vec<u64>,
     /// Wear limit of each block; empty if wear is counted but blocks never fail from it.
     wear_limits: Vec<WearLimit>,
@@ -96,6 +98,7 @@ struct HeadTailPages {
 }
 
 impl HeadTailPages {
+    /// Returns whether page `offset` of the block is its head page or a tail page, as the kind; `None` if neither.
     fn head_or_tail_kind_at(self, offset: u32) -> Option<PageKind> {
         let (from, pages) = (u32::from(self.first_tail_offset), u32::from(self.tail_page_count));
         match offset {
@@ -134,6 +137,7 @@ enum PageDamage {
 /// Condition of a block of the simulated flash: usable, or the reason why it cannot be erased or programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum BlockHealth {
+    /// The block can be programmed, read and erased.
     Good,
     /// An erase of the block was interrupted: the block is unusable until it is erased again.
     HalfErased,
@@ -331,6 +335,7 @@ impl SimNand {
         }
     }
 
+    /// Returns an error if the data of a programmed page cannot be read.
     #[inline]
     fn require_readable(&self, ppn: Ppn, block: usize) -> Result<(), NandError> {
         let damaged = self.block_states[block].health == BlockHealth::HalfErased

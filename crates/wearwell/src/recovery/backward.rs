@@ -99,7 +99,9 @@ impl RecoveryStepCosts {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DataBlock {
     pub(super) block: BlockId,
+    /// Sequence number of the first readable page of the block.
     pub(super) first_sequence: u64,
+    /// Stream of writes that filled the block: host writes or GC copies.
     stream: Stream,
     /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
     sequence_upper_bound: u64,
@@ -119,6 +121,7 @@ pub(super) struct TranslationPageVersion {
 #[derive(Default)]
 pub(super) struct FlashSurvey {
     pub(super) data_blocks: Vec<DataBlock>,
+    /// Blocks in use that do not hold pages of host data, each with the kind of its pages.
     pub(super) metadata_blocks: Vec<(BlockId, PageKind)>,
     /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
     /// first.
@@ -158,6 +161,7 @@ struct RecoveredMapChanges {
 /// scanned, or a block that was not read yet, with the upper bound of its sequence numbers.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct BackwardScanItem {
+    /// Sequence number of the next page of the block, or an upper bound if the block was not read yet.
     sequence_or_upper_bound: u64,
     /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
     /// yet.

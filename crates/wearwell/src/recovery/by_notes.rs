@@ -305,8 +305,8 @@ impl<N: Nand> Ftl<N> {
         self.rebuild_chunk_table(members, found)
     }
 
-    /// Corrects the recovered records of the chunk `number` by the map: the record of its live members, and the records
-    /// of those live members to which the logical page that wrote them is no longer mapped.
+    /// Corrects by the map what the recovered records say of the chunk `number`: which of its members are live, and
+    /// which live members have lost their writer (the logical page for which they were written is mapped elsewhere).
     fn correct_live_member_records(
         &mut self,
         number: u32,

@@ -122,6 +122,8 @@ impl<N: Nand> Ftl<N> {
         }))
     }
 
+    /// Reads the OOB of the pages of `block`, up to the first erased page, and calls `visit_page` for each readable
+    /// page of data or metadata. Returns an empty result for a bad block.
     fn scan_good_block(
         &mut self,
         block: BlockId,

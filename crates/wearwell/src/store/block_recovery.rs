@@ -70,6 +70,8 @@ impl<N: Nand> Store<N> {
         self.reopen_or_close_block(is_free.then_some(stream), block, stream.kind(), found);
     }
 
+    /// Makes a found block the open block of `stream`, if it has erased pages and no program in it failed. Otherwise,
+    /// or if `stream` is `None`, closes the block.
     fn reopen_or_close_block(
         &mut self,
         stream: Option<Stream>,
@@ -96,7 +98,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes an open block with the pages that it has, because an earlier recovery did so.
+    /// Closes an open block before it is full, because an earlier recovery did so and reported the block's unprogrammed
+    /// pages as invalid.
     pub(crate) fn close_block_again(&mut self, block: BlockId) {
         let index = self.frontiers.iter().position(|open| open.block == block && open.pages_left > 0);
         self.close_open_block(index.expect("the block is open"));

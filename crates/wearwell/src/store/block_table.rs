@@ -70,6 +70,7 @@ const CANDIDATE_MARGIN_VALID_PAGES: u16 = 2;
 /// GC candidates of a pool (set of planes): one list of blocks for each number of valid pages.
 #[derive(Clone, Debug, Default)]
 struct VictimCandidateLists {
+    /// For each number of valid pages, the blocks whose valid count fell to it, in this order; some may be obsolete.
     lists_by_valid_count: Vec<VecDeque<BlockId>>,
     /// Maximum number of valid pages of a block on the lists of GC candidates.
     max_listed_valid_count: u16,
@@ -78,7 +79,7 @@ struct VictimCandidateLists {
     /// Valid counts whose lists of GC candidates a scan has filled: these lists are in the order of block numbers, not
     /// in the order in which the counts fell.
     valid_counts_of_unsorted_lists: Range<u16>,
-    /// Number of entries of all lists together, entries of blocks with another valid count by now included.
+    /// Number of entries of all lists together, including obsolete ones, of blocks whose valid count has changed since.
     total_list_entries: u32,
 }
 
@@ -126,6 +127,7 @@ fn valid_counts_of_closed_blocks(state: &[BlockState], valid: &[u16]) -> impl It
 /// bytes per GC candidate.
 #[derive(Clone, Debug)]
 pub struct BlockTable {
+    /// Number of pages of a block that can be valid: all except its head and tail pages.
     max_valid_pages_per_block: u16,
     allocation_pools: u32,
     block_states: Vec<BlockState>,
@@ -398,6 +400,8 @@ impl BlockTable {
         if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }
     }
 
+    /// Puts a block on the list for its valid count, if GC may collect it and the count is within the maximum of the
+    /// lists.
     fn add_to_candidate_list(&mut self, block: BlockId) {
         let valid = self.valid_counts[block.index()];
         let pool = self.pool_of(block);
@@ -414,6 +418,7 @@ impl BlockTable {
         }
     }
 
+    /// Fills the lists of GC candidates of a pool (set of planes) again, by a scan of its blocks.
     fn rebuild_candidates(&mut self, pool: u32) {
         let least = self.fewest_valid_pages(pool);
         let limit = least.map_or(0, |least| least + CANDIDATE_MARGIN_VALID_PAGES);
@@ -484,6 +489,8 @@ impl BlockTable {
         (valid < self.max_valid_pages_per_block).then_some(found)
     }
 
+    /// Returns the block with the fewest valid pages on the lists of GC candidates of a pool; `None` if the lists are
+    /// empty.
     fn best_listed_candidate(&mut self, pool: u32) -> Option<BlockId> {
         let Self {
             candidates_by_pool: candidates,

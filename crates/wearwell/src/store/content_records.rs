@@ -252,6 +252,7 @@ impl ContentRecords {
         word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
     }
 
+    /// Stores `record` in the table in NVRAM, in place of the record with the same key.
     fn put<N: Nand>(&mut self, io: &mut Store<N>, record: ContentRecord) -> Result<()> {
         let (position, found) = self.find(io, record.key());
         if found == Some(record) {
@@ -308,10 +309,12 @@ impl ContentRecords {
         load_into_cpu_cache(keys.map(|key| self.word_at(io, self.home_position_of(key))));
     }
 
+    /// Returns the index in NVRAM of the word with the number of the note round.
     fn round_word_index(&self) -> usize {
         self.first_nvram_word - CHUNK_NOTE_WORDS - NOTE_ROUND_WORDS
     }
 
+    /// Stores a note of the chunk `number` in NVRAM, unless the chunk is noted in this round already.
     fn note_chunk<N: Nand>(&mut self, io: &mut Store<N>, number: u32) -> Result<()> {
         if self.noted_chunks.contains(&number) {
             return Ok(());

@@ -153,10 +153,12 @@ pub struct Store<N> {
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
     pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
     pool_rotation: PoolRotation,
+    /// Sequence number of the last page program or reverse-map entry.
     last_sequence: u64,
     /// Whether a translation page or validity page becomes durable only after all programs before it, because it may
     /// name their pages. Recovery by a backward scan relies on this order.
     fences_metadata_pages: bool,
+    /// Whether replaced versions of translation pages are retained for a recovery.
     retains_translation_versions: bool,
     /// Old versions of translation pages retained for a recovery, oldest first, each with the sequence number of the
     /// program that replaced it.
@@ -378,6 +380,8 @@ impl<N: Nand> Store<N> {
         matches!(open, &[pool] if self.open_block_pages_left(stream, pool) >= pages)
     }
 
+    /// Whether all pools (sets of planes) together have room for `pages` pages of a stream of writes, without the free
+    /// blocks reserved for garbage collection.
     fn has_room_in_pools_together(&self, stream: Stream, pages: u32) -> bool {
         let mut room = 0;
         (0..self.allocation_pools).any(|pool| {
@@ -424,6 +428,7 @@ impl<N: Nand> Store<N> {
         richest.expect("a device has a pool")
     }
 
+    /// Returns the index in `frontiers` of the open block of a stream of writes in a pool.
     #[inline]
     fn frontier_index(&self, stream: Stream, pool: u32) -> usize {
         stream as usize * self.allocation_pools as usize + pool as usize
@@ -840,8 +845,8 @@ impl<N: Nand> Store<N> {
     }
 
     /// Counts and times a scan of `bytes` bytes of NVRAM for the referrers of `victim` (the logical pages mapped to its
-    /// pages). In the timing model the victim's copies wait for the scan, and for the log pages that were read just
-    /// before.
+    /// pages). In the timing model, the copies of the victim's pages wait for the scan, and for the pages of the
+    /// reverse-map log that were read just before.
     pub fn charge_referrer_scan(&mut self, victim: BlockId, bytes: u64) {
         self.record_nvram_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
     }
@@ -912,6 +917,7 @@ impl<N: Nand> Store<N> {
         self.pool_rotation.record_retired_block(self.pool_of(block));
     }
 
+    /// Adds a flash operation on one page to the list of operations for the timing model, if such a list is kept.
     #[inline]
     fn record_operation(&mut self, kind: OpKind, ppn: Ppn, cause: Cause) {
         if self.flash_ops.is_recording_ops() {
@@ -952,6 +958,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Adds one flash operation to the list of operations for the timing model. The operation waits for the one that is
+    /// `ops_back_to_dependency` positions before it in the list; 0 means none.
     fn push_single_op(
         &mut self,
         kind: OpKind,

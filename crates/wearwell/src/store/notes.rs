@@ -43,8 +43,8 @@ const FIRST_NEEDED_NOTE_WORD_INDEX: usize = 2;
 /// Index, among the note words in NVRAM, of the first word with an open block.
 const FIRST_OPEN_BLOCK_WORD_INDEX: usize = 3;
 
-/// Most blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of them one that
-/// is set aside.
+/// Maximum number of blocks per pool that can be open for data: one of host writes, one of GC copies, and for each of
+/// these one that is set aside partly filled.
 const MAX_OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 
 /// Notes for recovery in NVRAM, which name the pages whose validity on flash may be outdated: where the notes are, and
@@ -106,6 +106,7 @@ impl RecoveryNotes {
         self.open_block_word_index(self.noted_open_blocks.len()) + (number % self.note_ring_words) as usize
     }
 
+    /// Returns the number of noted pages that recovery still needs.
     fn needed_note_count(&self) -> u32 {
         self.next_note_number.wrapping_sub(self.first_needed_note_number)
     }

@@ -66,6 +66,7 @@ pub(super) struct PoolRotation {
     allocation_pools: u32,
     blocks_per_pool: u32,
     stride: PoolStride,
+    /// For each stream of writes, the pool (set of planes) of its next page.
     next_pools: [u32; Stream::STREAM_COUNT],
     /// Number of blocks that each pool (set of planes) has lost because they were retired.
     retired_blocks_by_pool: Vec<u32>,
@@ -149,7 +150,8 @@ impl PoolRotation {
         }
     }
 
-    /// Returns the first pool (set of planes) after `pool` whose turn is not skipped on account of its lost blocks.
+    /// Returns the first pool (set of planes) after `pool` whose turn is not skipped. Turns of a pool that has lost
+    /// blocks are skipped at times.
     #[cold]
     fn next_unskipped_pool(&mut self, stream: Stream, pool: u32) -> u32 {
         let mut next = self.pool_after(pool);

@@ -31,8 +31,8 @@ pub(super) const YIELDING_BACKGROUND_QUEUE_INDEX: u8 = 2;
 /// Value of the start time `DieOrPlaneState::busy_since_ns` that marks an array (die or plane) as idle.
 pub(super) const NOT_BUSY: u64 = u64::MAX;
 
-/// Operations that an array (die or plane) executes together: the first `op_count` entries of one of its queues. More
-/// than one only with multi-plane operations.
+/// Operations that an array (die or plane) executes together: the first `op_count` entries of one of its queues. There
+/// is more than one only in a multi-plane group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpGroup {
     pub(super) kind: OpKind,
@@ -75,7 +75,9 @@ struct SpeculativeSteps {
 /// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
 pub(super) struct DieOrPlaneState {
+    /// Operations that the array executes now.
     pub(super) running_group: OpGroup,
+    /// Program or erase that is suspended for host reads.
     pub(super) suspended_group: OpGroup,
     pub(super) queues: [OpQueue; 3],
     speculative_steps: SpeculativeSteps,
@@ -156,7 +158,7 @@ impl DieOrPlaneState {
         }
     }
 
-    /// Counts that an operation joins its queue now, which could not be queued when the FTL issued it.
+    /// Counts that an operation, which could not be queued when the FTL issued it, now joins its queue.
     pub(super) fn count_released_op(&mut self, op: &QueuedOp, queue: u8) {
         if queue == YIELDING_BACKGROUND_QUEUE_INDEX {
             self.background_pacing.count_release_to_queue(op);
@@ -201,8 +203,8 @@ impl DieOrPlaneState {
     }
 
     /// Removes the first operation of the running multi-plane group from its queue and returns it. In a group of reads,
-    /// the next read then uses the channel, because pages are transferred one after the other. `PLAIN` devices have no
-    /// group of more than one operation.
+    /// the next read then uses the channel, because pages are transferred one after the other. A `PLAIN` device
+    /// (without suspension and multi-plane operations) only has groups of one operation.
     #[inline(always)]
     pub(super) fn pop_group_member<const PLAIN: bool>(&mut self) -> QueuedOp {
         self.running_group.op_count -= 1;
@@ -550,7 +552,7 @@ impl DieOrPlaneState {
             }
     }
 
-    /// Whether, even after `steps` further background operations, more are queued than the bound allows. The next
+    /// Whether more background operations are queued than the bound allows, even after `steps` of them. The next
     /// `steps` operations are then background work even if host writes arrive (and even if reads arrive, on devices
     /// that delay reads). Lack of free blocks is not considered, because arriving copies can end it.
     #[inline(always)]
@@ -750,6 +752,8 @@ impl DieOrPlaneState {
         );
     }
 
+    /// Resumes the suspended program or erase, for the rest of its array phase (tPROG or tBERS) and the overhead of a
+    /// resume.
     fn resume(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         self.running_group = std::mem::replace(&mut self.suspended_group, OpGroup::NONE);
         self.last_op_was_priority_read = false;

@@ -35,6 +35,7 @@ use super::event_queue::{
 pub(super) struct Channel {
     /// End of the last transfer that was granted or booked on the channel, nanoseconds.
     pub(super) free_at_ns: u64,
+    /// Total duration of the transfers on the channel so far, nanoseconds.
     pub(super) busy_ns: u64,
     /// Whether arrays wait for the channel, so that an event [`EventClass::ChannelFree`] is pending at the end of its
     /// current transfer. Arrays that request a transfer then join `urgent_arrays` or `waiting_arrays`.
@@ -71,6 +72,7 @@ struct EightArrayBookings {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
     time_and_class_key: u64,
+    /// Number of the array, channel, request or scan that the event concerns.
     subject_number: u32,
 }
 

@@ -101,6 +101,7 @@ struct Request {
     /// latest first.
     held_ops_list_head: u32,
     kind: RequestKind,
+    /// Whether the request was answered. A write in the write buffer is answered before it is programmed.
     is_acknowledged: bool,
 }
 
@@ -109,6 +110,7 @@ struct Request {
 struct WaitingFlush {
     request_slot: u32,
     request_number: u64,
+    /// Number of writes that arrived before the flush and are not programmed yet.
     unprogrammed_earlier_writes: u32,
 }
 
@@ -133,6 +135,7 @@ pub(super) struct EventEngine<T> {
     /// Number of operations that the FTL has issued so far, modulo 2^32.
     issued_op_count: u32,
     delta_codecs: DeltaCodecs,
+    /// Unfinished host requests, by slot number.
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
@@ -150,6 +153,7 @@ pub(super) struct EventEngine<T> {
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,
     request_latencies: LatencyRecords,
+    /// Number of host requests that were submitted and not answered yet.
     unanswered_requests: usize,
 }
 
@@ -388,6 +392,8 @@ impl<T: TimingObserver> EventEngine<T> {
         self.wake_arrays();
     }
 
+    /// Admits a list of operations. Replaces each batch of page copies by single reads and programs if an option, or a
+    /// request that waits for the copies, needs single operations.
     fn admit_ops_expanding_copies(&mut self, ops: &[FlashOp], request: Option<u32>) {
         let TimingOptions { uses_multi_plane_ops, gc_blocks_requests, .. } = self.engine_state.options;
         let must_be_single = |op: &FlashOp| {
@@ -454,6 +460,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.engine_state.flash_timing.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
     }
 
+    /// Admits a read, program or erase: appends it to a queue of its array, or holds it back if it must wait.
     #[inline(always)]
     fn admit_op(&mut self, flash_op: &FlashOp, request: Option<u32>) -> OpDestination {
         let background = request.is_none() || flash_op.is_background();
@@ -557,6 +564,7 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Waiting(id)
     }
 
+    /// Returns the index of the queue of an array for an operation of this kind, in the background or not.
     #[inline(always)]
     fn queue_index_for(&self, kind: OpKind, background: bool) -> u8 {
         match background {
@@ -568,6 +576,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Returns how the operation that is admitted next affects `request`, the slot of its host request.
     #[inline(always)]
     fn op_role(&self, background: bool, request: Option<u32>) -> OpRole {
         let blocking = || {
@@ -740,6 +749,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.nvram_scans.get_mut(scan).pending_ops += 1;
     }
 
+    /// Holds an operation back until the NVRAM scan with number `scan` ends.
     fn hold_op_until_scan_ends(
         &mut self,
         scan: u32,
@@ -829,9 +839,9 @@ impl<T: TimingObserver> EventEngine<T> {
         self.complete_last_op_of_group::<false>(index);
     }
 
-    /// Handles the end of a channel transfer of array `index`: of a page that was read, of a page to be programmed with
-    /// further pages of its multi-plane group to follow, or of the last page to be programmed if a host read waits to
-    /// suspend the program.
+    /// Handles the end of a channel transfer of array `index`. There are three cases: a page that was read; a page to
+    /// be programmed that further pages of its multi-plane group follow; the last page to be programmed, if a host read
+    /// waits to suspend the program.
     fn handle_transfer_end(&mut self, index: u32) {
         let array = &mut self.arrays[index as usize];
         if array.running_group.kind == OpKind::Read && array.running_group.op_count == 1 {
@@ -891,6 +901,7 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // Completion of operations and requests.
 impl<T: TimingObserver> EventEngine<T> {
+    /// Handles the completion of an operation: queues the operations that waited for it, and updates its host request.
     #[inline(always)]
     fn complete_op(&mut self, op: QueuedOp) {
         let QueuedOp { unqueued_ops_list_head: waiters, request_slot_or_further_ops: request, role, .. } = op;
@@ -904,6 +915,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Counts the completion of an operation for which the host request in slot `slot` waits.
     #[inline(always)]
     fn finish_op_of_request(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
@@ -913,6 +925,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Counts the completion of a foreground-GC operation of the host request in slot `slot`. After the last one,
+    /// queues the request's own operations.
     fn finish_gc_op_of_request(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];
         request.pending_blocking_ops -= 1;

@@ -82,6 +82,7 @@ impl LatencySumAndMax {
 pub(super) struct LatencyRecords {
     histograms: [Histogram<u64>; RequestKind::COUNT],
     exact_sums_and_maxima: [LatencySumAndMax; RequestKind::COUNT],
+    /// Completions of single requests that were not taken yet; `None` if they are not kept.
     completions: Option<Vec<Completion>>,
     submitted_requests: u64,
     /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of

@@ -142,6 +142,7 @@ pub(super) struct TimelineEngine {
     last_completion_ns: u64,
     request_latencies: LatencyRecords,
     completed_ops: u64,
+    /// Simulated time, nanoseconds.
     current_ns: u64,
 }
 

@@ -33,21 +33,21 @@ pub(super) trait TimingObserver: Clone + Debug {
 
     /// Creates the observer of an event engine that has `arrays` arrays (dies or planes).
     fn for_arrays(arrays: usize) -> Self;
-    /// Called when a list of flash operations is submitted at time `now`: by the request with this number, or in the
-    /// background if it is `None`.
+    /// Called when a list of flash operations is submitted at time `now_ns`: by the host request with this number, or
+    /// in the background if `request` is `None`.
     fn on_ops_submitted(&mut self, _request: Option<u64>, _now_ns: u64, _ops: &[FlashOp]) {}
     /// Called when the next flash operation of the submitted list is admitted: it will be queued, or held back.
     fn on_op_admitted(&mut self, _op: &FlashOp) {}
     /// Called when the flash operation that was admitted joins a queue at its end, as an entry of `count` operations.
     fn on_op_queued(&mut self, _queue: ArrayAndQueueIndex, _count: u32) {}
-    /// Called when the flash operation that was released joins a queue behind its first `ops_before` operations, as an
+    /// Called when the flash operation that was released joins a queue after its first `ops_before` operations, as an
     /// entry of `count` operations.
     fn on_op_inserted(&mut self, _queue: ArrayAndQueueIndex, _count: u32, _ops_before: u32) {}
-    /// Called when the flash operation just admitted is held back because it waits for another. The operation
-    /// is in this slot of the slab of waiting operations.
+    /// Called when the flash operation that was just admitted is held back, because it waits for another operation. It
+    /// is stored in slot `unqueued_op_slot` of the waiting operations.
     fn on_op_held(&mut self, _unqueued_op_slot: u32) {}
-    /// Called when what a held flash operation waited for has ended, before the operation joins the queue of its array.
-    /// It was in this slot of the slab of waiting operations.
+    /// Called when the operation has ended for which a held operation waited, before the held one joins the queue of
+    /// its array. `unqueued_op_slot` is the slot in which it was stored.
     fn on_op_released(&mut self, _unqueued_op_slot: u32) {}
     /// Called when the first `count` flash operations of an array's queue start (an array is a die, or a plane that
     /// works independently).

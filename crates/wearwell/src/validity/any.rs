@@ -163,8 +163,8 @@ impl AnyValidityStore {
     }
 
     /// Rebuilds the record of invalid pages from its `pages` on flash after a loss of RAM. `opened_at` returns the
-    /// sequence number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds
-    /// none.
+    /// sequence number of the last program before a block was opened for data, [`u64::MAX`] for a block that holds no
+    /// data.
     pub(crate) fn recover<N: Nand>(
         &mut self,
         io: &mut Store<N>,

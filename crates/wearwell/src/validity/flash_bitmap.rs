@@ -64,11 +64,13 @@ struct BitPosition {
 pub struct FlashBitmap {
     options: FlashBitmapOptions,
     block_count: u32,
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     block_pages_divider: Divider,
     /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
     /// than a bitmap page has bits.
     validity_bits_per_slot: u32,
+    /// Number of slots per block: more than one only if a block has more pages than a bitmap page has bits.
     bitmap_slots_per_block: u32,
     slots_per_bitmap_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
@@ -288,6 +290,8 @@ impl FlashBitmap {
         Ok(())
     }
 
+    /// Removes the waiting invalid pages whose bits were just set on flash: all that belong to this bitmap page, or
+    /// only the page that waits longest.
     fn drop_waiting_reports(&mut self, bitmap_page_number: u32, all_of_page: bool) {
         if all_of_page {
             let mut queue = std::mem::take(&mut self.waiting_invalid_pages);

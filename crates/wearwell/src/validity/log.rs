@@ -97,6 +97,7 @@ pub struct ValidityLogCounts {
 pub struct ValidityLog {
     options: ValidityLogOptions,
     physical_pages: u64,
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     block_pages_divider: Divider,
     entries_per_log_page: u32,
@@ -112,6 +113,7 @@ pub struct ValidityLog {
     /// For each block, the number of its log entries in force (made since the block was opened).
     /// [`ValidityLog::max_uncleaned_pages`] needs their sum. A controller has the counts in its table of valid counts.
     entries_in_force_by_block: Vec<u32>,
+    /// Number of log entries in force (made since their block was opened) of all blocks.
     total_entries_in_force: u64,
     /// PPNs of the validity log's pages, oldest first. Those that are cleaned come first; they are discarded when the
     /// buffer is written next.
@@ -135,8 +137,8 @@ pub struct ValidityLog {
     /// Sequence number before which the log is durable: every page reported as invalid earlier is recorded on flash.
     durable_before_sequence: u64,
     page_buffer: Vec<u8>,
-    /// Invalid pages that a recovery found in the validity log. They save the first scan after it from reading the log
-    /// again. `None` once the log has changed.
+    /// Invalid pages that a recovery found in the validity log, so that the first scan after the recovery need not read
+    /// the log again. `None` once the log has changed.
     recovered_invalid_pages: Option<PageSet>,
     counts: ValidityLogCounts,
 }
@@ -339,8 +341,8 @@ impl ValidityLog {
         Ok(unwritten)
     }
 
-    /// Writes a page of the validity log with the entries in the buffer, even if there are none: its head stores which
-    /// reports of invalid pages are durable.
+    /// Writes a page of the validity log with the entries in the buffer, even if there are none: the header of the page
+    /// states which reports of invalid pages are durable.
     ///
     /// # Errors
     /// Any error of the flash.
@@ -577,6 +579,8 @@ impl ValidityLog {
         Ok(())
     }
 
+    /// Ends the cleaning of a page. Discards the page at once if none of its entries was appended again and no other
+    /// page waits, otherwise when the buffer is written next.
     fn finish_cleaning<N: Nand>(&mut self, io: &mut Store<N>) {
         self.processed_entries_of_cleaned_page = 0;
         self.counts.cleaned_pages += 1;

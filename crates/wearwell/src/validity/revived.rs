@@ -30,6 +30,7 @@ pub struct ValidityStoreWithRevivedPages<V> {
     revived_pages: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
     peak_revived_pages: usize,
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
 }
 

@@ -151,6 +151,7 @@ impl GeckoBuffer {
 /// as a sorted run.
 #[derive(Clone, Debug)]
 pub(super) struct FrozenBuffer {
+    /// Bytes of all entries, in key order.
     pub(super) sorted_entries: Vec<u8>,
     entry_bytes: usize,
     pub(super) report_count: u64,

@@ -35,6 +35,7 @@ const CACHE_LINE_BYTES: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct GeckoLayout {
     block_count: u32,
+    /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     page_bytes: usize,
     /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
@@ -351,6 +352,7 @@ pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct RunPostamble {
     pub(super) entry_count: u32,
+    /// Key of the last entry of the run.
     pub(super) last_key: u32,
     pub(super) coverage: FlushCoverage,
 }

@@ -88,9 +88,11 @@ pub(super) struct MergedEntries {
     inputs: Vec<MergeInput>,
     /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
     merged_batch: Vec<u8>,
+    /// Number of bytes at the beginning of `merged_batch` that were consumed.
     consumed_batch_bytes: usize,
     /// Buffer in which the next batch of merged Gecko LSM entries is built.
     next_batch_buffer: Vec<u8>,
+    /// Whether erase markers are left out of the output, because no older entries exist.
     drops_erase_markers: bool,
     cause: Cause,
 }
@@ -203,6 +205,7 @@ struct MergePair<'a> {
     /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
     /// erase marker of their block.
     obsolete_below_key: u32,
+    /// Whether erase markers are left out of the output, because no older entries exist.
     drops_erase_markers: bool,
 }
 

@@ -132,6 +132,7 @@ pub struct Gecko {
     next_run_number: u32,
     next_flush_number: u64,
     page_buffer: Vec<u8>,
+    /// Bitmap of the invalid pages of the block that is queried.
     queried_block_bitmap: Vec<u64>,
     counts: GeckoCounts,
 }
@@ -316,6 +317,7 @@ impl Gecko {
         self.level_of_run_size(self.layout.run_size_in_buffers(run.entry_count))
     }
 
+    /// Replaces the list of runs, and determines which two of them must be merged next.
     fn set_runs(&mut self, runs: Vec<GeckoRun>) {
         self.next_run_pair_to_merge =
             runs.windows(2).position(|pair| self.level_of_run(&pair[0]) >= self.level_of_run(&pair[1]));
@@ -378,8 +380,8 @@ impl Gecko {
         self.next_flush_number += 1;
     }
 
-    /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged: the newest runs,
-    /// each as long as the result of merging the newer ones reaches its level.
+    /// Returns the number of runs of the Gecko LSM tree with which a flush of the buffer is merged. The newest runs are
+    /// included, as long as the merge of all newer entries reaches the level of the next run.
     fn count_runs_to_merge(&self) -> usize {
         let flush = self.flush_in_progress.as_ref().expect("a buffer was frozen");
         let mut units = self.layout.run_size_in_buffers(flush.frozen_buffer.len());

@@ -17,11 +17,13 @@ pub(super) struct GeckoRun {
     /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
     pub(super) run_number: u32,
     pub(super) entry_count: u32,
+    /// Flushes of the buffer whose entries the run contains.
     pub(super) coverage: FlushCoverage,
     /// PPN of each page of the sorted run of the Gecko LSM tree.
     pub(super) page_ppns: Vec<Ppn>,
     /// Directory of the run of the Gecko LSM tree: the first key of each page that has entries.
     pub(super) first_keys: Vec<u32>,
+    /// Key of the last entry of the run.
     pub(super) last_key: u32,
 }
 

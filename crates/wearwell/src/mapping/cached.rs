@@ -351,7 +351,7 @@ impl DemandPagedMap {
     /// Reloads the dirty map entries from NVRAM into the cache, after [`DemandPagedMap::drop_ram_state`].
     ///
     /// # Errors
-    /// [`Error::Damaged`] for a word with an impossible logical page, or with one that another word has too.
+    /// [`Error::Damaged`] for a word with an impossible logical page, or with a logical page that another word has.
     pub(crate) fn reload_dirty_entries<N: Nand>(&mut self, io: &Store<N>) -> Result<()> {
         let logical_pages = self.logical_pages();
         let Some(in_nvram) = &mut self.dirty_entries_in_nvram else {
@@ -804,8 +804,8 @@ impl DemandPagedMap {
         self.options.makes_checkpoints && (self.is_in_checkpoint || is_over)
     }
 
-    /// Whether more changes are unwritten than allowed: dirty entries, unidentified invalid pages, or dirty entries in
-    /// NVRAM.
+    /// Whether a bound on changes that are not on flash is exceeded: on dirty entries, unidentified invalid pages or
+    /// NVRAM words.
     #[inline]
     fn exceeds_unwritten_change_limit(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);

@@ -19,7 +19,7 @@ pub(super) struct FramePool {
     frame_bytes: usize,
     frame_tables: Vec<DenseTable<u8>>,
     free_frames: Vec<FrameNumber>,
-    /// Number of the next frame to be allocated when no allocated frame is free again.
+    /// Number of the frame that is allocated next if the list of free frames is empty.
     next_new_frame: FrameNumber,
 }
 

@@ -96,8 +96,8 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         Ok(self.has_lost_power)
     }
 
-    /// Executes `program`, which programs the page `ppn`; if power is cut at this program, with the outcome that was
-    /// set.
+    /// Executes `program`, which programs the page `ppn`. If power is cut at this program, produces the chosen outcome
+    /// instead.
     fn program_or_cut(
         &mut self,
         ppn: Ppn,

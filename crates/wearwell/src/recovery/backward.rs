@@ -740,8 +740,8 @@ fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
     }
 }
 
-/// Sets the upper bound of the sequence numbers in each data block: the number of the first page of the block that the
-/// same stream opened next in the same pool (set of planes), minus one.
+/// Sets the upper bound of the sequence numbers in each data block: one less than the sequence number of the first page
+/// of the next block that the block's stream opened in the pool (set of planes).
 fn set_sequence_bounds(blocks: &mut [DataBlock], pool_of: impl Fn(BlockId) -> u32) {
     blocks.sort_by_key(|data| (pool_of(data.block), data.stream as usize, data.first_sequence));
     for k in 1..blocks.len() {

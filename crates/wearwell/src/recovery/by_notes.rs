@@ -446,8 +446,8 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
-    /// Reads, for the pages in `unsettled` whose owner (LPN in the OOB) is not known yet, the spare area, and enters
-    /// the owner.
+    /// Reads the spare areas of those pages in `unsettled` whose owner (LPN in the OOB) is not known yet, and enters
+    /// the owners.
     fn read_owners(&mut self, unsettled: &mut PagesWithUncertainValidity) -> Result<()> {
         for (&ppn, owner) in unsettled.iter_mut().filter(|(_, owner)| owner.is_none()) {
             *owner = self.read_oob_if_readable(ppn)?.map(|oob| Lpn(oob.owner));

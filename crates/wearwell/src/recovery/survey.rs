@@ -28,8 +28,9 @@ impl From<Oob> for FoundPage {
 }
 
 impl<N: Nand> Ftl<N> {
-    /// Sets which pages each later recovery of the device reads: the spare area of every page, or head and tail pages.
-    /// A device without head and tail pages supports only the first. Recovery finds the same state either way.
+    /// Sets which pages each later recovery of the device reads: the spare area of every page, head and tail pages, or
+    /// the first pages of blocks. Head and tail pages exist only on a device that was created with them. Recovery finds
+    /// the same state in each case.
     pub fn set_recovery_block_scan(&mut self, survey: RecoveryBlockScan) {
         self.recovery_block_scan = survey;
     }

@@ -188,9 +188,10 @@ pub(super) struct ContentRecords {
     /// First word of the table. The notes of chunks are before it.
     first_nvram_word: usize,
     table_words: usize,
-    /// Number of records from which on no further content may be shared or packed.
+    /// Number of records in the table now.
     record_count: u64,
-    /// Maximum number of records up to which contents may be shared or packed.
+    /// Number of records up to which further contents may be shared or packed; a few more records are allowed to
+    /// complete a change.
     max_records: u64,
     waiting_changes: Vec<ContentRecordChange>,
     /// Chunks that were noted since the waiting changes were last applied (in the present note round).

@@ -110,7 +110,7 @@ impl EventPosition {
 }
 
 impl Channel {
-    /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first_array` on.
+    /// Creates the channel of `arrays` arrays (dies or planes), numbered from `first_array_number` on.
     pub(super) fn new(first_array_number: u32, arrays: usize) -> Self {
         Self {
             first_array_number,

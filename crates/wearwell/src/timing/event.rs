@@ -564,7 +564,8 @@ impl<T: TimingObserver> EventEngine<T> {
         OpDestination::Waiting(id)
     }
 
-    /// Returns the index of the queue of an array for an operation of this kind, in the background or not.
+    /// Returns the index, among the queues of an array, of the queue for an operation of this kind. `background`: no
+    /// host request waits for the operation.
     #[inline(always)]
     fn queue_index_for(&self, kind: OpKind, background: bool) -> u8 {
         match background {

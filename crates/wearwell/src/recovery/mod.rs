@@ -355,8 +355,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Rebuilds the state of a device without NVRAM from its translation pages, and from the pages of the map's journal
-    /// and of deltas if it has them. Returns the number of mapped logical pages.
+    /// Rebuilds the state of a device whose battery has written the map to flash: from the translation pages, and from
+    /// the pages of the map's journal and of deltas if there are any. Returns the number of mapped logical pages.
     fn rebuild_from_translation_pages(&mut self, steps: &mut RecoveryStepCosts) -> Result<u64> {
         let mut newest = NewestPageVersions::new(self.mapping.max_metadata_pages() as usize);
         let mut delta_pages = Vec::new();

@@ -24,6 +24,7 @@ pub fn export_source_digest(includes_file: impl Fn(&Path) -> bool) {
     println!("cargo::rustc-env=CODE_DIGEST={digest:016x}");
 }
 
+/// Appends the paths of all Rust source files in `folder` and its subfolders to `files`.
 fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("the crate has sources") {
         let path = entry.expect("a folder can be listed").path();
@@ -35,7 +36,8 @@ fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) {
     }
 }
 
-/// Adds the code lines of a source text, as rustfmt formats it, to a digest.
+/// Adds the code lines of a source text to a digest, and returns the new digest. Unit tests, comments and blank lines
+/// are left out. The text has to be formatted by rustfmt, by whose indentation unit tests are recognised.
 pub fn add_source_code_to_digest(digest: u64, text: &str) -> u64 {
     let mut lines = text.lines();
     let mut result = digest;
@@ -49,12 +51,13 @@ pub fn add_source_code_to_digest(digest: u64, text: &str) -> u64 {
     result
 }
 
-/// Skips the lines of a Rust item in a source text, so that they are not digested: up to the next line with this
-/// indentation that ends with a brace or a semicolon.
+/// Skips the lines of a Rust item in a source text, so that they are not digested: up to the next line that has the
+/// indentation `indent` and ends with a brace or a semicolon.
 fn skip_rust_item<'a>(lines: &mut impl Iterator<Item = &'a str>, indent: usize) {
     lines.find(|line| indentation(line) == indent && line.ends_with(['}', ';']));
 }
 
+/// Returns the number of bytes of white space at the beginning of a line.
 fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
@@ -64,7 +67,9 @@ fn is_code_line(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }
 
+/// Digest of no bytes: the start value of the hash FNV-1a with 64 bits.
 const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
+/// Multiplier of the hash FNV-1a with 64 bits.
 const FNV_PRIME: u64 = 0x0000_0100_0000_01b3;
 
 /// Adds a line and its line end to an FNV-1a digest, a short algorithm with the same result on every machine.

@@ -4,11 +4,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use wearwell::nand::PageKind;
 
-/// A column of a table for Python: name, bytes of the values, type of the values in `NumPy`'s notation, and for codes
-/// their names (else empty).
+/// A column of a table for Python: name, bytes of the values, and type of the values in `NumPy`'s notation. If the
+/// values are codes, the last field has the names of all codes; otherwise it is empty.
 pub(crate) type NumpyColumn<'py> = (&'static str, Bound<'py, PyBytes>, &'static str, Vec<&'static str>);
 
-/// Creates a table column of codes for Python, with the names of all codes.
+/// Creates a table column for Python whose values are codes of one byte, with the names of all codes.
 pub(crate) fn code_column<'py>(
     py: Python<'py>,
     name: &'static str,
@@ -28,8 +28,8 @@ pub(crate) fn number_column<'py>(
     (name, PyBytes::new(py, &bytes), "<i8", Vec::new())
 }
 
-/// Kinds of flash pages by name; the index is the code in a column of the table of pages. Code 0 is a page without
-/// content.
+/// Kinds of flash pages with their names. The index of a kind is its code in the table of pages that Python receives.
+/// Code 0 is a page without content.
 pub(crate) const PAGE_KINDS_BY_CODE: [(&str, Option<PageKind>); 9] = [
     ("none", None),
     (PageKind::Data.name(), Some(PageKind::Data)),

@@ -9,7 +9,8 @@ use wearwell_config::{Config, ConfigError};
 
 use crate::refusal_error;
 
-/// The configuration of a run: a file and settings; of two values for a key the later one counts.
+/// The configuration of a run, read from a file and from settings. If a key has several values, the last one counts;
+/// settings come after the file.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Configuration {
     pub(crate) config: Config,
@@ -40,7 +41,8 @@ impl Configuration {
         Ok(self.config.all_parts(design).map_err(refusal_error)?.as_settings())
     }
 
-    /// Returns the keys of those settings that a run of the design would ignore, each with a message about it.
+    /// Returns the keys of those settings that a run of the design would ignore. Each key has a message for the user
+    /// that says so.
     fn ignored_settings(&self, settings: Vec<String>, design: &str) -> Vec<(String, String)> {
         let ignored = self.config.ignored_settings(&settings, &[design.to_owned()]);
         ignored.into_iter().map(|ignored| (ignored.setting_key.clone(), ignored.to_string())).collect()

@@ -40,8 +40,8 @@ pyo3::create_exception!(
     "Power was lost, during this request or before it. `Device.recover()` restores power and recovers the drive."
 );
 
-/// Streams of writes that fill blocks (such as host data or GC copies) by name; the index is the code in a column of
-/// the table of blocks. Code 0 is a block that is not open.
+/// Streams of writes that fill blocks (such as host data or GC copies), with their names. The index of a stream is its
+/// code in the table of blocks that Python receives. Code 0 is a block that is not open.
 const STREAMS_BY_CODE: [(&str, Option<Stream>); 8] = [
     ("none", None),
     (Stream::Host.name(), Some(Stream::Host)),
@@ -53,7 +53,7 @@ const STREAMS_BY_CODE: [(&str, Option<Stream>); 8] = [
     (Stream::Validity.name(), Some(Stream::Validity)),
 ];
 
-/// States of blocks by name; the index is the code in a column of the table of blocks.
+/// States of blocks, with their names. The index of a state is its code in the table of blocks that Python receives.
 const BLOCK_STATES_BY_CODE: [(&str, BlockState); 5] = [
     (BlockState::Free.name(), BlockState::Free),
     (BlockState::Open.name(), BlockState::Open),
@@ -69,6 +69,8 @@ const CUT_OUTCOMES_BY_NAME: [(&str, CutOutcome); 3] = [
     ("after", CutOutcome::CompletedUnacknowledged),
 ];
 
+/// Returns what a power cut leaves of the interrupted flash operation, by its name in Python; an error if the name is
+/// unknown.
 fn cut_outcome_named(name: &str) -> PyResult<CutOutcome> {
     let found = CUT_OUTCOMES_BY_NAME.iter().find(|(each, _)| *each == name).map(|&(_, outcome)| outcome);
     found.ok_or_else(|| {
@@ -90,13 +92,13 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 /// Decides which thread uses the drive.
 #[derive(Default)]
 struct DriveTurns {
-    /// Thread whose request the drive serves.
+    /// Thread whose request the drive executes; `None` while no thread uses the drive.
     user_thread: Mutex<Option<ThreadId>>,
     /// Wakes waiting threads when a turn has ended.
     turn_ended: Condvar,
 }
 
-/// The turn of this thread, which ends when it is dropped.
+/// Permission of the current thread to use the drive. The turn of the thread ends when this value is dropped.
 struct Turn<'a>(&'a DriveTurns);
 
 impl DriveTurns {
@@ -104,7 +106,8 @@ impl DriveTurns {
         self.user_thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until no other thread uses the drive. An error if this thread does, or if ctrl-C ends the wait.
+    /// Waits until no other thread uses the drive. Returns an error if the current thread already uses it (a victim
+    /// policy called its own drive), or if ctrl-C ends the wait.
     fn wait_for_turn(&self, py: Python<'_>) -> PyResult<Turn<'_>> {
         let thread = thread::current().id();
         loop {
@@ -156,8 +159,8 @@ pub(crate) struct Device {
 }
 
 impl Device {
-    /// Converts the number of a logical page, the argument `name`, into its first byte; an error if the drive has no
-    /// such page.
+    /// Converts `lpn`, the number of a logical page, into the offset of its first byte. Returns an error if the drive
+    /// has no such page; its message calls the argument `name`.
     fn offset_of_page(&self, name: &str, lpn: &Bound<'_, PyAny>) -> PyResult<u64> {
         let most = u64::from(self.logical_pages) - 1;
         let lpn = extract_integer_in_range(lpn, 0..=most, || {
@@ -166,8 +169,8 @@ impl Device {
         Ok(lpn * u64::from(self.geometry.page_bytes))
     }
 
-    /// Converts a number of logical pages into bytes; an error if the drive does not have so many from each of the
-    /// bytes `offsets` on.
+    /// Converts `pages`, a number of logical pages, into bytes. Returns an error if a range of that length would reach
+    /// beyond the end of the drive from one of `offsets` (in bytes) on.
     fn length_bytes_within_drive<const N: usize>(
         &self,
         pages: &Bound<'_, PyAny>,
@@ -182,7 +185,7 @@ impl Device {
         Ok(pages * page_bytes)
     }
 
-    /// Calls the drive by `call` when no other thread uses it.
+    /// Waits until no other thread uses the drive, and then runs `call` on the drive.
     fn with_drive<T>(
         &self,
         py: Python<'_>,
@@ -195,7 +198,7 @@ impl Device {
         outcome
     }
 
-    /// Calls the drive by `call`, for a request of the host: refuses it while power is lost.
+    /// Runs `call`, a request of the host, on the drive. The request is refused while power is lost.
     fn execute_request<T>(
         &self,
         py: Python<'_>,
@@ -207,8 +210,8 @@ impl Device {
         })
     }
 
-    /// Empties the drive's list of flash operations and then calls the drive by `call`, so that the list has only the
-    /// operations of this call.
+    /// Empties the drive's list of flash operations and then runs `call` on the drive, so that the list has only the
+    /// operations of `call`.
     fn call_with_new_operation_log<T>(
         &self,
         drive: &mut SteppedDrive,
@@ -229,7 +232,8 @@ fn require_power(drive: &SteppedDrive) -> PyResult<()> {
     }
 }
 
-/// Converts the argument `name`, a number of flash operations before a power cut.
+/// Converts the Python argument called `name`, the number of flash operations before a power cut; `None` if the caller
+/// gave no number.
 fn parse_operation_count(name: &str, count: Option<&Bound<'_, PyAny>>) -> PyResult<Option<u64>> {
     count
         .map(|count| {
@@ -266,6 +270,7 @@ fn counters_json(stats: &Stats) -> String {
     .to_string()
 }
 
+/// Returns the Python exception for an error of the engine: `PowerLoss` if power was lost, otherwise `WearwellError`.
 fn engine_exception(error: &Error) -> PyErr {
     if error.is_power_loss() {
         PowerLoss::new_err("power was lost during this call: call Device.recover() before further requests")
@@ -276,8 +281,8 @@ fn engine_exception(error: &Error) -> PyErr {
 
 #[pymethods]
 impl Device {
-    /// Creates an empty drive. If the drive's size is to fit the input, it is made for a footprint of `footprint_pages`
-    /// (4 KiB each).
+    /// Creates an empty drive. `footprint_pages` is the number of pages of 4 KiB that the input touches; it determines
+    /// the size of the drive if the configuration sizes the drive to its input.
     #[new]
     #[pyo3(signature = (configuration, design, footprint_pages, victim_policy = None))]
     fn new(
@@ -378,8 +383,8 @@ impl Device {
         self.execute_request(py, SteppedDrive::flush)
     }
 
-    /// Cuts the drive's power now, or at the flash operation with number `after` from now on; `outcome` names what is
-    /// left of the operation that is cut.
+    /// Cuts the drive's power after `after` more programs, erases and NVRAM stores, or now if `after` is `None`.
+    /// `outcome` names what is left of the operation that the cut interrupts.
     #[pyo3(signature = (after, outcome))]
     fn power_cut(&self, py: Python<'_>, after: Option<&Bound<'_, PyAny>>, outcome: &str) -> PyResult<()> {
         let outcome = cut_outcome_named(outcome)?;
@@ -393,7 +398,8 @@ impl Device {
         })
     }
 
-    /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON.
+    /// Restores the drive's power and runs the recovery. Returns a report of the recovery's costs as JSON. `cut_after`
+    /// and `outcome` arm another power cut, as in `power_cut`, which may interrupt the recovery.
     #[pyo3(signature = (cut_after, outcome))]
     fn recover(
         &self,

@@ -32,9 +32,11 @@ pub(crate) struct Input {
     cached_survey: Mutex<Option<(FileLengthAndMtime, InputSurveyResults)>>,
 }
 
+/// Where the requests of an input come from: a trace file, or a generator.
 enum InputSource {
     Trace {
         path: PathBuf,
+        /// How the trace is read: format and options of the user.
         options: OpenOptions,
         format: Format,
     },
@@ -98,7 +100,7 @@ impl Input {
     }
 
     /// Returns the key under which a finished run is stored: a digest of code, input, design and every effective
-    /// setting. The trace is read for it.
+    /// setting. A trace file that is new or has changed is read to compute its checksum.
     fn stored_run_key(
         &self,
         py: Python<'_>,
@@ -196,6 +198,8 @@ impl Input {
         then(&plan)
     }
 
+    /// Returns the plan of a run (input, device and settings). A trace file is read only if its length or modification
+    /// time has changed since its last plan.
     fn plan_of_run<'a>(&self, config: &'a Config, input: &'a ReplayInput) -> PyResult<Plan<'a>> {
         let InputSource::Trace { path, .. } = &self.source else {
             return Plan::new(config, input).map_err(refusal_error);
@@ -214,8 +218,9 @@ impl Input {
     }
 }
 
-/// Notes in a record that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`. A run
-/// whose last requests were already executed is partial, too: its figures are not those of the policy alone.
+/// Notes in the record of a run that ctrl-C interrupted the victim policy, and that the engine chose the last `victims`
+/// victims. Marks the run as partial, even if all its requests were executed, because its figures are not those of the
+/// policy alone.
 fn note_interruption_of_policy(record: &mut RunRecord, victims: u64) {
     record.partial = true;
     record.partial_reason.get_or_insert_with(|| "interrupted".to_owned());
@@ -232,11 +237,14 @@ fn file_length_and_mtime(path: &Path) -> FileLengthAndMtime {
 /// Stages of the block layer, by the letter that blktrace writes for them.
 const BLKTRACE_ACTIONS: [(&str, BlockLayerStage); 3] =
     [("D", BlockLayerStage::Issue), ("Q", BlockLayerStage::Queue), ("C", BlockLayerStage::Complete)];
+/// Units of the times in a trace, by their names in Python.
 const TIME_UNITS: [(&str, TimeUnit); 3] =
     [("ps", TimeUnit::Picoseconds), ("ns", TimeUnit::Nanoseconds), ("us", TimeUnit::Microseconds)];
+/// Operations that a trace without a column for the operation can be assumed to have, by their names in Python.
 const ASSUMED_OPS: [(&str, AssumedOp); 2] = [("reads", AssumedOp::Reads), ("writes", AssumedOp::Writes)];
 
-/// Returns the value that a name selects from a list; `None` if no name is given, an error if the name is unknown.
+/// Returns the value that `name` selects from `known`; `None` if no name is given. Returns an error if the name is
+/// unknown; its message says that `what` is unknown.
 fn value_named<T: Copy>(what: &'static str, name: Option<&str>, known: &[(&str, T)]) -> PyResult<Option<T>> {
     let Some(name) = name else { return Ok(None) };
     match known.iter().find(|(other, _)| *other == name) {

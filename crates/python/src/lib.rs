@@ -38,12 +38,13 @@ pyo3::create_exception!(
     "An error that the user can correct: the message says what is wrong, where, and what to do."
 );
 
-/// Returns a `WearwellError` exception with the message of an error, which names arguments of Python.
+/// Returns a `WearwellError` exception with the message of an error, in which arguments of Python replace the options
+/// of the command line.
 fn refusal_error(error: impl Display) -> PyErr {
     WearwellError::new_err(with_python_argument_names(error.to_string()))
 }
 
-/// Options of the command line for reading a trace, and the arguments of `wearwell.Trace` that do the same.
+/// Options of the command line that occur in messages of errors, each with the Python argument of the same meaning.
 const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 14] = [
     ("--format", "`format`"),
     ("--action", "`action`"),
@@ -61,7 +62,7 @@ const CLI_OPTIONS_AND_PYTHON_ARGUMENTS: [(&str, &str); 14] = [
     ("--empty", "`empty`"),
 ];
 
-/// Returns a message with the arguments of Python in the place of the options for reading a trace.
+/// Replaces the options of the command line in a message by the arguments of Python that have the same meaning.
 fn with_python_argument_names(message: String) -> String {
     CLI_OPTIONS_AND_PYTHON_ARGUMENTS
         .into_iter()

@@ -10,6 +10,7 @@ use crate::input::Input;
 use crate::progress_watch::ProgressWatch;
 use crate::refusal_error;
 
+/// Parses the JSON of a record of lives; the error is a `WearwellError`.
 fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     LifeRecord::from_json(record).map_err(|error| {
         refusal_error(format!(
@@ -19,6 +20,7 @@ fn parse_life_record(record: &str) -> PyResult<LifeRecord> {
     })
 }
 
+/// Parses the JSON of several records of lives that are shown together.
 fn parse_lives(records: &[String]) -> PyResult<Lives> {
     Ok(Lives::of_drives(records.iter().map(|record| parse_life_record(record)).collect::<PyResult<_>>()?))
 }
@@ -44,8 +46,9 @@ pub(crate) fn leveling_settings(
 }
 
 /// Runs one simulated drive until it is worn out or the user presses ctrl-C. Returns a record with this life as JSON.
-/// `endurance` is a tuple: the spread of the blocks' endurances, the share of blocks that fail early, the share of
-/// failures that occur at a program, and the number of spare blocks below which the drive is worn out.
+/// `is_filled` states whether the drive is full at the beginning, and `scale_to` is a capacity in bytes to which the
+/// result is scaled. `endurance` is a tuple: the spread of the blocks' endurances, the share of blocks that fail early,
+/// the share of failures that occur at a program, and the number of spare blocks below which the drive is worn out.
 #[pyfunction]
 #[pyo3(signature = (input, configuration, design, leveling, endurance, is_filled, scale_to = None, on_progress = None))]
 #[expect(clippy::too_many_arguments, reason = "what a life depends on")]
@@ -80,7 +83,8 @@ pub(crate) fn run_life(
     })
 }
 
-/// Joins records of one life each, of drives that differ in their seed only, to one record with estimates and curves.
+/// Joins records of drives that differ only in their seed, one life per record, to one record of all lives with
+/// estimates and curves.
 #[pyfunction]
 pub(crate) fn join_lives(records: Vec<String>) -> PyResult<String> {
     let mut records = records.iter().map(|record| parse_life_record(record));

@@ -18,19 +18,20 @@ use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandid
 
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 
-/// How the policy's part in a run ended, if it has ended.
+/// Whether and how a victim policy in Python has ended before its run did.
 #[derive(Default)]
 enum PolicyEnd {
+    /// The policy has not ended: it chooses the victims.
     #[default]
     None,
     /// The policy raised an exception.
     Exception(PyErr),
-    /// Ctrl-C interrupted the policy. The engine has chosen so many victims since then.
+    /// Ctrl-C interrupted the policy. The number counts the victims that the engine has chosen since then.
     Interruption(u64),
 }
 
-/// What the caller of the engine has to know of a GC victim policy in Python: whether it raised an exception, or was
-/// interrupted by ctrl-C.
+/// Whether and how a GC victim policy in Python has ended: by an exception, or by ctrl-C. The policy stores it, and the
+/// caller of the engine reads it after a run or request.
 #[derive(Clone, Default)]
 pub(crate) struct SharedPolicyEnd(Arc<Mutex<PolicyEnd>>);
 
@@ -61,9 +62,9 @@ impl SharedPolicyEnd {
 /// What ctrl-C in a GC victim policy does.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
-    /// The exception ends the request, and is raised to its caller.
+    /// `KeyboardInterrupt` ends the request and is raised to the Python code that made the request.
     Raise,
-    /// The engine chooses the victims until the run ends.
+    /// The engine chooses all further victims itself, until it ends the run.
     EndRun,
 }
 
@@ -78,8 +79,8 @@ struct PythonPolicy {
     policy_end: SharedPolicyEnd,
 }
 
-/// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores how its part
-/// in the run ended.
+/// Creates a GC victim policy for the engine that calls `choose`, and the cell in which the policy stores whether and
+/// how it has ended.
 pub(crate) fn python_victim_policy(
     name: String,
     choose: Py<PyAny>,
@@ -121,6 +122,7 @@ impl ChooseVictim for PythonPolicy {
     }
 }
 
+/// Returns the candidate blocks of a GC run as table columns for Python, one row per block.
 fn victim_candidate_columns<'py>(py: Python<'py>, rows: &[VictimCandidate]) -> Vec<NumpyColumn<'py>> {
     let column = |name, value: fn(&VictimCandidate) -> u32| {
         number_column(py, name, rows.iter().map(|row| Some(value(row))))

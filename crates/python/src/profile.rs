@@ -17,7 +17,8 @@ use crate::input::Input;
 use crate::progress_watch::ProgressWatch;
 use crate::refusal_error;
 
-/// Largest value of `sample`, where one of `sample` pages and contents is profiled: the smallest sample.
+/// Largest value of the argument `sample`. One of `sample` pages and contents is profiled, so this value gives the
+/// smallest sample.
 const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
 fn parse_profile(profile: &str) -> PyResult<Profile> {
@@ -125,7 +126,8 @@ pub(crate) fn profile_files(
     })
 }
 
-/// Writes a trace that writes each page of a file, or of all files of a directory, once.
+/// Writes a trace to the file `target`, with one write for each page of a file, or of all files of a directory. Returns
+/// the number of pages; files that cannot be read are left out.
 #[pyfunction]
 pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBuf) -> PyResult<u64> {
     py.detach(|| {

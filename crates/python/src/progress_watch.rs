@@ -11,6 +11,7 @@ use pyo3::exceptions::PyKeyboardInterrupt;
 use pyo3::prelude::*;
 use wearwell_replay::replay::{Progress, RunPhase};
 
+/// Shortest time between two checks for signals, and between two reports of progress to Python.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Checks for signals, and calls a Python function with the progress of the run.
@@ -27,6 +28,8 @@ impl ProgressWatch {
         Self { on_progress, last_signal_check: None, progress_exception: None }
     }
 
+    /// Checks for signals and reports the progress of a run, at most twenty times a second. Returns whether the run
+    /// continues.
     pub(crate) fn report_progress(
         &mut self,
         Progress { phase, done_units: done, total_units: total }: Progress,
@@ -34,7 +37,8 @@ impl ProgressWatch {
         self.report_phase_progress(phase_name(phase), done, total)
     }
 
-    /// Checks for signals and reports the progress of a phase that has this name.
+    /// Checks for signals and reports the progress of the phase with this name, at most twenty times a second. Returns
+    /// whether the run continues.
     pub(crate) fn report_phase_progress(&mut self, phase: &str, done: u64, total: u64) -> ControlFlow<()> {
         if self.last_signal_check.is_some_and(|last_look| last_look.elapsed() < SIGNAL_CHECK_INTERVAL) {
             return ControlFlow::Continue(());
@@ -53,6 +57,7 @@ impl ProgressWatch {
         })
     }
 
+    /// Calls the Python function with phase, finished units and total units, if the user gave a function.
     fn call_progress_function(
         &self,
         py: Python<'_>,
@@ -70,6 +75,7 @@ impl ProgressWatch {
     }
 }
 
+/// Whether an exception is `KeyboardInterrupt`, as ctrl-C raises it.
 fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py)
 }

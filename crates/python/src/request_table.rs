@@ -11,6 +11,7 @@ use wearwell_trace::{NativeWriter, Op, Request, TraceError, TraceWriter};
 
 use crate::refusal_error;
 
+/// Operations of requests by the names, and by the letters, that a table of requests may use.
 const OPS_BY_NAME: [(&str, Op); 10] = [
     ("read", Op::Read),
     ("write", Op::Write),

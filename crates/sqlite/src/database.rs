@@ -19,8 +19,11 @@ use crate::shm::ShmRegion;
 pub(crate) struct DatabaseState {
     /// Files of the database.
     pub(crate) files: DatabaseFiles,
+    /// Locks of the database file that all its connections hold.
     pub(crate) locks: FileLocks,
+    /// Locks of the wal-index that all connections hold.
     pub(crate) shm_locks: ShmLocks,
+    /// Memory of the wal-index, by region number.
     pub(crate) shm_regions: Vec<ShmRegion>,
     /// Number of connections that have mapped the wal-index (shared memory of the write-ahead log).
     pub(crate) wal_index_user_count: u32,

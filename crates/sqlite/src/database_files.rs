@@ -62,9 +62,12 @@ struct LastReadWalFrame {
     payload: Vec<u8>,
 }
 
+/// Content of a device page that `SQLite` writes piece by piece. It is kept in memory, and written to the device at the
+/// next sync, or earlier if too many such pages are kept.
 #[derive(Debug)]
 struct PartialPage {
     bytes: Box<[u8]>,
+    /// Whether the page differs from the page on the device.
     is_dirty: bool,
 }
 
@@ -72,13 +75,17 @@ struct PartialPage {
 pub struct DatabaseFiles {
     drive: Box<dyn Drive>,
     directory: FileDirectory,
+    /// Whether the directory differs from the directory page on the device.
     is_directory_dirty: bool,
     /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial_pages: BTreeMap<u64, PartialPage>,
+    /// Length of the write-ahead log as `SQLite` sees it, bytes. The directory has it rounded up to whole groups of
+    /// frames.
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint_bytes: u64,
     last_wal_read: Option<LastReadWalFrame>,
+    /// Whether copies from the write-ahead log to the database are remapped instead of written.
     remaps_checkpoints: bool,
     counters: DatabaseFileCounters,
 }
@@ -186,6 +193,8 @@ impl DatabaseFiles {
         Ok(inside == into.len())
     }
 
+    /// Reads bytes from the beginning of `piece`, a range of a file that is contiguous on the device. The payload of a
+    /// frame is also kept, so that a later write of it to the database can become a remap.
     fn read_contiguous(
         &mut self,
         kind: FileKind,
@@ -218,10 +227,12 @@ impl DatabaseFiles {
         }
     }
 
+    /// Whether `len` bytes are a whole number of device pages, at least one.
     fn is_whole_pages(&self, len: usize) -> bool {
         len > 0 && len.is_multiple_of(self.device_page_bytes() as usize)
     }
 
+    /// Returns how the write-ahead log is placed on the device; `None` if the page size of the log is not known yet.
     fn wal_layout(&self) -> Option<WalLayout> {
         let page_bytes = self.directory.wal_page_bytes;
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.device_page_bytes()))
@@ -258,9 +269,9 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Takes over what a header states that is written to the write-ahead log. The log's header gives the page size. A
-    /// frame's header gives the number of its database page; an error if the device has no room to extend the database
-    /// to this page at the next checkpoint.
+    /// Evaluates a header that is written to the write-ahead log. The header of the log gives the page size. The header
+    /// of a frame gives the number of its database page; an error if the device has no room to extend the database to
+    /// this page at the next checkpoint.
     fn apply_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -281,6 +292,7 @@ impl DatabaseFiles {
         Ok(())
     }
 
+    /// Begins a new write-ahead log with pages of `page_bytes` bytes.
     fn set_wal_page_bytes(&mut self, page_bytes: u32) {
         self.database_len_after_checkpoint_bytes = 0;
         if page_bytes != self.directory.wal_page_bytes {
@@ -290,6 +302,8 @@ impl DatabaseFiles {
         }
     }
 
+    /// Writes bytes at the beginning of `piece`, a range of a file that is contiguous on the device, and first assigns
+    /// space to the file if it has none there.
     fn write_contiguous(
         &mut self,
         kind: FileKind,
@@ -312,6 +326,7 @@ impl DatabaseFiles {
         }
     }
 
+    /// Writes the payload of a frame (a database page) to device address `at`.
     fn write_wal_payload(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.counters.wal_frame_writes += 1;
         if self.last_wal_read.as_ref().is_some_and(|read| read.device_address == at) {
@@ -320,6 +335,8 @@ impl DatabaseFiles {
         self.drive.write(at, bytes)
     }
 
+    /// Writes bytes of the database to device address `at`. If they equal the payload that was read last from the
+    /// write-ahead log, a remap replaces the write.
     fn write_database(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.counters.database_writes += 1;
         let source =
@@ -353,6 +370,8 @@ impl DatabaseFiles {
         Ok(())
     }
 
+    /// Returns the device page at address `page_at` from memory, into which it is first read from the device if
+    /// necessary.
     fn load_partial_page(&mut self, page_at: u64) -> Result<&mut PartialPage, Error> {
         if !self.partial_pages.contains_key(&page_at) {
             if self.partial_pages.len() >= PARTIAL_PAGES_MAX {
@@ -377,12 +396,14 @@ impl DatabaseFiles {
         Ok(())
     }
 
+    /// Sets the length of a file to `end` bytes if the file is shorter.
     fn extend_file_len(&mut self, kind: FileKind, end: u64) {
         if end > self.len(kind) {
             self.set_file_len(kind, end);
         }
     }
 
+    /// Sets the length of a file, bytes, in memory and in the directory, which is written at the next sync.
     fn set_file_len(&mut self, kind: FileKind, len: u64) {
         let recorded = if kind == FileKind::Wal {
             self.wal_len_bytes = len;
@@ -422,6 +443,7 @@ impl DatabaseFiles {
         Ok(true)
     }
 
+    /// Frees the extents (runs of device pages) that a file does not need for its first `bytes` stored bytes.
     fn free_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Result<(), Error> {
         let given_up = self.directory.detach_extents_after_length(kind, bytes);
         if given_up.is_empty() { Ok(()) } else { self.free_extents_durably(given_up) }
@@ -442,6 +464,7 @@ impl DatabaseFiles {
         Ok(())
     }
 
+    /// Writes the directory page to the device, without a flush.
     fn write_directory(&mut self) -> Result<(), Error> {
         self.drive.write(0, &self.directory.encode())?;
         self.is_directory_dirty = false;

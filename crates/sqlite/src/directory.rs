@@ -25,6 +25,7 @@ pub(crate) const EXTENTS_MAX: u64 = 1024;
 /// Fewest device pages of an extent (run of pages assigned to one file): the largest database page divided by the
 /// smallest device page, so that the space of one database page in the log fits into an extent.
 const EXTENT_PAGES_MIN: u64 = 16;
+/// Smallest device page, bytes, on which a database can be stored.
 const DEVICE_PAGE_BYTES_MIN: u32 = 4096;
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
 const DIRECTORY_VERSION: u32 = 1;
@@ -40,7 +41,7 @@ pub(crate) enum FileKind {
 
 impl FileKind {
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
-    /// The files that `SQLite` looks up and deletes by their names, which it makes of the database's name.
+    /// Files that `SQLite` looks up and deletes by a name that it makes itself: the name of the database with a suffix.
     pub(crate) const FOUND_BY_NAME: [Self; 2] = [Self::Journal, Self::Wal];
 
     /// Returns the suffix that `SQLite` appends to the database's name for this file.
@@ -57,10 +58,12 @@ impl FileKind {
 /// pages).
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileEntry {
+    /// Whether the file exists; a file of length 0 may exist.
     pub(crate) exists: bool,
     /// Length of the file, bytes. The length of a write-ahead log is rounded up to whole groups of frames (frames whose
     /// headers share a page).
     pub(crate) len_bytes: u64,
+    /// Numbers of the extents that store the file, in the order of the bytes of the file.
     extent_numbers: Vec<u16>,
 }
 
@@ -69,8 +72,10 @@ pub(crate) struct FileEntry {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FileDirectory {
     device_page_bytes: u32,
+    /// Number of device pages of an extent.
     extent_pages: u32,
     file_entries: [FileEntry; FileKind::ALL.len()],
+    /// For each extent, whether a file has it, or gave it up and it is not free yet.
     is_extent_taken: Vec<bool>,
     /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
@@ -113,6 +118,7 @@ impl FileDirectory {
         Some(self.extent_address(extent) + at % self.extent_bytes())
     }
 
+    /// Returns the device address of the first byte of an extent.
     fn extent_address(&self, extent: u16) -> u64 {
         u64::from(self.device_page_bytes) + u64::from(extent) * self.extent_bytes()
     }
@@ -229,6 +235,8 @@ impl FileDirectory {
         Ok(Some(directory))
     }
 
+    /// Decodes the entries of all files and marks their extents as taken. An error if an extent does not exist or is
+    /// listed twice.
     fn decode_entries(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
         let counts = FileKind::ALL.map(|kind| {
             let entry = self.entry_mut(kind);

@@ -89,7 +89,7 @@ pub enum Error {
         /// Path of the server's NBD socket.
         place: String,
     },
-    /// Another process, or another database of this one, uses the server's device.
+    /// The device of the server is in use by another process, or by another database of this process.
     #[error(
         "the device is in use by another process, or by another database name of this one (lock file {place}): close that \
          database first"
@@ -109,15 +109,16 @@ pub enum Error {
          a copy"
     )]
     Damaged(String),
-    /// The directory page is of a device with another number or size of extents or pages: the device was resized.
+    /// The device was resized: its directory page states another number or size of extents (runs of pages), or another
+    /// page size, than the device has.
     #[error(
         "the database was made on a device of {stored}, but the device now has {actual}: restore the image from before \
          it was resized, and copy the database to a larger device by `vacuum into`"
     )]
     Resized {
-        /// Size of the device according to the directory page, in words.
+        /// Size of the device according to the directory page, as text: numbers of extents, pages and bytes.
         stored: String,
-        /// Size of the device, in words.
+        /// Present size of the device, as text: numbers of extents, pages and bytes.
         actual: String,
     },
     /// Another version of this VFS wrote the directory page of the device, in another format.
@@ -206,7 +207,7 @@ pub enum Error {
         place: String,
         /// Parameter of the URI that the image contradicts.
         parameter: &'static str,
-        /// What is true of the image, as a predicate.
+        /// Actual property of the image, as a predicate with verb, such as `has size=4096`.
         actual: String,
     },
     /// A database or its image does not exist, and the connection may not create it.
@@ -215,7 +216,7 @@ pub enum Error {
          SQLITE_OPEN_CREATE): open it once with mode=rwc"
     )]
     MayNotCreate {
-        /// What does not exist.
+        /// The database or image that does not exist, as the subject of the message.
         missing: String,
     },
     /// `SQLite` wanted to open a super-journal, a kind of file that cannot be stored on a device.
@@ -240,7 +241,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Makes the error of an image in `directory`, with its path.
+    /// Makes an error for the user from `error` of the image in `directory`; the message names the directory.
     pub(crate) fn of_image(directory: &Path, error: &ImageError) -> Self {
         Self::Image(error.message_about(directory))
     }

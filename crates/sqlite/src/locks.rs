@@ -88,7 +88,9 @@ pub(crate) struct HeldShmLocks {
 /// State of the eight wal-index locks (on shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
+    /// For each of the eight locks, the number of connections that hold it shared.
     reader_counts: [u32; shm::SHM_LOCK_COUNT],
+    /// Bit mask of the locks that some connection holds exclusively.
     exclusive_mask: u8,
 }
 
@@ -124,6 +126,7 @@ impl ShmLocks {
         Ok(())
     }
 
+    /// Whether a connection that holds the locks `held` can acquire lock number `lock`, shared or exclusively.
     fn is_shm_lock_available(&self, held: HeldShmLocks, lock: usize, is_shared: bool) -> bool {
         let bit = 1 << lock;
         let is_written_by_another = self.exclusive_mask & bit != 0 && held.exclusive_lock_mask & bit == 0;

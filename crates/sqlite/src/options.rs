@@ -162,6 +162,7 @@ fn require_valid_utf8_values(parameter: impl Fn(&str) -> Option<String>) -> Resu
     Ok(())
 }
 
+/// Parses the value of a parameter that is on or off; `default` counts if the URI does not have the parameter.
 fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
     match value {
         None => Ok(default),

@@ -69,6 +69,8 @@ impl RequestedImage {
         }
     }
 
+    /// Returns the specification of an image of `size_bytes`. The requested design comes first, then `design`, then the
+    /// default design.
     fn specification(
         &self,
         size_bytes: u64,

@@ -27,6 +27,7 @@ use crate::shm::ShmRegion;
 pub const VFS_NAME: &CStr = c"wearwell";
 /// Name of the pragma that returns the counters of the database's files and of its device, as JSON.
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
+/// Longest name of a file that the VFS accepts, bytes; more if the default VFS accepts longer names.
 const PATH_BYTES_MAX: c_int = 1024;
 
 /// The functions of `SQLite`'s API, which `SQLite` passed when it loaded the extension, and its default VFS.
@@ -41,6 +42,7 @@ unsafe impl Send for SqliteApi {}
 // SAFETY: as above.
 unsafe impl Sync for SqliteApi {}
 
+/// The functions of `SQLite`, set when the extension is loaded.
 static SQLITE_API: OnceLock<SqliteApi> = OnceLock::new();
 
 fn sqlite_api() -> &'static SqliteApi {
@@ -96,6 +98,8 @@ pub unsafe extern "C" fn auto_extension(
     }
 }
 
+/// Makes the table of functions of this VFS. Temporary files, randomness, time and libraries are left to `default`, the
+/// default VFS.
 fn vfs_with_fallback(default: &Vfs) -> Vfs {
     const OPEN_FILE_BYTES: c_int = (size_of::<OpenFile>() as u32).cast_signed();
     Vfs {
@@ -125,8 +129,11 @@ fn vfs_with_fallback(default: &Vfs) -> Vfs {
 struct OpenFileState {
     database: Arc<Database>,
     kind: FileKind,
+    /// Lock level of the connection on the database file, one of `lock_level`.
     held_lock_level: c_int,
+    /// Locks of the connection on the wal-index.
     shm_locks: HeldShmLocks,
+    /// Whether the connection has mapped the wal-index.
     has_mapped_shm: bool,
 }
 
@@ -135,6 +142,7 @@ struct OpenFileState {
 #[repr(C)]
 struct OpenFile {
     base: ffi::File,
+    /// State of the file while it is open.
     handle: *mut OpenFileState,
 }
 
@@ -161,9 +169,9 @@ static FILE_METHODS: IoMethods = IoMethods {
 /// The message that was last written to the standard error stream.
 static LAST_STDERR_MESSAGE: Mutex<String> = Mutex::new(String::new());
 
-/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
-/// of the operation. Also writes it to the standard error stream; of the same error in a row, such as that of a request
-/// which a program repeats, only the first.
+/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise
+/// `operation`, the code for a failure of the operation. Also writes the error to the standard error stream, unless it
+/// equals the last one there: a program may repeat a failing request.
 fn report_error(error: &Error, operation: c_int) -> c_int {
     let message = error.to_string();
     let mut last = LAST_STDERR_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);

@@ -53,10 +53,13 @@ impl WalLayout {
         Self { page_bytes: u64::from(page_bytes), page_slot_bytes: u64::from(slot_bytes) }
     }
 
+    /// Returns the length of a frame as `SQLite` writes it: header and database page, bytes.
     fn frame_bytes(self) -> u64 {
         FRAME_HEADER_BYTES + self.page_bytes
     }
 
+    /// Returns the length of a group of frames on the device: one slot of headers and the slots of its database pages,
+    /// bytes.
     fn stored_frame_group_bytes(self) -> u64 {
         (1 + WAL_FRAMES_PER_GROUP) * self.page_slot_bytes
     }

@@ -45,8 +45,8 @@ const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
 /// KiB fit with their headers.
 const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
-/// Smallest read from the socket, bytes, of which the payloads of write requests stay in the receive buffer. Payloads
-/// of a smaller read are copied, so that the buffer is free for the next read.
+/// Fewest bytes that one read from the socket must return so that payloads of write requests stay in the receive
+/// buffer. Payloads of a smaller read are copied, so that the buffer is free for the next read.
 const ZERO_COPY_RECEIVE_MIN_BYTES: usize = 64 << 10;
 /// Most bytes of requests and their replies that one connection queues for the device as one batch.
 const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
@@ -58,7 +58,8 @@ const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that are executed in one step, before requests of other connections.
 const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
-/// Number that the next connection gets. Requests of one connection (with equal numbers) are executed in their order.
+/// Number that the next connection gets as the source of its work for a device. Requests of one connection, which have
+/// the same number, are executed in their order.
 static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
@@ -83,6 +84,7 @@ pub(crate) enum TlsMode {
 }
 
 impl TlsMode {
+    /// Returns the TLS configuration; `None` if connections are never encrypted.
     fn tls(&self) -> Option<&TlsConfig> {
         match self {
             Self::None => None,
@@ -251,10 +253,11 @@ fn negotiate(
 #[derive(Default)]
 struct ReplyBatch {
     batch_replies: Vec<Reply>,
+    /// Bytes in flight that the requests of these replies occupied; they are released when the replies are sent.
     in_flight_bytes_to_release: usize,
     /// Number of bytes at the beginning of the batch of replies that were sent already.
     sent_bytes: usize,
-    /// Claims of the batch on the shared memory budget.
+    /// Memory claims of the requests of the batch, on the budget that all connections share.
     #[expect(dead_code, reason = "they are held until the last reply of the batch is sent")]
     claims: Arc<Vec<MemoryClaim>>,
 }
@@ -289,10 +292,12 @@ impl ReplyBuffers {
 
 /// State of one connection that its requests, its receiving thread and its writer thread share.
 struct SharedConnection {
+    /// Number by which the device queue recognises work of this connection.
     work_source_number: u64,
     /// Span of the connection, for log events.
     log_span: Span,
     socket: Arc<Socket>,
+    /// Bytes of the requests and replies of this connection that are in flight.
     in_flight: InFlightBytes,
     /// Number of claims of this connection on the shared memory budget.
     held_claim_count: Arc<HeldClaimCount>,
@@ -321,6 +326,7 @@ impl SharedConnection {
         let _ = self.reply_sender.send(batch);
     }
 
+    /// Keeps the buffers of sent replies for later ones, and releases their bytes in flight.
     fn release_sent_batch(&self, sent: ReplyBatch) {
         self.reply_buffers.keep_reply_buffers(sent.batch_replies);
         self.in_flight.remove_in_flight(sent.in_flight_bytes_to_release);
@@ -331,6 +337,7 @@ impl SharedConnection {
 struct PendingRequest {
     execution: RequestExecution,
     is_read: bool,
+    /// Memory that the request and its reply occupy together, bytes.
     memory_bytes: usize,
     /// Outcome of the last step of executing the request; `None` while steps are left.
     final_step_outcome: Option<StepOutcome>,
@@ -340,6 +347,7 @@ struct PendingRequest {
 /// before all its requests are answered, because the device has failed, the connection is closed.
 struct RequestBatch {
     shared: Arc<SharedConnection>,
+    /// Claims on the shared memory budget for these requests and their replies.
     claims: Arc<Vec<MemoryClaim>>,
     requests: VecDeque<PendingRequest>,
     /// Size of the receive buffer, bytes, if payloads of these requests are parts of it; 0 if each payload has a buffer
@@ -417,6 +425,8 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
     }
 }
 
+/// The receiving side of an NBD connection: reads and decodes requests, and queues them for the device of the client's
+/// export.
 struct RequestReceiver<'a, D> {
     budget: &'a Arc<MemoryBudget>,
     served_export: &'a ServedExport<D>,
@@ -426,7 +436,7 @@ struct RequestReceiver<'a, D> {
 
 impl<D: BlockDevice> RequestReceiver<'_, D> {
     /// Reads requests from the socket and queues them for the device, until the client disconnects or sends bytes that
-    /// are no request.
+    /// are no request. `early_bytes` were received together with the end of the handshake.
     fn receive_requests(&self, early_bytes: Vec<u8>, buffer: Vec<u8>) -> io::Result<ConnectionEnd> {
         let mut decoder = RequestDecoder::of(self.negotiated.header_form);
         let mut buffers =
@@ -535,7 +545,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
         self.queue_requests(&mut requests, footprint_bytes, claim).or(end)
     }
 
-    /// Queues requests for the device, once the limit of bytes in flight allows it. Returns how the connection ended,
+    /// Queues requests for the device, once the limit of bytes in flight allows it. The requests and their replies
+    /// occupy `footprint_bytes` of memory, for which `claim` is used if it is given. Returns how the connection ended,
     /// if the device has stopped or the client is gone.
     fn queue_requests(
         &self,
@@ -575,7 +586,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
 /// receives into another one meanwhile.
 struct ReceiveBuffers {
     current_buffer: Arc<Vec<u8>>,
-    /// Buffers that were used before and to which requests may still refer, oldest first.
+    /// Receive buffers that were replaced by the current one and to which requests may still refer, oldest first.
     earlier_buffers: VecDeque<Arc<Vec<u8>>>,
 }
 
@@ -643,7 +654,8 @@ fn send_replies(
     }
 }
 
-/// Bytes of requests and replies in flight of one connection, and the limit on them.
+/// Number of bytes of requests and replies that one connection has in flight. Threads wait here while the number is at
+/// its limit.
 #[derive(Debug, Default)]
 struct InFlightBytes {
     in_flight_bytes: Mutex<usize>,
@@ -672,6 +684,7 @@ impl InFlightBytes {
         self.is_client_gone.load(Ordering::Relaxed)
     }
 
+    /// Subtracts bytes that are no longer in flight, and wakes the thread that waits for this.
     fn remove_in_flight(&self, bytes: usize) {
         *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
         self.release_signal.notify_one();

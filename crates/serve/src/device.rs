@@ -43,8 +43,8 @@ pub trait BlockDevice: Send + 'static {
     /// Returns the exported capacity of the device, bytes; it does not change.
     fn capacity_bytes(&self) -> u64;
 
-    /// Returns the write granularity, bytes: the size of the range that is written without reading it first, a power of
-    /// two, at least 512.
+    /// Returns the write granularity, bytes: the size of an aligned block that can be written without reading it first.
+    /// It is a power of two and at least 512.
     fn write_granularity_bytes(&self) -> u32;
 
     /// Whether the device refuses all requests that would change it.
@@ -81,7 +81,7 @@ pub trait BlockDevice: Send + 'static {
     /// acknowledged. A caller that executes several requests calls this once, before it answers the first of them.
     ///
     /// # Errors
-    /// As [`BlockDevice::write`]: none of these requests may be acknowledged.
+    /// As [`BlockDevice::write`]. After an error no request since the last call may be acknowledged.
     fn write_operations_to_files(&mut self) -> Result<(), DeviceError> {
         Ok(())
     }
@@ -123,9 +123,9 @@ pub struct DriveHealthFacts {
     pub design: String,
     /// Program/erase cycles for which a block is rated.
     pub endurance_cycles: u32,
-    /// Times that the device was started, this start included.
+    /// Number of times that the device was started, this start included.
     pub power_cycles: u64,
-    /// Times that the device ended without being closed (crash, `kill -9`, loss of power).
+    /// Number of times that the device ended without being closed (crash, `kill -9`, loss of power).
     pub unsafe_shutdowns: u64,
 }
 
@@ -143,6 +143,7 @@ pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String 
 pub struct FlashDevice {
     device: LiveDevice,
     health_facts: DriveHealthFacts,
+    /// Buffer of one page, through which a part of a page is read or changed.
     page_buffer: Box<[u8]>,
     host_commands: HostCommandCounts,
     recorder: Option<OperationRecorder>,
@@ -156,8 +157,8 @@ pub struct FlashDevice {
     idle_scrub: IdleScrub,
 }
 
-/// Most newly found lost logical pages that are logged one by one at a time; the number of further ones is logged. The
-/// command `scrub` of the control socket lists more.
+/// Most lost logical pages that are logged one by one when damage is found; of further pages only the number is logged.
+/// The command `scrub` of the control socket lists more.
 const LOGGED_LOST_PAGES_MAX: usize = 100;
 
 /// Damage of a device that was logged already, so that it is not logged again.
@@ -172,6 +173,7 @@ struct LoggedDamage {
 /// Progress of the scrub that reads pages of flash in idle time.
 #[derive(Debug)]
 struct IdleScrub {
+    /// First flash page that the next step of the idle scrub may read.
     next_scrubbed_page: Ppn,
     /// Counts of client commands at the last step of the idle scrub. If they have changed at the next step, the device
     /// is not idle.
@@ -180,6 +182,7 @@ struct IdleScrub {
 
 /// Most bytes of zeros that are written to the engine in one write.
 const ZERO_WRITE_MAX_BYTES: usize = 1 << 18;
+/// Zeros that are written to the engine if a client writes zeros.
 static ZERO_BYTES: [u8; ZERO_WRITE_MAX_BYTES] = [0; ZERO_WRITE_MAX_BYTES];
 
 impl FlashDevice {
@@ -423,8 +426,8 @@ impl FlashDevice {
         self.run_changing_operation(|device| device.remap(target, source, len, mode))
     }
 
-    /// Returns the part of a remap that was executed before it failed; see
-    /// [`LiveDevice::take_executed_part_of_failed_remap`].
+    /// Returns the part of a remap that was executed before the remap failed: its offset within the `len` bytes, and
+    /// its length; see [`LiveDevice::take_executed_part_of_failed_remap`].
     pub(crate) fn take_executed_part_of_failed_remap(
         &mut self,
         target: u64,
@@ -469,8 +472,8 @@ impl FlashDevice {
         }
     }
 
-    /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns a refusal
-    /// that still holds as an error.
+    /// Logs once that the operating system refused a write, and once that it accepts writes again. Returns an error
+    /// while a refusal is not resolved.
     fn log_file_io_error_change(&mut self) -> Result<(), DeviceError> {
         let refused = self.medium().unresolved_write_error().cloned();
         if refused != self.logged_os_refusal {
@@ -500,6 +503,7 @@ impl FlashDevice {
         }
     }
 
+    /// Reads whole logical pages from byte `offset` on, and records the operation.
     fn read_pages(&mut self, offset: u64, into: &mut [u8]) -> Result<(), DeviceError> {
         self.record_operation(Op::Read, offset, into.len() as u64, OperationDetails::default());
         self.run_engine_operation(|device| device.read(offset, into))
@@ -519,6 +523,7 @@ impl FlashDevice {
         read
     }
 
+    /// Writes whole logical pages from byte `offset` on, and records the operation.
     fn write_pages(&mut self, offset: u64, bytes: &[u8]) -> Result<(), DeviceError> {
         self.record_operation(
             Op::Write,
@@ -529,6 +534,8 @@ impl FlashDevice {
         self.run_changing_operation(|device| device.write(offset, bytes))
     }
 
+    /// Trims whole logical pages from byte `offset` on, and records the operation. Without a recording, up to 128
+    /// blocks that hold no valid page are then erased.
     fn trim_pages(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         self.record_operation(Op::Trim, offset, len, OperationDetails::default());
         self.run_changing_operation(|device| device.trim(offset, len))?;
@@ -569,6 +576,7 @@ impl FlashDevice {
         self.overwrite_page_part(offset, &ZERO_BYTES[..len as usize])
     }
 
+    /// Trims the whole logical pages of a range, and makes its parts of pages zeros.
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let [before, whole, after] = self.split_at_page_boundaries(offset, len);
         self.zero_page_part(offset, before)?;
@@ -590,7 +598,8 @@ impl FlashDevice {
     }
 
     /// Splits a range into three lengths in bytes: before its first whole page, of its whole pages, and after its last
-    /// whole page. A range inside one page counts as before.
+    /// whole page. A range that contains no whole page has its bytes up to the first page boundary in the first length,
+    /// and the rest in the third.
     fn split_at_page_boundaries(&self, offset: u64, len: u64) -> [u64; 3] {
         let page_bytes = self.page_bytes();
         let before = (offset.next_multiple_of(page_bytes) - offset).min(len);
@@ -598,6 +607,7 @@ impl FlashDevice {
         [before, whole, len - before - whole]
     }
 
+    /// Stores zeros in a range of whole logical pages.
     fn write_zeros(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let mut done = 0;
         while done < len {

@@ -222,6 +222,7 @@ enum DeviceQueuePhase {
 
 /// Queue of new work, and the device while no thread uses it.
 struct DeviceQueueState<D> {
+    /// Work that was queued since a thread last took the device, in the order of arrival.
     arrived_work: VecDeque<Box<dyn DeviceWork<D>>>,
     /// The device, while no thread uses it; `None` while a thread executes work on it, and after the queue has ended.
     idle_executor: Option<Box<RoundExecutor<D>>>,
@@ -312,8 +313,8 @@ struct RoundExecutor<D> {
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
     waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// Work that has done a step in the current round (one step of each waiting piece of work), each piece with whether
-    /// it has another step.
+    /// Work that has done a step in the current round (one step of each waiting piece of work). The flag states whether
+    /// the piece of work has another step.
     stepped_work: Vec<(Box<dyn DeviceWork<D>>, bool)>,
 }
 

@@ -58,6 +58,7 @@ pub(crate) fn make_config_explicit(
     Ok(resolved)
 }
 
+/// Refuses a configuration with a setting that has no effect on a live device.
 fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
     match config.setting_ignored_by_live_device() {
         Some(setting) => Err(ConfigError::InvalidValue(format!(

@@ -34,6 +34,7 @@ const PLAIN_TEXT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 /// A valid GET or HEAD request.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Request {
+    /// Whether the method is HEAD, whose answer has no body; otherwise it is GET.
     is_head_request: bool,
     /// Path of the requested URL, without the query.
     path: String,

@@ -122,8 +122,8 @@ impl LiveDevice {
         self.device.remap(target, source, len, mode)
     }
 
-    /// Returns the offset and length of the part of a remap command that was executed before the command failed, and
-    /// forgets it; see [`Device::take_executed_part_of_failed_remap`].
+    /// Returns the part of a remap command that was executed before the command failed, and forgets it: its offset
+    /// within the `len` bytes, and its length; see [`Device::take_executed_part_of_failed_remap`].
     pub fn take_executed_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
         self.device.take_executed_part_of_failed_remap(target, source, len)
     }

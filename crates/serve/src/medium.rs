@@ -54,5 +54,5 @@ pub trait Medium: Nand + Any + Debug + Send {
 
 impl Medium for SimNand {}
 
-/// A live device whose power is cut at a chosen operation, for tests.
+/// Lets tests run a live device whose power is cut at a chosen operation.
 impl<N: FaultInjectable + Debug + Send + 'static> Medium for PowerCutNand<N> {}

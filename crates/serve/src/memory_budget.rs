@@ -63,6 +63,7 @@ impl MemoryBudget {
 pub(crate) struct HeldClaimCount(AtomicUsize);
 
 impl HeldClaimCount {
+    /// Whether the connection holds a claim on the memory budget.
     fn is_any_held(&self) -> bool {
         self.0.load(Ordering::Acquire) > 0
     }
@@ -86,10 +87,10 @@ impl Drop for MemoryClaim {
 }
 
 /// How long the server still waits for the client of a connection to accept replies. The wait has no limit while the
-/// connection holds no claim on the memory budget. A client that holds one is granted a time
-/// ([`CLAIM_HOLDER_TIMEOUT`]); every byte that it accepts restores as much of it as the byte takes at the required rate
-/// ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]). A limit for each
-/// write to the socket would not do: a client that accepts a byte from time to time would hold memory for ever.
+/// connection holds no claim on the memory budget. With a claim, the client has [`CLAIM_HOLDER_TIMEOUT`]. Each byte
+/// that it accepts extends its time by the duration of a byte at the required rate
+/// ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]), up to the full time. A limit for each write to the socket would not do: a
+/// client that accepts a byte from time to time would hold memory for ever.
 #[derive(Debug)]
 pub(crate) struct ReplyTimeAllowance {
     held_claim_count: Arc<HeldClaimCount>,
@@ -114,7 +115,7 @@ impl ReplyTimeAllowance {
         Some(self.deadline.get_or_insert(now + self.max_wait).saturating_duration_since(now))
     }
 
-    /// Restores the time that the client has earned by accepting `bytes`.
+    /// Extends the time that is left, because the client accepted `bytes` bytes.
     pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
         if let Some(deadline) = &mut self.deadline {
             let earned =

@@ -42,6 +42,7 @@ type MetricDescription = (&'static str, &'static str, MetricType, SeriesLabel, &
 use MetricType::{Counter, Gauge};
 use SeriesLabel::{Causes, Single, Structures};
 
+/// Descriptions of all metrics of a device.
 const METRICS: &[MetricDescription] = &[
     ("capacity_bytes", "capacity_bytes", Gauge, Single, "Bytes the host sees"),
     ("page_bytes", "page_bytes", Gauge, Single, "Bytes of a page"),
@@ -109,6 +110,7 @@ const METRICS: &[MetricDescription] = &[
 struct DeviceFigures {
     /// Name of the device's export, if the server names its exports.
     export: Option<String>,
+    /// Values of the fields of both answers, by the name of the field.
     figures: Map<String, Value>,
 }
 
@@ -164,6 +166,7 @@ impl DeviceFigures {
 struct ServerFigures(Vec<DeviceFigures>);
 
 impl ServerFigures {
+    /// Encodes all metrics of all devices as the text that Prometheus reads.
     fn encode_text(self) -> Result<String, fmt::Error> {
         let mut registry = Registry::with_prefix("wearwell");
         registry.register_collector(Box::new(self));
@@ -215,7 +218,7 @@ impl Server<FlashDevice> {
         self.open_metrics_on(BoundListener::listen_at(address)?)
     }
 
-    /// As [`Server::open_metrics`], on a socket that listens already.
+    /// Serves the metrics on a socket that already listens, as [`Server::open_metrics`] does at an address.
     ///
     /// # Errors
     /// [`ServeError::Listen`].

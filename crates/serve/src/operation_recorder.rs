@@ -23,7 +23,7 @@ use crate::device_error::DeviceError;
 /// What a recorded operation has besides its range of target bytes: the source of a remap, or the data of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OperationDetails<'a> {
-    /// First byte of the source range of a remap.
+    /// Offset of the source range of a remap, bytes; 0 for other operations.
     pub(crate) source_offset_bytes: u64,
     /// Data of a write: whole pages.
     pub(crate) written_bytes: &'a [u8],
@@ -33,6 +33,7 @@ pub(crate) struct OperationDetails<'a> {
 pub struct OperationRecorder {
     trace_writer: RecordingWriter,
     recording_start: Instant,
+    /// Request that is filled and written for each operation, so that its memory is reused.
     request_buffer: Request,
     request_count: u64,
     /// Reason for which the recording ended early; `None` while the file can be written.
@@ -45,6 +46,7 @@ impl std::fmt::Debug for OperationRecorder {
     }
 }
 
+/// Writer of the trace file, in the format that the file name selects.
 enum RecordingWriter {
     Native(Box<NativeWriter<BufWriter<File>>>),
     Capture(CaptureWriter),
@@ -57,6 +59,7 @@ pub fn files_of_recording(path: &Path) -> Vec<PathBuf> {
     std::iter::once(path.to_owned()).chain(page_file).collect()
 }
 
+/// Whether a recording to `path` is a capture, which holds the bytes of pages: its name ends in `.ops`.
 fn is_capture(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "ops")
 }
@@ -150,6 +153,7 @@ impl OperationRecorder {
     }
 }
 
+/// Returns fingerprint and compressed size of a page, as the trace stores them.
 fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
     ContentDescriptor {
         compressed_bytes: compressed_len(page) as u16,
@@ -195,6 +199,7 @@ impl CaptureWriter {
         writeln!(self.operation_file)
     }
 
+    /// Returns the number of a page in the second file, to which the page is appended if it is not there yet.
     fn store_page_once(&mut self, page: &[u8]) -> io::Result<u32> {
         if fingerprint_of(page) == Fingerprint::ZERO_PAGE {
             return Ok(0);

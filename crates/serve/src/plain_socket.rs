@@ -48,9 +48,9 @@ impl PlainSocket {
         Ok(rustix::net::sendmsg(self, slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends all of the bytes. Waits while the socket accepts none, at most until the client's deadline; that is the
-    /// error [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from
-    /// time to time.
+    /// Sends all of the bytes. Waits while the socket accepts none. If the deadline of the client passes, the error is
+    /// [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from time to
+    /// time.
     pub(crate) fn send_all_before_timeout(
         &self,
         mut slices: &mut [IoSlice<'_>],

@@ -40,12 +40,16 @@ impl ByteOrRequestRateLimit {
 /// The rate limits of one export: bytes and requests per second of all its clients together.
 #[derive(Debug)]
 pub(crate) struct ExportRateLimits {
+    /// Time from which the times of this limit count.
     start_time: Instant,
     state: Mutex<RateLimitState>,
+    /// Wakes requests that wait when the limit is lifted.
     limit_lifted: Condvar,
+    /// Number of requests so far that had to wait.
     delayed_requests: AtomicU64,
 }
 
+/// The limits of bytes and of requests per second, and whether they are in force.
 #[derive(Debug)]
 struct RateLimitState {
     byte_rate: Option<ByteOrRequestRateLimit>,

@@ -167,6 +167,7 @@ pub struct Server<D> {
     reports_export_names: bool,
     connections_per_listener_max: usize,
     request_memory_budget: Arc<MemoryBudget>,
+    /// TLS configuration of NBD sockets that are opened from now on; `None` if TLS is not offered.
     tls: Option<TlsConfig>,
     open_listeners: Vec<OpenListener>,
 }
@@ -230,7 +231,7 @@ impl<D: BlockDevice> Server<D> {
         self.reports_export_names
     }
 
-    /// Serves NBD at an address. Returns the address with the port that the system chose if it was 0.
+    /// Serves NBD at an address. Returns the address; if its port was 0, with the port that the system chose.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -238,7 +239,7 @@ impl<D: BlockDevice> Server<D> {
         self.open_nbd_on(BoundListener::listen_at(address)?)
     }
 
-    /// As [`Server::open_nbd`], on a socket that listens already.
+    /// Serves NBD on a socket that already listens, as [`Server::open_nbd`] does at an address.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -267,7 +268,7 @@ impl<D: BlockDevice> Server<D> {
         self.start_accepting_limited_clients(self.connections_per_listener_max, bound_listener, serve)
     }
 
-    /// As [`Self::start_accepting_clients`], for at most `max_clients` simultaneous clients.
+    /// Accepts clients as [`Self::start_accepting_clients`] does, at most `max_clients` at a time.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -406,11 +407,14 @@ fn is_disconnection(error: &io::Error) -> bool {
 struct Clients {
     max_clients: usize,
     open_clients: Mutex<OpenClients>,
+    /// Wakes the thread that waits for clients to disconnect.
     client_disconnected: Condvar,
 }
 
+/// Sockets of the clients that are connected, by the number of the client.
 #[derive(Debug, Default)]
 struct OpenClients {
+    /// Number that the newest client got; numbers are not used again.
     last_client_number: u64,
     open_sockets: HashMap<u64, Arc<Socket>>,
 }
@@ -479,6 +483,7 @@ impl Clients {
     }
 }
 
+/// Removes a client from the connected ones when this value is dropped.
 struct RemoveClientOnDrop {
     clients: Arc<Clients>,
     client_number: u64,

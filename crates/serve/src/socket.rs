@@ -43,7 +43,8 @@ impl std::fmt::Display for ListenAddress {
 pub struct SocketMode(pub u32);
 
 impl Default for SocketMode {
-    /// Only the owner may connect, by the file mode of the socket file; the credentials of the client are not checked.
+    /// Returns the mode 0o600, by which only the owner of the socket file may connect. The credentials of the client
+    /// are not checked otherwise.
     fn default() -> Self {
         Self(0o600)
     }
@@ -73,7 +74,9 @@ fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: ListeningSocket,
+    /// Whether another process opened the socket and passed it to this one.
     is_inherited: bool,
+    /// Socket file that was made for this listener; `None` for TCP and for inherited sockets.
     own_socket_file: Option<OwnSocketFile>,
     /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
     close_signal_reader: PipeReader,
@@ -261,6 +264,7 @@ pub enum AllowedClients {
 }
 
 impl AllowedClients {
+    /// Refuses an address that other machines reach if only programs on this machine may connect.
     fn require_allowed(self, address: SocketAddr) -> io::Result<()> {
         if self == Self::AllMachines || address.ip().is_loopback() {
             return Ok(());

@@ -1,9 +1,10 @@
 //! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a
 //! [`TlsConfig`].
 //!
-//! One thread of a connection reads and others write, so the state of the protocol is behind a mutex that nobody holds
-//! while he waits for the network: whoever reads waits for bytes before he locks, whoever writes locks, takes what is
-//! encrypted, and sends it behind a second mutex, which keeps the order. Who reads never waits for that one.
+//! One thread of a connection reads and others write, so a mutex guards the state of the protocol. No thread holds the
+//! mutex while it waits for the network: the reading thread waits for bytes before it locks the mutex, and a writing
+//! thread only takes the encrypted bytes under the mutex. It sends them under a second mutex, which keeps their order.
+//! The reading thread never waits for the second mutex.
 
 #[cfg(feature = "tls")]
 pub use with_tls::TlsConfig;
@@ -251,6 +252,7 @@ mod with_tls {
             })
         }
 
+        /// Encrypts bytes piece by piece, and sends each piece by `send`, in order.
         fn write_in_pieces(
             &self,
             bytes: &[u8],

@@ -36,20 +36,20 @@ const PARTIAL_PAGES_MAX: usize = 64;
 /// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatabaseFileCounters {
-    /// Writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
+    /// Number of writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
     pub wal_frame_writes: u64,
-    /// Writes to the database, including those that became remaps.
+    /// Number of writes to the database, including those that became remaps.
     pub database_writes: u64,
-    /// Writes to the database that were recognised as copies of pages in the write-ahead log, as a checkpoint makes
-    /// them.
+    /// Number of writes to the database that were recognised as copies of pages in the write-ahead log, as a checkpoint
+    /// makes them.
     pub checkpoint_copies: u64,
-    /// Copies from the write-ahead log to the database that were remapped instead of written.
+    /// Number of copies from the write-ahead log to the database that were remapped instead of written.
     pub remaps: u64,
     /// Number of device pages written that hold headers of the write-ahead log or parts of the rollback journal.
     pub partial_page_writes: u64,
-    /// Writes of the device's directory page, which lists the database's files.
+    /// Number of writes of the device's directory page, which lists the database's files.
     pub directory_writes: u64,
-    /// Syncs of the database's files; each flushes the device.
+    /// Number of syncs of the database's files; each flushes the device.
     pub syncs: u64,
 }
 

@@ -252,11 +252,13 @@ impl NbdClient {
         Ok(bytes)
     }
 
+    /// Returns the error about a failed connection to the server's NBD socket.
     fn connection_error(&self, source: io::Error) -> Error {
         shut_down(&self.stream);
         server_error(&self.socket_path, source)
     }
 
+    /// Returns the error about an answer of the server that violates NBD.
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
         shut_down(&self.stream);
         Error::MalformedAnswer { place: self.socket_path.clone(), answer: answer.into() }

@@ -81,8 +81,8 @@ pub unsafe extern "C" fn sqlite3_wearwellsqlite_init(
     }
 }
 
-/// Entry point for programs that link this crate, to be passed to `sqlite3_auto_extension`. It returns `SQLITE_OK` on
-/// success, the only success code that `SQLite` accepts there.
+/// Initialises the extension in a program that links this crate and passes this function to `sqlite3_auto_extension`.
+/// Returns `SQLITE_OK` on success, the only success code that `SQLite` accepts there.
 ///
 /// # Safety
 /// As for [`sqlite3_wearwellsqlite_init`].

@@ -10,11 +10,13 @@ use super::report;
 use crate::device::{BlockDevice, FlashDevice};
 use crate::device_error::DeviceError;
 
+/// A command of the control socket, as parsed from its JSON line.
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 enum Command {
     Remap {
         ranges: Vec<RemapRange>,
+        /// Whether the source ranges keep their content.
         #[serde(default)]
         mode: RemapCommandMode,
         /// Whether the device is flushed before the answer to the remap is sent.
@@ -47,6 +49,7 @@ struct RemapRange {
     len: u64,
 }
 
+/// Whether the source of a remap keeps its content.
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "kebab-case")]
 enum RemapCommandMode {
@@ -125,8 +128,11 @@ fn scrub_without_interruption(device: &mut FlashDevice) -> Value {
 /// State of a scrub (a read of all flash pages in use) that a client of the control socket requested.
 #[derive(Debug)]
 pub(super) struct Scrub {
+    /// First flash page that the next slice may read; `None` if the scrub is finished.
     next_page: Option<Ppn>,
+    /// Number of flash pages that the scrub has read so far.
     read_pages: u64,
+    /// Error that ended the scrub, as a sentence.
     outcome: Result<(), String>,
 }
 
@@ -158,8 +164,8 @@ impl Scrub {
         }
     }
 
-    /// Returns the answer to a scrub: the number of pages read, and all logical pages that are known to be lost, also
-    /// from before this scrub.
+    /// Returns the answer to a scrub: the number of pages read, and the number of logical pages that are known to be
+    /// lost, including those lost before this scrub. At most 1000 of the lost pages are listed.
     pub(super) fn answer(&self, device: &mut FlashDevice) -> Value {
         if let Err(sentence) = &self.outcome {
             return error_answer(sentence);
@@ -176,6 +182,7 @@ impl Scrub {
     }
 }
 
+/// Returns the answer to a command without further results: success, or the error as a sentence.
 fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
     match outcome {
         Ok(()) => json!({ "ok": true }),
@@ -183,11 +190,13 @@ fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
     }
 }
 
+/// Adds the field that reports success to the answer `reply`.
 fn success_answer(mut reply: Value) -> Value {
     reply["ok"] = true.into();
     reply
 }
 
+/// Returns the answer to a command that failed for the reason that `sentence` states.
 pub(super) fn error_answer(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }

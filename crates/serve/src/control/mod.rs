@@ -60,7 +60,8 @@ impl Server<FlashDevice> {
         self.open_control_socket_on(BoundListener::listen_at(address)?)
     }
 
-    /// As [`Server::open_control_socket`], on a socket that listens already.
+    /// Serves the control protocol on a socket that already listens, as [`Server::open_control_socket`] does at an
+    /// address.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -142,6 +143,7 @@ pub(crate) fn exports_answer<D: BlockDevice>(served_exports: &[ServedExport<D>])
     json!({ "ok": true, "exports": served_exports.iter().map(one).collect::<Vec<_>>() })
 }
 
+/// Returns the answer to a command whose field `export` is missing or names no export of this server.
 fn unknown_export_answer<D>(export: Option<&str>, served_exports: &[ServedExport<D>]) -> Value {
     let names: Vec<_> =
         served_exports.iter().map(|served_export| served_export.export.name.as_str()).collect();

@@ -107,8 +107,8 @@ pub(crate) fn health_answer_with_wear(device: &mut FlashDevice, wear: &WearRepor
     })
 }
 
-/// Returns the answer to the control command `wa`: write amplification, and the share of each cause; the shares add up
-/// to it.
+/// Returns the answer to the control command `wa`: write amplification, and its part for each cause of programs. The
+/// parts add up to the write amplification.
 pub(super) fn write_amplification_answer(device: &FlashDevice) -> Value {
     let ftl = device.device().ftl();
     let stats = ftl.stats();
@@ -122,6 +122,7 @@ pub(super) fn write_amplification_answer(device: &FlashDevice) -> Value {
     })
 }
 
+/// Returns the programs per page write of the host for each cause that has any.
 fn write_amplification_by_cause(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
     let host_pages = stats.host_page_writes.max(1) as f64;
     let causes = Cause::ALL.iter().map(|&cause| (cause.name(), programs[cause as usize]));
@@ -136,6 +137,7 @@ fn write_amplification_by_cause(stats: &Stats, programs: &CountsByCause) -> Map<
 pub(crate) struct WearReport {
     /// Erase counts of the good blocks.
     pub(crate) erase_counts: Vec<u32>,
+    /// Number of blocks that are bad.
     pub(crate) bad_blocks: u32,
 }
 

@@ -39,6 +39,7 @@ const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A dashboard client that receives updates of one device. Dropping this value disconnects the client.
 pub(super) struct UpdateSubscriber {
+    /// Index of the export whose device the updates describe.
     export_index: usize,
     socket: Arc<Socket>,
     /// Slot of the client among all that receive updates. The thread of its connection owns the slot.
@@ -127,11 +128,12 @@ struct UpdateSender {
     served_exports: Arc<[ServedExport<FlashDevice>]>,
     new_subscribers: Receiver<UpdateSubscriber>,
     subscribers: Vec<UpdateSubscriber>,
+    /// Time at which the feed was started; times in updates count from here.
     feed_start: Instant,
     next_update_time: Instant,
     /// Number of dashboard updates made so far; each event carries the number of its update.
     updates_made: u64,
-    /// Device time of the slowest update of each of the last rounds of updates, newest first.
+    /// For each of the last rounds of updates, newest first: the longest time for which one update used its device.
     slowest_device_time_by_round: VecDeque<Duration>,
 }
 

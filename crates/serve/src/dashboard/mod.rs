@@ -64,7 +64,7 @@ impl Server<FlashDevice> {
         self.open_dashboard_on(BoundListener::listen_at(address)?, shared_assets)
     }
 
-    /// As [`Server::open_dashboard`], on a socket that listens already.
+    /// Serves the dashboard on a socket that already listens, as [`Server::open_dashboard`] does at an address.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -148,6 +148,8 @@ impl DashboardSite {
         }
     }
 
+    /// Reserves a slot for a client that requests `/events/N`, the updates of export number N. Refuses a path without
+    /// export, a stopped device, and a client for whom no slot is free.
     fn begin_event_stream(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
         let found = number.and_then(|export: usize| Some((export, self.served_exports.get(export)?)));
@@ -195,7 +197,9 @@ enum DashboardAnswer {
     Whole(Answer),
     /// Stream of updates of the device of this export, for a client that has a slot.
     EventStream {
+        /// Index of the export.
         export: usize,
+        /// The client's slot among the limited number of clients that receive updates.
         place: UpdateSubscriberSlot,
     },
 }

@@ -22,7 +22,9 @@ const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 
 /// Counters, health, wear and block chart of a device, as sent to dashboard clients.
 pub(super) struct DashboardUpdate {
+    /// Answer to the control command `stats`: the counters.
     stats: Value,
+    /// Answer to the control command `health`: the health log.
     health: Value,
     block_examination: BlockExamination,
     /// Time for which the device was in use for the update.
@@ -78,8 +80,10 @@ struct BlockExamination {
     /// Number of the first block that is not examined yet: the next call of [`BlockExamination::examine_next_blocks`]
     /// begins there.
     next_block_to_examine: u32,
+    /// Cells of the block chart for the blocks examined so far, two characters each.
     block_chart_cells: String,
     wear: WearReport,
+    /// Time for which the examination has used the device so far.
     device_time_spent: Duration,
 }
 

@@ -32,23 +32,24 @@ pub struct AuditReport {
     pub verdict: AuditVerdict,
     /// What is damaged or inconsistent, one sentence per place.
     pub findings: Vec<String>,
-    /// Pages whose data was compared with its checksum.
+    /// Number of pages whose data was compared with its checksum.
     pub verified_pages: u64,
-    /// Pages that a crash of the server machine left half programmed.
+    /// Number of pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
     /// Whether the last session closed the image.
     pub was_closed_cleanly: bool,
     /// Number of metadata records and sectors of state words that are valid in only one of their two copies. If the
     /// image was not closed, the second copy (in the file `mirror`) may only be older, which is no damage.
     pub repairable_metadata_copies: u64,
-    /// Whether a rescue may read a part of an image that would be refused.
+    /// Whether a rescue (`wearwell serve --rescue`) may read a part of the image, if the image is so damaged that the
+    /// server refuses it.
     pub may_be_rescued: bool,
-    /// Logical pages that hold data; `None` if the device could not be recovered.
+    /// Number of logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
     /// Logical pages that are lost, each with the flash page that cannot be read. Each of them is also reported in
     /// `findings`.
     pub lost_pages: Vec<(Lpn, Ppn)>,
-    /// Sessions in the life of the image that did not end cleanly.
+    /// Number of sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
 }
 
@@ -72,6 +73,7 @@ pub fn audit_backing(backing: impl Backing) -> Result<AuditReport, ImageError> {
     }
 }
 
+/// Reads and verifies the whole image on a view that changes no file, and reports what it finds.
 fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     let mut view = CopyOnWrite::new(backing);
     let found = FoundImage::read(&mut view, false)?;
@@ -136,11 +138,13 @@ fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     device.lost_logical_pages()
 }
 
+/// Returns one sentence for each lost logical page, for the findings of the report.
 fn loss_sentences(lost: &[(Lpn, Ppn)], image_header: &ImageHeader) -> Vec<String> {
     let page_bytes = u64::from(image_header.geometry.page_bytes);
     lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 
+/// Returns the report of an image that could not be examined because of the damage `findings`; all its counts are 0.
 fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
     AuditReport {
         verdict: AuditVerdict::Corrupt,

@@ -121,8 +121,8 @@ pub struct OpenImageFiles {
 /// A thread that syncs the flash file on request; requests that arrive during a sync are merged into one.
 #[derive(Debug)]
 struct BackgroundSync {
-    /// Channel to the thread that syncs the flash file on request. `None` if the thread could
-    /// not be started; then the disk begins to write only when the image syncs.
+    /// Channel to the thread that syncs the flash file on request. `None` if the thread could not be started; then the
+    /// disk begins to write only when the image syncs.
     sync_request_sender: Option<SyncSender<()>>,
 }
 
@@ -146,6 +146,8 @@ impl BackgroundSync {
     }
 }
 
+/// Returns a function that makes an [`ImageError::Io`] of an error of the operating system: `refused_operation`, a
+/// verb, failed on the file or directory `path`.
 pub(super) fn io_error_at<'a>(
     refused_operation: &'static str,
     path: &'a Path,
@@ -246,13 +248,14 @@ impl OpenImageFiles {
         sync_parent_directory(directory)
     }
 
-    /// Returns a length that the mirror, which may become the largest file, never exceeds: it is that of all other
-    /// files, each beginning at a multiple of 4096 bytes.
+    /// Returns an upper bound of the length of the mirror, which may become the largest file of the image: the sum of
+    /// the lengths of all other files, each rounded up to 4096 bytes.
     fn largest_mirror_bytes(&self) -> io::Result<u64> {
         let originals = ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror);
         originals.map(|file| Ok(self.len(file)?.next_multiple_of(REGION_ALIGNMENT_BYTES))).sum()
     }
 
+    /// Returns the open file of this kind.
     pub(super) fn handle_of(&self, file: ImageFile) -> &File {
         &self.open_files[file as usize]
     }
@@ -276,8 +279,9 @@ pub(super) fn lock_unless_replaced(
     file.metadata().map(|metadata| metadata.nlink() > 0).map_err(io_error_at("inspect", directory))
 }
 
-/// Opens one file of an image. A missing metadata file is treated as damaged and created empty, because its other copy
-/// is in the mirror, or it is the mirror. The flash file has no copy, so a directory without it is refused.
+/// Opens one file of an image. A metadata file or mirror that is missing counts as damaged and is created empty,
+/// because the other copy of its content may be whole. The flash file has no copy, so a directory without it is
+/// refused.
 fn open_file(
     directory: &Path,
     file: ImageFile,
@@ -358,8 +362,8 @@ fn remove_interrupted_creation(directory: &Path) -> Result<(), ImageError> {
 }
 
 /// Whether a directory holds what an interrupted creation or copy of an image leaves: a file `superblock` that is empty
-/// or incomplete, and a mirror that does not begin with its copy. While the mirror itself is copied, it does, but the
-/// file `superblock` and all files after it are still empty.
+/// or incomplete, and a mirror without a copy of the image header. An interrupted copy may also leave a mirror with the
+/// copy of the header, if all other files are still empty.
 pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     let open = |file: ImageFile| File::open(directory.join(file.name()));
     let is_empty = |file: ImageFile| {
@@ -399,7 +403,7 @@ pub fn is_file_size_signal_ignored() -> bool {
 }
 
 /// Refuses to make or use an image whose largest file may grow to `bytes` if this process may not write files of that
-/// size. A process that ignores SIGXFSZ has chosen to meet the limit as it meets a full disk.
+/// size. A process that ignores SIGXFSZ is not refused: its writes beyond the limit fail like writes to a full disk.
 pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
         Some(limit) if limit < bytes && !is_file_size_signal_ignored() => {
@@ -507,6 +511,7 @@ const COPY_ON_WRITE_PIECE_BYTES: u64 = 4096;
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
     underlying: B,
+    /// Pieces of 4 KiB that were written, by file and number of the piece in the file.
     changed_pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,
 }
 

@@ -19,9 +19,10 @@ use crate::live_device::LiveDevice;
 pub struct ImageCopyOptions {
     /// Bytes that the new image exports; `None`: as many as the old image.
     pub size_bytes: Option<u64>,
-    /// Name of the new image's design, which then has its own parts; `None`: design and parts of the old image.
+    /// Name of the design of the new image, which then has the parts of this design. `None`: design and parts of the
+    /// old image.
     pub design: Option<String>,
-    /// Settings of the new image, such as `gc.policy=fifo`.
+    /// Settings of the new image that replace those of the old image, such as `gc.policy=fifo`.
     pub settings: Vec<String>,
     /// Whether logical pages that are lost are skipped and read as zeros in the new image. Otherwise a lost page is an
     /// error.
@@ -31,7 +32,7 @@ pub struct ImageCopyOptions {
 /// Report of a copy of the contents of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyReport {
-    /// Logical pages that were copied: those that hold anything but zeros.
+    /// Number of logical pages that were copied: those that hold anything but zeros.
     pub copied_pages: u64,
     /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,

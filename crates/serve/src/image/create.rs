@@ -38,8 +38,8 @@ impl ImageSpecification {
     /// Makes the header of a new image.
     ///
     /// # Errors
-    /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for one that
-    /// does not fit on the flash.
+    /// [`ImageError::Config`], also for a design that cannot run without a battery; [`ImageError::Device`] for a design
+    /// that does not fit on the flash.
     pub fn build_image_header(&self, salt: u64) -> Result<ImageHeader, ImageError> {
         let mut config = self.config.clone();
         let resolved = make_config_explicit(&mut config, self.size_bytes)?;
@@ -110,8 +110,7 @@ pub fn create(directory: &Path, specification: &ImageSpecification) -> Result<Im
     create_with_progress(directory, specification, &mut |_, _| {})
 }
 
-/// As [`create`], with a callback for progress: `progress` is called repeatedly with the bytes written so far and the
-/// total.
+/// Creates an image as [`create`] does, and calls `progress` repeatedly with the bytes written so far and the total.
 ///
 /// # Errors
 /// As [`create`].
@@ -134,8 +133,8 @@ pub fn create_with_progress(
     }
 }
 
-/// Returns a random number other than 0: the salt of a new image's checksums, by which its metadata is told from that
-/// of other images, or the number of a session.
+/// Returns a random number other than 0. It serves as the salt of the checksums of a new image, which distinguishes the
+/// metadata of this image from that of other images, or as the number of a session.
 pub(super) fn random_nonzero_number() -> u64 {
     RandomState::new().hash_one(std::process::id()).max(1)
 }
@@ -149,6 +148,8 @@ pub fn create_on(backing: &mut impl Backing, image_header: &ImageHeader) -> Resu
     write_image_files(backing, image_header, &mut |_, _| {})
 }
 
+/// Writes all files of a new image to `backing`, the header last. `progress` is called with the bytes written so far
+/// and the total.
 fn write_image_files(
     backing: &mut impl Backing,
     image_header: &ImageHeader,
@@ -202,6 +203,7 @@ fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(
     synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
 }
 
+/// Writes the header of an image to the beginning of `file` (`superblock` or `mirror`), and syncs the file.
 fn write_image_header(
     backing: &mut impl Backing,
     image_header: &ImageHeader,
@@ -228,10 +230,12 @@ struct MetadataWriter<'a, B> {
 }
 
 impl<B: Backing> MetadataWriter<'_, B> {
+    /// Writes bytes to one file, without the second copy in the mirror.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         self.backing.write(file, bytes, offset).map_err(io_error(self.backing, "write", file))
     }
 
+    /// Writes metadata to `file` and to the mirror, and calls the progress callback from time to time.
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         const PIECES_PER_PROGRESS_REPORT: u64 = 1 << 12;
         for side in METADATA_COPIES {

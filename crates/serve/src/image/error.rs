@@ -99,7 +99,7 @@ pub enum ImageError {
         /// Whether a rescue can begin: the image header is readable and the image has the version of this program.
         may_be_rescued: bool,
     },
-    /// The image is damaged so that no logical page can be proven to be its newest version.
+    /// The image is so damaged that for no logical page it can be proven which version is the newest.
     #[error("nothing of the image can be rescued: {}; restore the image from a copy", join_findings(.findings))]
     NoProvenPage {
         /// What is damaged, or why nothing can be proven, one sentence each.
@@ -111,7 +111,7 @@ pub enum ImageError {
          --leave-lost-out`"
     )]
     LostPage {
-        /// Which logical page is lost, and how to use it again.
+        /// Beginning of the message: which logical page is lost, and how to use it again.
         refusal: String,
     },
     /// The memory of the server machine, or the limit of this process, is too small for the device of a new image.
@@ -148,8 +148,8 @@ impl ImageError {
         }
     }
 
-    /// Whether the request is what is wrong: what it asks for is impossible, or is there already. Otherwise the system
-    /// or the image is the reason, and the same request may succeed at another time.
+    /// Whether the error lies in the request: it asks for something that is impossible or exists already. Otherwise the
+    /// system or the image is the cause, and the same request may succeed later.
     pub fn is_wrong_request(&self) -> bool {
         match self {
             Self::DirectoryNotEmpty { .. }
@@ -185,7 +185,7 @@ impl ImageError {
 }
 
 /// Returns what to do when the operating system refused an operation (a verb, perhaps with an object) on an image, as
-/// the end of a sentence; empty if the error says it.
+/// the end of a sentence; empty if the error itself says what to do.
 pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) -> &'static str {
     let makes_directory = refused_operation.starts_with("create") || refused_operation.starts_with("copy");
     match error.kind() {

@@ -75,12 +75,13 @@ pub struct FileNand<B = OpenImageFiles> {
     backing: B,
     layout: Layout,
     flash_model: SimNand,
-    /// Checksum and length of the spare bytes of each page.
+    /// For each page, the checksum of its data and the length of its spare bytes, with which a read is verified.
     page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     /// Session record of the present session, as stored in the file `session`.
     session: SessionRecord,
     /// Waiting operations in batches, oldest first. New operations are added to the last batch; there is always one.
     waiting_batches: VecDeque<OperationBatch>,
+    /// Buffers of page runs that were written to the files, kept for later runs.
     run_buffers: RunBuffers,
     /// Bytes of the pages whose programs wait to be written.
     waiting_program_bytes: usize,
@@ -91,9 +92,12 @@ pub struct FileNand<B = OpenImageFiles> {
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     has_unsynced_writes: [bool; ImageFile::ALL.len()],
+    /// The last refusal of the operating system; `None` after an operation on the files that succeeded.
     unresolved_refusal: Option<FileIoError>,
+    /// Pages whose data was found damaged when they were read in this session.
     damaged_ppns: BTreeSet<u32>,
-    /// Whether the file space of blocks erased at present is returned to the file system (by punching holes).
+    /// Whether an erase returns the file space of its block to the file system (by punching a hole). The caller changes
+    /// this from operation to operation.
     punches_erased_blocks: bool,
     /// Bytes of pages written since the disk was last asked to begin writing ahead of a sync.
     bytes_since_begin_sync: usize,
@@ -227,8 +231,8 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Records in the files that the data of a page is lost, after it was found damaged and no logical page needs it.
-    /// Later readers then take the page for what it is, and not for new damage. Returns `false`, and changes nothing,
-    /// if the page holds metadata, which recovery may want to read, or if its OOB record cannot be read.
+    /// Later readers then do not report the page as new damage. Returns `false`, and changes nothing, if the page holds
+    /// metadata, which recovery may want to read, or if its OOB record cannot be read.
     pub(super) fn mark_dead_page_lost(&mut self, ppn: Ppn) -> Result<bool, NandError> {
         let is_of_host = |record: &OobRecord| record.oob.is_some_and(|oob| oob.kind.is_host_data());
         let Some(record) = self.load_oob_record(ppn).filter(is_of_host) else { return Ok(false) };
@@ -290,11 +294,14 @@ impl<B: Backing> FileNand<B> {
         self.record_file_io_outcome(done).map_err(|_| NandError::PowerLost)
     }
 
+    /// Keeps the error of an operation on the files as the unresolved refusal, or forgets the last refusal after a
+    /// success. Returns the outcome.
     fn record_file_io_outcome(&mut self, done: Result<(), FileIoError>) -> Result<(), FileIoError> {
         self.unresolved_refusal = done.clone().err();
         done
     }
 
+    /// Makes the error for an operation (`doing`, a verb) on a file that the operating system refused, with advice.
     fn file_io_error_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> FileIoError {
         let place = self.backing.path_for_messages(file);
         let is_full = matches!(
@@ -325,6 +332,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
+    /// Writes bytes to one file, and notes that the file has to be synced.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), FileIoError> {
         self.has_unsynced_writes[file as usize] = true;
         self.backing.write(file, bytes, offset).map_err(|error| self.file_io_error_of("write", file, &error))
@@ -421,8 +429,8 @@ impl<B: Backing> FileNand<B> {
         written
     }
 
-    /// Counts bytes of pages that were written. In a `host` session, asks the disk from time to time to begin writing
-    /// them before a sync needs it.
+    /// Counts bytes of pages that were written. In a `host` session, from time to time asks the disk to begin writing
+    /// these bytes, so that the next sync takes less time.
     fn count_written_bytes_and_begin_sync(&mut self, bytes: usize) {
         self.bytes_since_begin_sync += bytes;
         if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_THRESHOLD_BYTES {
@@ -588,6 +596,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
+    /// Returns data and spare bytes of a page whose program waits to be written; `None` if it does not wait.
     fn find_waiting_page(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
         if self.waiting_program_bytes == 0 {
             return None;
@@ -673,13 +682,14 @@ impl<B: Backing> FileNand<B> {
             == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc
     }
 
+    /// Records a page whose data does not match its checksum, and returns the error for the read.
     fn record_damaged_page(&mut self, ppn: Ppn) -> NandError {
         self.damaged_ppns.insert(ppn.0);
         NandError::Uncorrectable(ppn)
     }
 
-    /// Verifies data that was read of a page without spare bytes by the page's checksum, and records the page as
-    /// damaged if they differ.
+    /// Compares the data that was read of a page without spare bytes with the checksum of the page. If the data does
+    /// not match, the page is recorded as damaged.
     fn verify_page_data(&mut self, ppn: Ppn, data: &[u8]) -> Result<(), NandError> {
         if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.record_damaged_page(ppn)) }
     }

@@ -96,8 +96,11 @@ impl JournalRecord {
 pub(super) struct Journal {
     /// State words (NVRAM and blocks) after all records so far.
     state_words: Vec<u64>,
+    /// Number of times that the journal has turned to its other area.
     generation: u64,
+    /// Number of the newest record.
     last_record_number: u64,
+    /// Number of the newest record that is certainly on the disk of the server machine.
     synced_record_number: u64,
     /// Offset in the current area at which the next record begins, bytes.
     next_record_offset: u64,
@@ -110,11 +113,13 @@ pub(super) struct PreparedAppend {
     /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
     /// be rewritten.
     pub(super) sector_write: Option<(u64, Vec<u8>)>,
-    /// Whether the record is the first in the journal's other area, and so overwrites older records. Sectors of state
-    /// words have to be synced before it is written, because without them those records would still be needed.
+    /// Whether the record is the first in the journal's other area, and so overwrites older records there. The sectors
+    /// of state words have to be synced before the record is written, because otherwise recovery would still need the
+    /// overwritten records.
     pub(super) begins_other_area: bool,
     /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) record_write: (u64, Vec<u8>),
+    /// The record that [`PreparedAppend::record_write`] contains in encoded form.
     record: JournalRecord,
     /// Value of [`Journal::next_record_offset`] once the record is written, bytes.
     next_record_offset: u64,
@@ -149,8 +154,8 @@ impl Journal {
     }
 
     /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value), and the sectors
-    /// of state words that have to be rewritten before it. `syncs`: whether the files are synced with this record. The
-    /// state of the journal changes only in [`Journal::apply_append`], after both were written.
+    /// of state words that have to be rewritten before it. `syncs` states whether the files are synced when the record
+    /// is written. This journal changes only in [`Journal::apply_append`], after sectors and record were written.
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
@@ -237,14 +242,15 @@ impl Journal {
 
 /// A journal as it was found in the files of an image.
 pub(super) struct FoundJournal {
+    /// The journal at its last record, still without state words.
     journal: Journal,
     /// Changes of all records found, in order: index and value of a state word.
     word_changes: Vec<(u64, u64)>,
     /// Number of record copies that were missing or damaged in one of the journal's two copies, and were rewritten from
     /// the other.
     pub(super) repaired_records: u64,
-    /// Number of a journal record, if records are missing: all records from this number on were found. `None`: no
-    /// record is missing.
+    /// If records are missing, the number of the first record after the gap; all records from this number on were
+    /// found. `None` if no record is missing.
     first_record_number_after_gap: Option<u64>,
 }
 
@@ -297,6 +303,7 @@ struct FoundArea {
     records: Vec<JournalRecord>,
     /// Bytes that the records occupy in the area.
     used_bytes: u64,
+    /// Number of record copies that were missing or damaged and were rewritten from the other copy.
     repaired_records: u64,
 }
 
@@ -405,6 +412,8 @@ fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
     bytes
 }
 
+/// Reads the consecutive records of area number `number` (0 or 1) of the journal. If one of the two copies of a record
+/// is damaged, it is rewritten from the other. An error, as a sentence, if a record is missing before later ones.
 fn read_and_repair_area(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -445,6 +454,8 @@ fn read_and_repair_area(
     }
 }
 
+/// Reads the journal record that begins at `offset_bytes` of the journal from one of the two copies of the journal.
+/// `None` if no valid record begins there, or if it would extend beyond the end of its area.
 fn read_record(
     backing: &impl Backing,
     layout: &Layout,

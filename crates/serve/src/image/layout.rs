@@ -51,7 +51,7 @@ pub(super) const REGION_ALIGNMENT_BYTES: u64 = 4096;
 pub struct ImageHeader {
     /// Geometry of the flash in the image.
     pub geometry: Geometry,
-    /// Logical pages that the image exports.
+    /// Number of logical pages that the image exports.
     pub logical_pages: u32,
     /// Number of words of NVRAM in the image, 8 bytes each.
     pub nvram_words: u64,
@@ -76,18 +76,22 @@ pub enum ImageHeaderError {
     Damaged,
 }
 
+/// Writes `value` at byte `at`, little-endian.
 pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
+/// Writes `value` at byte `at`, little-endian.
 pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
+/// Reads the little-endian number at byte `at`.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
+/// Reads the little-endian number at byte `at`.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
@@ -118,6 +122,7 @@ fn write_record_checksum(record: &mut [u8; FIXED_RECORD_BYTES], salt: u64, addre
     put_u32(record, 0, crc);
 }
 
+/// Whether the first four bytes of a record are its checksum.
 pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
@@ -209,6 +214,8 @@ impl ImageHeader {
         Self::decode_fields(bytes).ok_or(ImageHeaderError::Damaged)
     }
 
+    /// Decodes the fields of an image header whose magic number, version and checksum are right; `None` if a field is
+    /// invalid.
     fn decode_fields(bytes: &[u8]) -> Option<Self> {
         let field = |k: usize| u32_at(bytes, 24 + 4 * k);
         let geometry = Geometry {
@@ -255,13 +262,13 @@ pub struct Layout {
     spare_areas_offset: u64,
     /// Offset of the data of the first page in the flash file, bytes.
     data_region_offset: u64,
-    /// Byte offset, in the file `mirror`, of the second copy of the file `session`.
+    /// Offset in the mirror of the copy of the session file, bytes.
     session_copy_offset: u64,
-    /// Offset in the mirror of the copy of the NVRAM file.
+    /// Offset in the mirror of the copy of the NVRAM file, bytes.
     nvram_copy_offset: u64,
-    /// Offset in the mirror of the copy of the journal.
+    /// Offset in the mirror of the copy of the journal file, bytes.
     journal_copy_offset: u64,
-    /// Offset in the mirror of the copy of the metadata in the flash file.
+    /// Offset in the mirror of the copy of the metadata in the flash file, bytes.
     flash_metadata_copy_offset: u64,
 }
 
@@ -283,7 +290,8 @@ pub enum BlockHealth {
 pub struct BlockRecord {
     /// Health of the block: whether it can be used.
     pub health: BlockHealth,
-    /// Number of erases of the block so far. A page whose OOB record has another erase count is erased.
+    /// Number of erases of the block so far. A page is erased if the erase count in its OOB record differs from this
+    /// number.
     pub erase_count: u32,
     /// Number of pages programmed since the block's last erase: so many pages, from the first one on, have an OOB
     /// record that names the present erase count.
@@ -670,7 +678,8 @@ pub struct SessionRecord {
     pub last_journal_record_number: u64,
     /// Random number of the session; 0 if an older version of Wearwell wrote the record.
     pub session_id: u64,
-    /// Random number of the session before, as its record had it; 0 if there was none or it is unknown.
+    /// Random number of the session before this one, as its record had it; 0 if there was none or its number is
+    /// unknown.
     pub previous_session_id: u64,
 }
 

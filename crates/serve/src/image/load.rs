@@ -42,7 +42,7 @@ pub(super) struct FlashLoadSettings {
     pub(super) last_durable_journal_record_number: u64,
     /// Whether the data of every page is read and verified by its checksum.
     pub(super) verifies_all_data: bool,
-    /// Logical pages that the image exports.
+    /// Number of logical pages that the image exports.
     pub(super) logical_pages: u32,
     /// Whether metadata that is damaged in both copies is left out; otherwise loading stops at the first damage.
     pub(super) skips_damaged_metadata: bool,
@@ -82,15 +82,17 @@ pub(super) struct LoadedFlash {
     pub(super) skipped_metadata: SkippedMetadata,
     /// Number of pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
-    /// Metadata records and sectors that were repaired from their other copy.
+    /// Number of metadata records and sectors that were repaired from their other copy.
     pub(super) repaired_metadata_copies: u64,
 }
 
 /// A block as found in the files: its state word, and the OOB records of its pages.
 struct FoundBlock {
     id: BlockId,
+    /// State of the block, as its state word has it.
     record: BlockRecord,
-    /// OOB records of the pages that were programmed since the last erase of the block.
+    /// OOB record of each page of the block; `None` if the page was not programmed since the last erase of the block,
+    /// or if neither copy of its record is valid.
     pages: Vec<Option<OobRecord>>,
 }
 
@@ -138,12 +140,14 @@ pub(super) fn load_and_repair_flash_state(
     Ok(loader.loaded)
 }
 
+/// Loads the state of the flash from the files of an image, block by block.
 struct FlashLoader<'a, B> {
     settings: FlashLoadSettings,
     layout: &'a Layout,
     backing: &'a mut B,
     /// Number of the journal's last record.
     last_journal_record_number: u64,
+    /// The state that was loaded so far.
     loaded: LoadedFlash,
 }
 
@@ -262,6 +266,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         newest
     }
 
+    /// Loads a block: its state word and its OOB records. A block whose state word is invalid is recorded as damaged,
+    /// and loaded without the state word if the image is being rescued.
     fn load_block(&mut self, id: BlockId) -> io::Result<()> {
         let index = self.layout.block_word_index(id);
         let word = self.loaded.journal.state_words()[index as usize];
@@ -288,8 +294,9 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
-    /// Loads a block whose state word is unknown. Its pages are those with the highest erase count in any of its OOB
-    /// records. The block may have been erased since; this does no harm, because the map then names none of its pages.
+    /// Loads a block whose state word is unknown. Its programmed pages are those whose OOB records have the highest
+    /// erase count in the block. If the block was erased later, this does no harm, because the map then names none of
+    /// these pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
@@ -388,7 +395,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         chosen
     }
 
-    /// Reports OOB records of a block that are missing or contradict other metadata as damage, and removes the
+    /// Reports as damage the OOB records of a block that are missing or contradict other metadata, and removes the
     /// contradicting ones from the block.
     fn report_and_remove_bad_oob_records(&mut self, block: &mut FoundBlock) {
         let first = self.layout.geometry.first_page(block.id).0;
@@ -464,6 +471,7 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
+    /// Loads a programmed page of a block into the flash model, and its checksum into the table of all pages.
     fn load_page_into_model(&mut self, ppn: Ppn, record: &OobRecord, oob: Oob) -> io::Result<()> {
         if !self.check_fully_programmed(ppn, record, &oob)? {
             self.load_as_torn(ppn, record.block_erase_count);
@@ -492,8 +500,8 @@ impl<B: Backing> FlashLoader<'_, B> {
     }
 
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
-    /// if all pages are verified. If they differ, a page that may be torn is not loaded; any other page is loaded and
-    /// recorded as damaged.
+    /// if all pages are verified. If the data does not match, a page that may be torn is not loaded; any other page is
+    /// loaded and recorded as damaged.
     fn check_fully_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
         if !may_be_torn && !self.settings.verifies_all_data {

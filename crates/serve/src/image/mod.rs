@@ -79,7 +79,8 @@ pub struct ImageOpenOptions {
     pub durability: Option<Durability>,
 }
 
-/// Options of a view: its changes are lost with it, so that its durability does not matter.
+/// Options with which a copy-on-write view of an image is opened. Changes of the view are lost in any case, so the
+/// durability does not matter.
 const COPY_ON_WRITE_OPTIONS: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
 
 /// What opening an image found and repaired.
@@ -97,9 +98,9 @@ pub struct OpenReport {
     pub repaired_metadata_copies: u64,
     /// Number of pages whose data was compared with its checksum.
     pub verified_pages: u64,
-    /// Sessions in the life of the image that did not end cleanly.
+    /// Number of sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
-    /// Sessions in the life of the image, this session included.
+    /// Number of sessions in the life of the image, this session included.
     pub session_count: u64,
     /// Report of the engine's recovery of the device.
     pub recovery: RecoveryReport,
@@ -126,6 +127,7 @@ pub struct Image {
     pub report: OpenReport,
     /// The configuration in force, as TOML. A replay with it does the same flash operations.
     pub config_toml: String,
+    /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
     /// Pages whose data does not match its checksum, if opening verified all data.
     damaged_pages: Vec<Ppn>,
@@ -180,6 +182,8 @@ impl Image {
         })
     }
 
+    /// Opens the image in the files of `backing` as `loading` requests: repairs it, begins a session, and recovers the
+    /// device.
     fn recover_on(
         mut backing: impl Backing,
         options: ImageOpenOptions,
@@ -332,6 +336,7 @@ fn parts_and_endurance_cycles_of(
     Ok((parts, resolved.endurance_cycles))
 }
 
+/// Returns the error for a medium that failed, with the refusal of the operating system if there was one.
 fn medium_failure(medium: &dyn Medium) -> ImageError {
     let refused = medium.unresolved_write_error();
     ImageError::IoWhileInUse {
@@ -356,10 +361,13 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
     })
 }
 
+/// The device of an image after the recovery, with what the recovery found.
 struct RecoveredDevice {
     device: LiveDevice,
     recovery: RecoveryReport,
+    /// Number of logical pages that hold data; `None` if a part of the map cannot be read.
     mapped_pages: Option<u64>,
+    /// The configuration in force, as TOML.
     config_toml: String,
     endurance_cycles: u32,
 }
@@ -376,11 +384,12 @@ fn recover(
     plan.recover_device(Box::new(nand), image_header.logical_pages)
 }
 
-/// How the device of an image is built in a session.
+/// Parts and settings with which the device of an image is built in a session.
 struct DevicePlan {
     config: Config,
     parts: Parts,
     endurance_cycles: u32,
+    /// Most blocks of one pool whose erases may wait to be written together.
     max_waiting_erases_per_pool: u32,
 }
 
@@ -409,7 +418,8 @@ impl DevicePlan {
         Ok(Self { config, parts, endurance_cycles, max_waiting_erases_per_pool })
     }
 
-    /// Takes a medium of any type, so that the engine is compiled once for all backings.
+    /// Builds the device over `medium` and recovers it. The medium is a trait object, so that the engine is compiled
+    /// once for all backings.
     fn recover_device(
         self,
         medium: Box<dyn Medium>,
@@ -438,6 +448,8 @@ fn free_blocks_per_pool_for_joint_erases(image_header: &ImageHeader) -> u32 {
     spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
 
+/// Returns a function that makes an [`ImageError::Io`] of an error of the operating system: `refused_operation`, a
+/// verb, failed on `file`.
 fn io_error<'a>(
     backing: &'a impl Backing,
     refused_operation: &'static str,
@@ -470,11 +482,15 @@ struct FoundImage {
     layout: Layout,
     session: SessionRecord,
     journal: journal::FoundJournal,
+    /// Whether the server machine was restarted after an unclean session of durability `process`.
     may_have_lost_last_writes: bool,
+    /// Number of copies of the image header and the session record that were rewritten from the other copy.
     repaired_metadata_copies: u64,
 }
 
 impl FoundImage {
+    /// Reads and repairs image header, session record and journal. If `rescues` is set, a journal with missing records
+    /// is no error.
     fn read(backing: &mut impl Backing, rescues: bool) -> Result<Self, ImageError> {
         let (image_header, of_image_header) = read_image_header(backing)?;
         let config = config_of(&image_header)?;
@@ -515,6 +531,7 @@ impl FoundImage {
         })
     }
 
+    /// Returns the report of opening the image, as far as header, session record and journal determine it.
     fn open_report(&self) -> OpenReport {
         OpenReport {
             was_shut_down_uncleanly: !self.session.was_closed,

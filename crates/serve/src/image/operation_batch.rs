@@ -50,8 +50,7 @@ impl PageRun {
         (!self.spare_areas.is_empty()).then_some(&self.spare_areas)
     }
 
-    /// Extends the run's data buffer by room for `count` more pages, and returns that room. Its present content is
-    /// arbitrary.
+    /// Extends the run's data buffer by room for `count` more pages, and returns that room, whose content is arbitrary.
     fn reserve_page_data_buffer(&mut self, count: usize) -> &mut [u8] {
         let used = self.page_data().len();
         let end = used + count * self.page_bytes;
@@ -88,10 +87,12 @@ impl RunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
     const KEPT_RUN_BUFFERS_MAX: usize = 32;
 
+    /// Returns an empty run that begins with page `first`, in the buffers of an earlier run if some are kept.
     fn begin_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> PageRun {
         PageRun { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
+    /// Keeps the buffers of a run that was written, unless enough are kept already.
     fn return_run(&mut self, mut run: PageRun) {
         if self.0.len() < Self::KEPT_RUN_BUFFERS_MAX {
             run.clear();
@@ -109,6 +110,7 @@ pub(super) struct PageProgram<'a> {
     /// Bytes of a full spare area in the flash file.
     pub(super) spare_stride_bytes: usize,
     pub(super) oob_record: [u8; FIXED_RECORD_BYTES],
+    /// Whether the page holds metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
 }
 
@@ -122,6 +124,8 @@ impl StateWordChanges {
     /// block changes with each of its pages, together with few other words.
     const SEARCHED_WORD_CHANGES_MAX: usize = 4;
 
+    /// Records that the state word with this index gets the value `word`. A recent change of the same word is
+    /// overwritten.
     pub(super) fn set(&mut self, index: u64, word: u64) {
         let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES_MAX);
         match latest.find(|change| change.0 == index) {
@@ -154,6 +158,7 @@ impl StateWordChanges {
 pub(super) struct OperationBatch {
     /// Number of the journal record that will make the operations of the batch valid.
     pub(super) journal_record_number: u64,
+    /// Waiting programs, in runs of adjacent pages.
     runs: Vec<PageRun>,
     /// State words (NVRAM and blocks) that the batch changes.
     pub(super) word_changes: StateWordChanges,
@@ -197,8 +202,8 @@ impl OperationBatch {
         &mut self.runs[at]
     }
 
-    /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on; returns it.
-    /// The pages become part of the batch one by one, by [`OperationBatch::add_reserved_page`].
+    /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
+    /// the space. The pages become part of the batch one by one, by [`OperationBatch::add_reserved_page`].
     pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,

@@ -30,7 +30,8 @@ pub struct RepairReport {
 }
 
 impl RepairReport {
-    /// Returns one sentence for each logical page that is lost, and for each damaged flash page that none needs.
+    /// Returns one sentence for each logical page that is lost, and for each damaged flash page that no logical page
+    /// needs.
     pub fn sentences(&self) -> impl Iterator<Item = String> + '_ {
         let lost = self.lost_pages.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, self.page_bytes));
         let marked = self.pages_marked_lost.iter().map(|ppn| {
@@ -47,7 +48,7 @@ impl RepairReport {
         lost.chain(marked).chain(left)
     }
 
-    /// Whether an audit still finds damage.
+    /// Whether the image has damage that the repair could not remove, so that an audit still reports it.
     pub fn leaves_damage(&self) -> bool {
         !self.lost_pages.is_empty() || !self.damaged_pages_left.is_empty()
     }

@@ -125,6 +125,7 @@ pub(super) fn unmap_unproven_pages(
     Ok(unproven)
 }
 
+/// Whether a design has an L2P map with one entry per logical page in NVRAM.
 fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }

@@ -29,7 +29,7 @@ use super::image_file::ImageFile;
 
 /// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
 /// afterwards; wear and counters begin at zero. `progress` is called with the number of logical pages processed and the
-/// total number. Returns `None` if the image has that size already.
+/// total number. Returns `None` if the image already has `size_bytes`.
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
@@ -90,8 +90,8 @@ fn has_image_files(directory: &Path) -> bool {
     ImageFile::ALL.iter().any(|file| directory.join(file.name()).is_file())
 }
 
-/// Removes the directory `replaced`, whose image that in `directory` has replaced. First the exchange of their names is
-/// made durable, and files that are none of an image are moved to `directory`.
+/// Removes the directory `replaced` with the old image, which the larger image in `directory` has replaced. First the
+/// exchange of the two names is made durable, and files that are none of an image are moved to `directory`.
 fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
     // If the exchange may be undone by a crash, both images stay.
     sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
@@ -171,7 +171,8 @@ fn remove_remains_of_resizing(directory: &Path, remains: &Path) -> Result<(), Im
     Ok(())
 }
 
-/// Gives the larger image and its files the owner and the mode of the image, so that the same users can serve it.
+/// Gives the larger image (`to`) and its files the owner and the mode of the old image (`from`), so that the same users
+/// can serve it.
 fn copy_owner_and_mode(from: &Path, to: &Path) -> Result<(), ImageError> {
     let copy = |from: &Path, to: &Path| {
         let (before, after) = (fs::metadata(from)?, fs::metadata(to)?);

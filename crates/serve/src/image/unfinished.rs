@@ -62,6 +62,7 @@ impl UnfinishedImage {
         }
     }
 
+    /// Makes an unfinished image of its open files, with an empty header.
     fn without_content(files: OpenImageFiles) -> Self {
         Self { files, image_header: Vec::new(), image_header_in_mirror: Vec::new() }
     }

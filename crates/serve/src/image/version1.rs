@@ -32,6 +32,7 @@ pub(super) struct Version1Image {
 /// wrote.
 #[derive(Default)]
 struct JournalBatch {
+    /// Sequence number up to which all programs were on the disk of the server machine.
     synced_until_sequence: u64,
     /// Index and value of changed state words. The value for a block is its erase count.
     word_changes: Vec<(u64, u64)>,
@@ -88,6 +89,7 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     Ok(image)
 }
 
+/// Reads the journal of an image of format version 1; `None` if it holds no valid batch.
 fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
     let most = FIXED_RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
     let bytes = read_prefix(backing, ImageFile::Journal, most)?;

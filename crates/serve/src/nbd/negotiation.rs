@@ -21,7 +21,7 @@ pub struct NegotiationResult {
     pub header_form: HeaderForm,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub has_requested_block_sizes: bool,
-    /// Metadata contexts that a block status reports unless it selects some of them.
+    /// Metadata contexts that the reply to a block-status request reports, unless the request selects some of them.
     pub contexts: MetadataContexts,
     /// Index of the chosen export among those that were offered.
     pub export_index: usize,
@@ -94,7 +94,9 @@ pub struct Negotiation<'a> {
     tls_policy: TlsPolicy,
     is_encrypted: bool,
     has_received_client_flags: bool,
+    /// Whether the reply to `NBD_OPT_EXPORT_NAME` ends without its 124 zeros, as the client wants (`NO_ZEROES`).
     omits_zero_padding: bool,
+    /// What was agreed on so far.
     negotiated: NegotiationResult,
     /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
     option_bytes_left_to_skip: u32,
@@ -147,6 +149,8 @@ impl<'a> Negotiation<'a> {
         }
     }
 
+    /// Processes the handshake flags of the client at the front of `input`. Returns the number of bytes processed, and
+    /// the state of the negotiation.
     fn take_client_flags(&mut self, input: &[u8]) -> (usize, NegotiationState) {
         let Some(flags) = input.first_chunk().map(|&bytes| u32::from_be_bytes(bytes)) else {
             return (0, NegotiationState::Continues);
@@ -159,6 +163,8 @@ impl<'a> Negotiation<'a> {
         (4, NegotiationState::Continues)
     }
 
+    /// Processes the option at the front of `input`, if it is complete, and appends the reply. Returns the number of
+    /// bytes processed, and the state of the negotiation.
     fn take_option(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, NegotiationState) {
         let Some(head) = input.first_chunk::<OPTION_HEADER_BYTES>() else {
             return (0, NegotiationState::Continues);
@@ -184,6 +190,7 @@ impl<'a> Negotiation<'a> {
         (OPTION_HEADER_BYTES + data.len(), self.answer_option(number, data, reply))
     }
 
+    /// Appends the reply to option number `number` with this data, and returns the state of the negotiation.
     fn answer_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let lacks_tls = self.tls_policy == TlsPolicy::Required && !self.is_encrypted;
         match number {

@@ -27,7 +27,9 @@ const BLOCK_STATUS_STEP_BYTES: u64 = 1 << 30;
 /// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
 #[derive(Debug, Default)]
 pub struct Reply {
+    /// Memory of the reply; bytes after the reply are unused.
     buffer: Vec<u8>,
+    /// Length of the reply, bytes.
     reply_bytes: usize,
 }
 
@@ -78,6 +80,7 @@ pub enum StepOutcome {
 pub struct RequestExecution {
     /// Fields that the headers of all parts of the reply share.
     reply_header_fields: ReplyHeaderFields,
+    /// Whether the reply consists of chunks (structured or extended), even without data.
     needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<RequestAction, Refusal>,
@@ -165,6 +168,7 @@ impl RequestExecution {
         reply.into()
     }
 
+    /// Executes the next step of a request that was not refused.
     fn execute_step(
         &mut self,
         device: &mut impl BlockDevice,
@@ -337,7 +341,9 @@ struct ContextExtents {
     context_id: u32,
     /// Maps a page state to the number that is reported for it.
     status_value_of: fn(LogicalPageForm) -> u32,
+    /// Extents found so far: pairs of length in bytes and value.
     extents: Vec<(u64, u32)>,
+    /// Whether bytes were left out, because they would begin one more extent than the limit.
     has_reached_limit: bool,
 }
 
@@ -346,7 +352,8 @@ impl ContextExtents {
         Self { context_id, status_value_of, extents: Vec::new(), has_reached_limit: false }
     }
 
-    /// Adds `len` bytes of one state, unless there are `limit` extents and these bytes are not a part of the last one.
+    /// Adds `len` bytes in state `state`, which extend the last extent or begin another one. Nothing is added any more
+    /// once bytes would have begun more than `limit` extents.
     fn push(&mut self, len: u64, state: LogicalPageForm, limit: usize) {
         let value = (self.status_value_of)(state);
         let has_limit = self.extents.len() == limit;
@@ -396,6 +403,7 @@ impl BlockStatusScan {
         done
     }
 
+    /// Whether every context has left out bytes because of its limit, so that the scan can end.
     fn is_full(&self) -> bool {
         self.0.iter().all(|context| context.has_reached_limit)
     }

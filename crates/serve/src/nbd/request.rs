@@ -9,7 +9,7 @@ use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
 const COMPACT_REQUEST_HEADER_BYTES: usize = 28;
 const EXTENDED_REQUEST_HEADER_BYTES: usize = 32;
-/// Longest payload of a block status, bytes: a length, and the number of each context once.
+/// Longest payload of a block-status request, bytes: a length, and the number of each context once.
 const BLOCK_STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
 /// Most extents of one metadata context in a block-status reply.
 pub(super) const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
@@ -80,7 +80,8 @@ pub struct Request {
     command: u16,
     flags: u16,
     pub(super) offset: u64,
-    /// Length of the payload if flag `PAYLOAD_LEN` is set, else of the range; both for a write.
+    /// Length in the header, bytes: of the payload if the flag `PAYLOAD_LEN` is set, otherwise of the range. For a
+    /// write, payload and range have this length.
     len: u64,
     payload: Payload,
 }
@@ -108,6 +109,7 @@ pub struct RequestDecoder {
     header: [u8; EXTENDED_REQUEST_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
     header_bytes_arrived: usize,
+    /// Request whose header has arrived, and whose payload has not arrived completely.
     pending_request: Option<Request>,
     /// Bytes of the pending request's payload that have not arrived yet.
     missing_payload_bytes: usize,
@@ -167,8 +169,8 @@ impl RequestDecoder {
         (taken, if is_last { DecodedInput::Disconnect } else { DecodedInput::Request(request) })
     }
 
-    /// As [`RequestDecoder::decode_next`], for the bytes `range` of a buffer. If the whole payload of a write is in
-    /// this range, it is not copied: the request refers to the buffer.
+    /// Decodes the bytes `range` of a buffer as [`RequestDecoder::decode_next`] does. If the whole payload of a write
+    /// is in this range, it is not copied: the request refers to the buffer.
     pub fn decode_next_sharing_buffer(
         &mut self,
         buffer: &Arc<Vec<u8>>,
@@ -238,8 +240,9 @@ impl RequestDecoder {
         if self.has_extended_headers { EXTENDED_REQUEST_HEADER_BYTES } else { COMPACT_REQUEST_HEADER_BYTES }
     }
 
-    /// Whether as many bytes as the request's length follow its header. They always follow a write: a client with
-    /// extended headers has to say so by the flag, but those of qemu 10 send the data without it.
+    /// Whether as many bytes as the length in the header follow the header as payload. A write always has a payload.
+    /// With extended headers a client has to say so by the flag `PAYLOAD_LEN`, but qemu 10 sends the data of a write
+    /// without this flag.
     fn has_payload(&self, request: &Request) -> bool {
         request.command == command::WRITE || self.has_extended_headers && request.has_payload_flag()
     }
@@ -439,6 +442,7 @@ impl Request {
         Ok((u64::from_be_bytes(range_bytes), selected))
     }
 
+    /// Refuses an unknown command, or flags that the command does not allow after this negotiation.
     fn check_flags(&self, agreed: NegotiationResult) -> Result<(), Refusal> {
         let payload = if agreed.header_form == HeaderForm::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
@@ -464,6 +468,7 @@ impl Request {
     }
 }
 
+/// Refuses a range that reaches beyond the end of the export.
 fn check_range(command: u16, offset: u64, len: u64, capacity: u64) -> Result<(), Refusal> {
     if offset.checked_add(len).is_some_and(|end| end <= capacity) {
         return Ok(());

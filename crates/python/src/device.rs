@@ -102,6 +102,7 @@ struct DriveTurns {
 struct Turn<'a>(&'a DriveTurns);
 
 impl DriveTurns {
+    /// Locks the identity of the thread that uses the drive.
     fn lock_user_thread(&self) -> MutexGuard<'_, Option<ThreadId>> {
         self.user_thread.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -147,6 +148,7 @@ impl Drop for Turn<'_> {
 /// A simulated drive that serves requests from Python.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Device {
+    /// Which thread uses the drive.
     turns: DriveTurns,
     /// The drive, which only the thread whose turn it is locks.
     drive: Mutex<SteppedDrive>,

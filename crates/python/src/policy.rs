@@ -74,6 +74,7 @@ pub(crate) enum OnInterrupt {
 struct PythonPolicy {
     name: String,
     python_function: Py<PyAny>,
+    /// What ctrl-C does while the Python function runs.
     on_interrupt: OnInterrupt,
     /// Whether and how the policy has ended, shared with the caller of the engine.
     policy_end: SharedPolicyEnd,

@@ -16,7 +16,9 @@ const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Checks for signals, and calls a Python function with the progress of the run.
 pub(crate) struct ProgressWatch {
+    /// Python function that is called with the progress; `None` if the user gave none.
     on_progress: Option<Py<PyAny>>,
+    /// Time of the last check for signals; `None` before the first check.
     last_signal_check: Option<Instant>,
     /// Exception that ended the run whose progress is reported. Ctrl-C is not stored here, because it only makes the
     /// result partial.

@@ -19,6 +19,7 @@ pub(crate) fn parse_run_record(record: &str) -> PyResult<RunRecord> {
     })
 }
 
+/// Parses the JSON of run records that are shown together, the first as the basis of comparison.
 fn parse_comparison(records: &[String]) -> PyResult<Comparison> {
     Ok(Comparison::of_runs(records.iter().map(|record| parse_run_record(record)).collect::<PyResult<_>>()?))
 }

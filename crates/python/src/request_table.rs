@@ -85,6 +85,7 @@ pub(crate) fn write_trace(
     })
 }
 
+/// Returns the operation with this name or letter; an error if there is none.
 fn op_of_name(op: &str) -> Result<Op, ConfigError> {
     let found = OPS_BY_NAME.iter().find(|(name, _)| *name == op).map(|&(_, op)| op);
     found.ok_or_else(|| ConfigError::unknown_name("operation", op, OPS_BY_NAME.iter().map(|(name, _)| *name)))

@@ -15,6 +15,7 @@ fn open_result_folder(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
     ResultFolder::open(folder).map_err(|error| unusable_folder_error(folder, &error))
 }
 
+/// Returns the `WearwellError` for a folder of results that cannot be used.
 fn unusable_folder_error(folder: &Path, error: &io::Error) -> PyErr {
     refusal_error(format!(
         "{}: {error}: let the argument store name a folder in which files can be written, or leave store out",

@@ -140,6 +140,7 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
     socket.send_tls_close();
 }
 
+/// Logs how a connection ended, at a level that depends on the reason.
 fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     match end {
         Ok(ConnectionEnd::Disconnected) => info!("the client disconnected"),
@@ -270,6 +271,7 @@ impl ReplyBuffers {
     /// Most bytes of reply buffers that a connection keeps.
     const KEPT_REPLY_BUFFERS_MAX_BYTES: usize = 4 << 20;
 
+    /// Returns a kept buffer for the next reply, or an empty one.
     fn take_reply_buffer(&self) -> Vec<u8> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
@@ -302,6 +304,7 @@ struct SharedConnection {
     /// Number of claims of this connection on the shared memory budget.
     held_claim_count: Arc<HeldClaimCount>,
     reply_buffers: ReplyBuffers,
+    /// Channel to the writer thread, which sends the replies.
     reply_sender: Sender<ReplyBatch>,
     /// Number of reply batches that were handed to the writer thread and are not sent yet.
     queued_reply_batches: AtomicUsize,

@@ -151,7 +151,9 @@ impl<D: BlockDevice> DeviceQueue<D> {
 
 /// A job for a device whose result another thread waits for.
 struct AwaitedJob<F, T> {
+    /// The job, until it is executed.
     job: Option<F>,
+    /// Result of the job, until it is sent to the waiting thread.
     result: Option<T>,
     result_sender: Sender<T>,
 }
@@ -213,6 +215,7 @@ struct SharedDeviceQueue<D> {
 /// Whether a device queue accepts work, still executes what was queued, or has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DeviceQueuePhase {
+    /// Work is accepted and executed.
     Serving,
     /// No work is accepted any more; queued work is still executed.
     Stopping,
@@ -312,6 +315,7 @@ struct RoundExecutor<D> {
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
+    /// Work whose next step is due in the next round, in the order of arrival.
     waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
     /// Work that has done a step in the current round (one step of each waiting piece of work). The flag states whether
     /// the piece of work has another step.

@@ -100,6 +100,7 @@ fn parse_header_line(line: &str) -> Option<(String, String)> {
 /// An HTTP answer whose length is known in advance.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
+    /// HTTP status: code and reason.
     status: &'static str,
     content_type: &'static str,
     body: String,

@@ -64,6 +64,7 @@ fn is_capture(path: &Path) -> bool {
     path.extension().is_some_and(|ending| ending == "ops")
 }
 
+/// Returns the path of the second file of a capture, which holds the bytes of pages.
 fn page_file_of_capture(path: &Path) -> PathBuf {
     path.with_extension("pages")
 }
@@ -166,6 +167,7 @@ fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
 struct CaptureWriter {
     operation_file: BufWriter<File>,
     page_file: BufWriter<File>,
+    /// Numbers of the pages in the second file, by the digest of their content.
     page_numbers_by_digest: HashMap<[u8; 16], u32>,
 }
 
@@ -177,6 +179,7 @@ impl CaptureWriter {
         Ok(Self { operation_file: ops, page_file: pages, page_numbers_by_digest: HashMap::new() })
     }
 
+    /// Appends an operation, and for a write the pages that are not stored yet.
     fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
         let letter = match request.op {
             Op::Read => 'R',

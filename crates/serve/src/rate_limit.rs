@@ -52,7 +52,9 @@ pub(crate) struct ExportRateLimits {
 /// The limits of bytes and of requests per second, and whether they are in force.
 #[derive(Debug)]
 struct RateLimitState {
+    /// Limit of bytes per second; `None` if there is none.
     byte_rate: Option<ByteOrRequestRateLimit>,
+    /// Limit of requests per second; `None` if there is none.
     request_rate: Option<ByteOrRequestRateLimit>,
     /// Whether requests never wait: no rate is set, or the server stops.
     is_unlimited: bool,

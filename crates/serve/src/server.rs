@@ -335,6 +335,7 @@ impl<D: BlockDevice> Server<D> {
     }
 }
 
+/// Starts queue and thread of a device, and makes its export.
 fn start_device_queue<D: BlockDevice>(
     named_device: NamedDevice<D>,
     limits: &ClientLimits,
@@ -346,6 +347,7 @@ fn start_device_queue<D: BlockDevice>(
     (ServedExport { export, device_queue, rate_limit: ExportRateLimits::of(limits) }, thread)
 }
 
+/// Executes the queued work of a device, flushes the device, and returns it.
 fn stop_device_queue<D: BlockDevice>(thread: DeviceThread<D>) -> Result<D, ServeError> {
     let (device, flushed) = thread.join()?;
     flushed.map_err(ServeError::Flush)?;

@@ -155,6 +155,7 @@ impl Listener {
         Self::from_inherited(ListeningSocket::Tcp(listener))
     }
 
+    /// Makes the listener of a socket that another process opened; an error if the socket does not listen.
     fn from_inherited(socket: ListeningSocket) -> io::Result<Self> {
         if !rustix::net::sockopt::socket_acceptconn(&socket)? {
             return Err(io::Error::new(
@@ -231,10 +232,12 @@ impl Drop for Listener {
 #[derive(Debug)]
 struct OwnSocketFile {
     path: PathBuf,
+    /// Device and inode number of the file.
     device_and_inode: (u64, u64),
 }
 
 impl OwnSocketFile {
+    /// Identifies the socket file that was just made at `path`.
     fn made_at(path: &Path) -> io::Result<Self> {
         Ok(Self { path: path.to_owned(), device_and_inode: Self::device_and_inode_of(path)? })
     }

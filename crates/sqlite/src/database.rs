@@ -49,10 +49,12 @@ fn lock_open_databases() -> MutexGuard<'static, Vec<Weak<Database>>> {
     OPEN_DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Returns the open database with this name, from the list `open`.
 fn find_by_name(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
     open.iter().filter_map(Weak::upgrade).find(|database| database.name == name)
 }
 
+/// Returns the open database whose image is in `directory`, from the list `open`.
 fn find_by_image(open: &[Weak<Database>], directory: &Path) -> Option<Arc<Database>> {
     let mut databases = open.iter().filter_map(Weak::upgrade);
     databases.find(|database| database.image_directory.as_deref() == Some(directory))

@@ -84,6 +84,7 @@ pub struct DatabaseFiles {
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint_bytes: u64,
+    /// Frame payload that a write to the database may repeat; `None` if none was read, or it was overwritten.
     last_wal_read: Option<LastReadWalFrame>,
     /// Whether copies from the write-ahead log to the database are remapped instead of written.
     remaps_checkpoints: bool,
@@ -165,6 +166,7 @@ impl DatabaseFiles {
         }
     }
 
+    /// Returns the length of a file, bytes; 0 if the file does not exist.
     pub(crate) fn len(&self, kind: FileKind) -> u64 {
         match kind {
             FileKind::Wal => self.wal_len_bytes,

@@ -27,8 +27,11 @@ pub(crate) const EXTENTS_MAX: u64 = 1024;
 const EXTENT_PAGES_MIN: u64 = 16;
 /// Smallest device page, bytes, on which a database can be stored.
 const DEVICE_PAGE_BYTES_MIN: u32 = 4096;
+/// First bytes of the directory page of a device.
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
+/// Version of the format of the directory page.
 const DIRECTORY_VERSION: u32 = 1;
+/// Length of the checksum at the end of the directory page.
 const DIRECTORY_CRC_BYTES: usize = 4;
 
 /// The files of an `SQLite` database that are stored on a device: database, rollback journal, write-ahead log.
@@ -74,6 +77,7 @@ pub(crate) struct FileDirectory {
     device_page_bytes: u32,
     /// Number of device pages of an extent.
     extent_pages: u32,
+    /// Entries of the database, its journal and its log, in this order.
     file_entries: [FileEntry; FileKind::ALL.len()],
     /// For each extent, whether a file has it, or gave it up and it is not free yet.
     is_extent_taken: Vec<bool>,

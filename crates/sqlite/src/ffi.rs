@@ -20,6 +20,7 @@ pub struct File {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub struct IoMethods {
+    /// Version of this structure (`iVersion`); it determines which functions exist.
     pub version: c_int,
     pub close: unsafe extern "C" fn(*mut File) -> c_int,
     pub read: unsafe extern "C" fn(*mut File, *mut c_void, c_int, i64) -> c_int,
@@ -44,11 +45,16 @@ pub struct IoMethods {
 #[derive(Debug)]
 #[allow(missing_docs, reason = "names of sqlite3.h")]
 pub struct Vfs {
+    /// Version of this structure (`iVersion`); it determines which functions exist.
     pub version: c_int,
+    /// Bytes that `SQLite` allocates for an open file of the VFS (`szOsFile`).
     pub file_bytes: c_int,
+    /// Longest name of a file, bytes (`mxPathname`).
     pub path_bytes_max: c_int,
+    /// Next VFS in the list of registered VFSs; `SQLite` sets it.
     pub next: *mut Vfs,
     pub name: *const c_char,
+    /// Pointer for use by the VFS itself (`pAppData`).
     pub app_data: *mut c_void,
     pub open: unsafe extern "C" fn(*mut Vfs, *const c_char, *mut File, c_int, *mut c_int) -> c_int,
     pub delete: unsafe extern "C" fn(*mut Vfs, *const c_char, c_int) -> c_int,

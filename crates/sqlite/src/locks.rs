@@ -81,7 +81,9 @@ impl FileLocks {
 /// Bit masks of the wal-index locks (on shared memory of the write-ahead log) that one connection holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct HeldShmLocks {
+    /// Bit mask of the locks that the connection holds shared.
     shared_lock_mask: u8,
+    /// Bit mask of the locks that the connection holds exclusively.
     exclusive_lock_mask: u8,
 }
 
@@ -134,6 +136,7 @@ impl ShmLocks {
         !is_written_by_another && (is_shared || other_readers == 0)
     }
 
+    /// Releases lock number `lock` of the wal-index, if the connection with the locks `held` has it.
     fn release_lock(&mut self, held: &mut HeldShmLocks, lock: usize) {
         let bit = 1 << lock;
         if held.shared_lock_mask & bit != 0 {

@@ -43,6 +43,7 @@ pub(crate) struct RemoteDrive {
 }
 
 impl RemoteDrive {
+    /// Connects to the two sockets of a server (`nbd` and `control`) and locks its device.
     pub(crate) fn connect(nbd: &Path, control: &Path) -> Result<Self, Error> {
         let lock = lock_device_of_socket(nbd)?;
         let mut wire = NbdClient::connect(nbd)?;
@@ -226,6 +227,7 @@ fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
 struct NbdClient {
     stream: UnixStream,
     socket_path: String,
+    /// Cookie of the last request; replies name the cookie of their request.
     last_cookie: u64,
 }
 
@@ -252,13 +254,13 @@ impl NbdClient {
         Ok(bytes)
     }
 
-    /// Returns the error about a failed connection to the server's NBD socket.
+    /// Shuts down the connection and returns the error about its failure.
     fn connection_error(&self, source: io::Error) -> Error {
         shut_down(&self.stream);
         server_error(&self.socket_path, source)
     }
 
-    /// Returns the error about an answer of the server that violates NBD.
+    /// Shuts down the connection and returns the error about an answer of the server that violates NBD.
     fn protocol_error(&self, answer: impl Into<String>) -> Error {
         shut_down(&self.stream);
         Error::MalformedAnswer { place: self.socket_path.clone(), answer: answer.into() }
@@ -353,6 +355,7 @@ impl NbdClient {
         }
     }
 
+    /// Sends the header of an NBD request and its payload.
     fn send_request(&mut self, command: u16, offset: u64, len: u32, payload: &[u8]) -> Result<(), Error> {
         self.last_cookie += 1;
         let head = [
@@ -367,6 +370,7 @@ impl NbdClient {
         self.send(&[&head, payload].concat())
     }
 
+    /// Tells the server that the client disconnects (`NBD_CMD_DISC`).
     fn disconnect(&mut self) {
         // If this fails, the server still notices the end of the connection.
         let _ = self.send_request(command::DISCONNECT, 0, 0, &[]);

@@ -14,6 +14,7 @@ const REGION_ALIGNMENT_BYTES: usize = 16;
 #[derive(Debug)]
 pub(crate) struct ShmRegion {
     region_start: NonNull<u8>,
+    /// Size and alignment with which the memory was allocated.
     allocation_layout: Layout,
 }
 

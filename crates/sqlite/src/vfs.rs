@@ -146,6 +146,7 @@ struct OpenFile {
     handle: *mut OpenFileState,
 }
 
+/// Functions of all open files of this VFS.
 static FILE_METHODS: IoMethods = IoMethods {
     version: 2,
     close,
@@ -228,6 +229,7 @@ unsafe fn file_state<'a>(file: *mut ffi::File) -> &'a mut OpenFileState {
     unsafe { &mut *(*file.cast::<OpenFile>()).handle }
 }
 
+/// Implements `xOpen`: opens a file of a database on its device, or a temporary file by the default VFS.
 unsafe extern "C" fn open(
     _vfs: *mut Vfs,
     name: *const c_char,
@@ -353,6 +355,7 @@ fn open_database_file(
     }))
 }
 
+/// Implements `xClose`: releases the locks and the wal-index of the file, and closes it.
 unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open, and nobody uses it after this.
@@ -366,6 +369,8 @@ unsafe extern "C" fn close(file: *mut ffi::File) -> c_int {
     })
 }
 
+/// Implements `xRead`: reads `len` bytes from byte `offset` of the file on. Bytes after the end of the file are zeros,
+/// and the result is then `SQLITE_IOERR_SHORT_READ`.
 unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, offset: i64) -> c_int {
     run_catching_panics(code::IOERR_READ, || {
         // SAFETY: the file is open; SQLite gives a buffer of `len` bytes.
@@ -376,6 +381,7 @@ unsafe extern "C" fn read(file: *mut ffi::File, into: *mut c_void, len: c_int, o
     })
 }
 
+/// Implements `xWrite`: writes `len` bytes from byte `offset` of the file on.
 unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int, offset: i64) -> c_int {
     run_catching_panics(code::IOERR_WRITE, || {
         // SAFETY: the file is open; SQLite gives `len` bytes.
@@ -386,6 +392,7 @@ unsafe extern "C" fn write(file: *mut ffi::File, from: *const c_void, len: c_int
     })
 }
 
+/// Implements `xTruncate`: sets the length of the file to `len` bytes.
 unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
     run_catching_panics(code::IOERR_TRUNCATE, || {
         // SAFETY: the file is open.
@@ -395,6 +402,7 @@ unsafe extern "C" fn truncate(file: *mut ffi::File, len: i64) -> c_int {
     })
 }
 
+/// Implements `xSync`: makes all writes to the files of the database durable.
 unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
     run_catching_panics(code::IOERR_FSYNC, || {
         // SAFETY: the file is open.
@@ -404,6 +412,7 @@ unsafe extern "C" fn sync(file: *mut ffi::File, _flags: c_int) -> c_int {
     })
 }
 
+/// Implements `xFileSize`: stores the length of the file, bytes, in `len`.
 unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
@@ -415,10 +424,12 @@ unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
     })
 }
 
+/// Returns the result code of an attempt to lock: `SQLITE_BUSY` if the lock was refused.
 fn lock_result_code(outcome: Result<(), LockBusy>) -> c_int {
     if outcome.is_ok() { code::OK } else { code::BUSY }
 }
 
+/// Implements `xLock`: raises the lock level of the connection on the database file to `wanted`.
 unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
@@ -429,6 +440,7 @@ unsafe extern "C" fn lock(file: *mut ffi::File, wanted: c_int) -> c_int {
     })
 }
 
+/// Implements `xUnlock`: lowers the lock level of the connection on the database file to `wanted`.
 unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
@@ -438,6 +450,7 @@ unsafe extern "C" fn unlock(file: *mut ffi::File, wanted: c_int) -> c_int {
     })
 }
 
+/// Implements `xCheckReservedLock`: stores whether a connection intends to write to the database file.
 unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
@@ -448,6 +461,7 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut
     })
 }
 
+/// Implements `xFileControl`: answers the pragma `wearwell_stats` with the counters as JSON, and no other control.
 unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argument: *mut c_void) -> c_int {
     if operation != ffi::FCNTL_PRAGMA {
         return code::NOTFOUND;
@@ -468,17 +482,21 @@ unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argume
     })
 }
 
+/// Implements `xSectorSize`: returns the size of a device page, bytes.
 unsafe extern "C" fn sector_size(file: *mut ffi::File) -> c_int {
     // SAFETY: the file is open.
     let state = unsafe { file_state(file) }.database.lock_state();
     state.map_or(4096, |state| state.files.device_page_bytes().cast_signed())
 }
 
+/// Implements `xDeviceCharacteristics`: returns the guarantees of the device for writes, as flags.
 unsafe extern "C" fn device_characteristics(_file: *mut ffi::File) -> c_int {
     // The device never mixes two writes in a page, so bytes outside the written range keep their values.
     ffi::IOCAP_POWERSAFE_OVERWRITE
 }
 
+/// Implements `xShmMap`: stores the address of a region of the wal-index in `start`. With `extends`, missing regions
+/// are allocated.
 unsafe extern "C" fn shm_map(
     file: *mut ffi::File,
     region_index: c_int,
@@ -506,6 +524,7 @@ unsafe extern "C" fn shm_map(
     })
 }
 
+/// Implements `xShmLock`: acquires or releases `count` locks of the wal-index, from number `first` on.
 unsafe extern "C" fn shm_lock(file: *mut ffi::File, first: c_int, count: c_int, flags: c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: the file is open.
@@ -520,10 +539,12 @@ unsafe extern "C" fn shm_lock(file: *mut ffi::File, first: c_int, count: c_int, 
     })
 }
 
+/// Implements `xShmBarrier`: orders accesses to the wal-index before and after the call.
 unsafe extern "C" fn shm_barrier(_file: *mut ffi::File) {
     fence(Ordering::SeqCst);
 }
 
+/// Implements `xShmUnmap`: unmaps the wal-index for the connection of the file.
 unsafe extern "C" fn shm_unmap(file: *mut ffi::File, _deletes: c_int) -> c_int {
     // SAFETY: the file is open.
     unmap_shm(unsafe { file_state(file) });
@@ -548,6 +569,7 @@ fn unmap_shm(handle: &mut OpenFileState) {
     }
 }
 
+/// Implements `xDelete`: deletes the journal or the log of an open database.
 unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_directory: c_int) -> c_int {
     run_catching_panics(code::IOERR_DELETE, || {
         // SAFETY: a name ends with a zero.
@@ -562,6 +584,7 @@ unsafe extern "C" fn delete(_vfs: *mut Vfs, name: *const c_char, _syncs_director
     })
 }
 
+/// Implements `xAccess`: stores in `found` whether the journal or log of an open database exists and is not empty.
 unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, found: *mut c_int) -> c_int {
     run_catching_panics(code::IOERR, || {
         // SAFETY: a name ends with a zero.
@@ -583,7 +606,7 @@ unsafe extern "C" fn access(_vfs: *mut Vfs, name: *const c_char, _flags: c_int, 
     })
 }
 
-/// Returns the name of a database unchanged: names are no paths of a file system.
+/// Implements `xFullPathname`: copies the name of a database unchanged, because names are no paths of a file system.
 unsafe extern "C" fn full_pathname(
     _vfs: *mut Vfs,
     name: *const c_char,
@@ -603,6 +626,7 @@ unsafe extern "C" fn full_pathname(
     code::OK
 }
 
+/// Implements `xDlOpen` by the default VFS: loads a library.
 unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void {
     // SAFETY: the arguments are passed on; the function is set only if the default VFS has it. The same holds below.
     unsafe {
@@ -612,6 +636,7 @@ unsafe extern "C" fn dl_open(_vfs: *mut Vfs, name: *const c_char) -> *mut c_void
     }
 }
 
+/// Implements `xDlError` by the default VFS: returns the message of the last error of loading a library.
 unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char) {
     // SAFETY: as in `dl_open`.
     unsafe {
@@ -621,6 +646,7 @@ unsafe extern "C" fn dl_error(_vfs: *mut Vfs, bytes: c_int, message: *mut c_char
     }
 }
 
+/// Implements `xDlSym` by the default VFS: finds a function in a library.
 unsafe extern "C" fn dl_sym(_vfs: *mut Vfs, library: *mut c_void, name: *const c_char) -> *mut c_void {
     // SAFETY: as in `dl_open`.
     unsafe {
@@ -630,6 +656,7 @@ unsafe extern "C" fn dl_sym(_vfs: *mut Vfs, library: *mut c_void, name: *const c
     }
 }
 
+/// Implements `xDlClose` by the default VFS: unloads a library.
 unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
     // SAFETY: as in `dl_open`.
     unsafe {
@@ -639,21 +666,25 @@ unsafe extern "C" fn dl_close(_vfs: *mut Vfs, library: *mut c_void) {
     }
 }
 
+/// Implements `xRandomness` by the default VFS: stores `bytes` random bytes in `into`.
 unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char) -> c_int {
     // SAFETY: the arguments are passed on. The same holds below.
     unsafe { ((*sqlite_api().default_vfs).randomness)(sqlite_api().default_vfs, bytes, into) }
 }
 
+/// Implements `xSleep` by the default VFS.
 unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
     // SAFETY: as in `randomness`.
     unsafe { ((*sqlite_api().default_vfs).sleep)(sqlite_api().default_vfs, microseconds) }
 }
 
+/// Implements `xCurrentTime` by the default VFS: stores the time as a Julian day number in `days`.
 unsafe extern "C" fn current_time(_vfs: *mut Vfs, days: *mut f64) -> c_int {
     // SAFETY: as in `randomness`.
     unsafe { ((*sqlite_api().default_vfs).current_time)(sqlite_api().default_vfs, days) }
 }
 
+/// Implements `xCurrentTimeInt64` by the default VFS: stores the Julian day number, in milliseconds, in `milliseconds`.
 unsafe extern "C" fn current_time_i64(_vfs: *mut Vfs, milliseconds: *mut i64) -> c_int {
     // SAFETY: as in `dl_open`.
     unsafe {

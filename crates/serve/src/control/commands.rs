@@ -38,6 +38,7 @@ enum Command {
     },
 }
 
+/// A range of bytes whose content a remap takes from another range.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemapRange {
@@ -73,6 +74,7 @@ pub fn answer_control_line(line: &[u8], device: &mut FlashDevice) -> String {
     reply.to_string()
 }
 
+/// Executes a command of the control socket on a device and returns the answer.
 fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),

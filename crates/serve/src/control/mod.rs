@@ -77,6 +77,7 @@ impl Server<FlashDevice> {
     }
 }
 
+/// Answers the command lines of a client until the client disconnects.
 fn serve_control_client(socket: &Socket, served_exports: &[ServedExport<FlashDevice>]) -> io::Result<()> {
     let mut lines = LineSplitter { socket, buffered_bytes: Vec::new() };
     while let Some(line) = lines.next_line()? {
@@ -179,6 +180,7 @@ fn run_scrub(device_queue: &DeviceQueue<FlashDevice>) -> Result<String, DeviceSt
 /// Reader that splits the bytes from a client of the control socket into lines.
 struct LineSplitter<'a> {
     socket: &'a Socket,
+    /// Bytes that were received after the last line that was returned.
     buffered_bytes: Vec<u8>,
 }
 

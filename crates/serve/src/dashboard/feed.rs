@@ -46,6 +46,7 @@ pub(super) struct UpdateSubscriber {
     subscriber_slot: Weak<UpdateSubscriberSlot>,
     /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
     event_being_sent: Arc<str>,
+    /// Number of bytes of this event that the socket has accepted.
     sent_event_bytes: usize,
     /// Time at which sending of the event began.
     event_send_start: Instant,
@@ -138,6 +139,7 @@ struct UpdateSender {
 }
 
 impl UpdateSender {
+    /// Sends updates whenever they are due, until no client can connect any more.
     fn run(mut self) {
         while self.wait_until_updates_are_due() {
             self.send_updates();

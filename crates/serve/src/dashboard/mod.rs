@@ -117,6 +117,7 @@ impl Clone for DashboardSite {
 }
 
 impl DashboardSite {
+    /// Answers the HTTP request of a client, or sends updates to the client until it disconnects.
     fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
@@ -194,6 +195,7 @@ const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 
 /// Answer to a valid dashboard request: a whole page, or a stream of updates.
 enum DashboardAnswer {
+    /// A whole page, style sheet, script or list.
     Whole(Answer),
     /// Stream of updates of the device of this export, for a client that has a slot.
     EventStream {

@@ -76,6 +76,7 @@ impl DashboardUpdate {
 /// Progress of the examination of a device's blocks for a dashboard update: block chart and wear so far.
 struct BlockExamination {
     block_count: u32,
+    /// Number of consecutive blocks for which one cell of the block chart stands.
     blocks_per_cell: u32,
     /// Number of the first block that is not examined yet: the next call of [`BlockExamination::examine_next_blocks`]
     /// begins there.

@@ -113,8 +113,10 @@ pub enum ImageAccess {
 /// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
 pub struct OpenImageFiles {
+    /// The files in the order of [`ImageFile::ALL`].
     open_files: [File; ImageFile::ALL.len()],
     image_directory: String,
+    /// Thread that syncs the flash file in the background; `None` until it is first needed.
     background_sync: Option<BackgroundSync>,
 }
 
@@ -138,6 +140,7 @@ impl BackgroundSync {
         Self { sync_request_sender: started.is_ok().then_some(requests) }
     }
 
+    /// Requests a sync of the flash file in the background, without waiting for it.
     fn request_sync(&self) {
         if let Some(requests) = &self.sync_request_sender {
             // One waiting request is enough.
@@ -212,6 +215,7 @@ impl OpenImageFiles {
         Ok(files)
     }
 
+    /// Opens all files of an image with these options, and locks the image.
     fn open_and_lock(
         directory: &Path,
         options: &OpenOptions,
@@ -510,6 +514,7 @@ const COPY_ON_WRITE_PIECE_BYTES: u64 = 4096;
 /// the files.
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
+    /// The files of the view, which are only read.
     underlying: B,
     /// Pieces of 4 KiB that were written, by file and number of the piece in the file.
     changed_pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,

@@ -72,8 +72,11 @@ const MEDIUM_FILES: [ImageFile; 4] =
 /// Flash and NVRAM of an open image, stored in files.
 #[derive(Debug)]
 pub struct FileNand<B = OpenImageFiles> {
+    /// The files of the image.
     backing: B,
     layout: Layout,
+    /// Strict flash model, which checks every operation and holds OOB and wear of all pages and the NVRAM, but no page
+    /// data.
     flash_model: SimNand,
     /// For each page, the checksum of its data and the length of its spare bytes, with which a read is verified.
     page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
@@ -120,6 +123,7 @@ impl WaitingErases {
         self.waiting_blocks_per_pool[pool] += 1;
     }
 
+    /// Whether more erases of one pool wait than may wait together.
     fn has_too_many_blocks(&self) -> bool {
         self.waiting_blocks_per_pool.iter().any(|&count| count > self.max_waiting_blocks_per_pool)
     }
@@ -218,6 +222,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
+    /// Writes the session record of the present session to both copies, and syncs them.
     fn write_session(&mut self) -> Result<(), FileIoError> {
         let bytes = self.session.encode(self.layout.checksum_salt);
         self.write_both_copies(ImageFile::Session, &bytes, 0)?;

@@ -300,6 +300,7 @@ impl FoundJournal {
 /// Consecutive records found in one of the two areas of the journal.
 #[derive(Default)]
 struct FoundArea {
+    /// The records, oldest first.
     records: Vec<JournalRecord>,
     /// Bytes that the records occupy in the area.
     used_bytes: u64,

@@ -530,6 +530,7 @@ impl Layout {
         self.decode_oob_record(ppn, bytes).map_or(OobSlot::Damaged, OobSlot::Record)
     }
 
+    /// Decodes the OOB record of page `ppn`; `None` if the checksum or a field is wrong.
     fn decode_oob_record(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<OobRecord> {
         if !has_valid_checksum(bytes, self.checksum_salt, self.oob_record_offset(ppn))
             || u32_at(bytes, 12) != ppn.0
@@ -605,10 +606,12 @@ impl Layout {
     }
 }
 
+/// Returns the distance, in bytes, between the spare areas of consecutive pages in the flash file.
 fn spare_stride_bytes_of(geometry: &Geometry) -> u64 {
     u64::from(geometry.spare_bytes).next_multiple_of(FIXED_RECORD_BYTES as u64)
 }
 
+/// Returns the number of a page kind in an OOB record.
 fn page_kind_code(kind: PageKind) -> u8 {
     match kind {
         PageKind::Data => 0,
@@ -622,6 +625,7 @@ fn page_kind_code(kind: PageKind) -> u8 {
     }
 }
 
+/// Returns the page kind with this number in an OOB record; `None` if there is none.
 fn page_kind_of_code(code: u8) -> Option<PageKind> {
     use PageKind::{Chunk, Data, Delta, Head, RemapLog, Tail, Translation, Validity};
     let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, Head, Tail].into_iter();
@@ -652,10 +656,12 @@ impl Durability {
         }
     }
 
+    /// Returns the number of the durability in records.
     fn code(self) -> u8 {
         u8::from(self == Self::Host)
     }
 
+    /// Returns the durability with this number in records; `None` if there is none.
     fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|durability| durability.code() == code)
     }

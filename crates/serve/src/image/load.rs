@@ -62,6 +62,7 @@ pub(super) struct SkippedMetadata {
 /// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageCrcAndSpareLength {
+    /// Checksum of data and spare bytes.
     pub(super) data_and_spare_crc: u32,
     pub(super) spare_bytes: u16,
 }
@@ -70,6 +71,7 @@ pub(super) struct PageCrcAndSpareLength {
 pub(super) struct LoadedFlash {
     /// Simulated flash with the states and contents that were read from the files.
     pub(super) flash_model: SimNand,
+    /// For each page, the checksum and the length with which a read is verified.
     pub(super) page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the erase count of its block.

@@ -273,6 +273,7 @@ pub fn close(mut device: LiveDevice) -> Result<(), ImageError> {
     end_session(&mut device)
 }
 
+/// Writes all data and metadata of a device to the files of its image, and records that the image was closed.
 fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
     let flushed = device.flush();
     let nand = device.medium_mut();
@@ -364,11 +365,13 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
 /// The device of an image after the recovery, with what the recovery found.
 struct RecoveredDevice {
     device: LiveDevice,
+    /// Report of the recovery by the engine.
     recovery: RecoveryReport,
     /// Number of logical pages that hold data; `None` if a part of the map cannot be read.
     mapped_pages: Option<u64>,
     /// The configuration in force, as TOML.
     config_toml: String,
+    /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
 }
 
@@ -388,6 +391,7 @@ fn recover(
 struct DevicePlan {
     config: Config,
     parts: Parts,
+    /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
     /// Most blocks of one pool whose erases may wait to be written together.
     max_waiting_erases_per_pool: u32,
@@ -480,6 +484,7 @@ struct FoundImage {
     /// The configuration in the image header.
     config: Config,
     layout: Layout,
+    /// Record of the last session; it counts as closed only if no later session began.
     session: SessionRecord,
     journal: journal::FoundJournal,
     /// Whether the server machine was restarted after an unclean session of durability `process`.
@@ -660,6 +665,7 @@ fn belongs_to_this_image(backing: &impl Backing, image_header: &ImageHeader) -> 
         || (0..geometry.blocks()).any(is_oob)
 }
 
+/// Reads one of the two copies of the session record; `None` if it is damaged or cannot be read.
 fn read_session_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Option<SessionRecord> {
     let mut bytes = [0; FIXED_RECORD_BYTES];
     let is_read = side.read_metadata(backing, layout, ImageFile::Session, &mut bytes, 0);

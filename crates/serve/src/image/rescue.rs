@@ -182,6 +182,7 @@ fn oob_of(flash_model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
 
 /// The L2P map in NVRAM of a design with a flat map: the last words of the NVRAM, one for each logical page.
 struct FlatNvramMap<'a> {
+    /// Index of the NVRAM word with the map entry of logical page 0.
     first_map_word_index: u64,
     layout: &'a Layout,
     parts: &'a Parts,

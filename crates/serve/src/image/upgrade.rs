@@ -50,6 +50,8 @@ pub fn upgrade_on<B: Backing>(backing: B) -> Result<ImageHeader, ImageError> {
     Ok(image_header)
 }
 
+/// Writes all metadata of format version 2 to the mirror, and then the header of version 2. Nothing is written if the
+/// image is damaged.
 fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, ImageError> {
     let image_header = read_image_header(backing)?;
     let layout = Layout::new(&image_header);
@@ -77,6 +79,7 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
     Ok(image_header)
 }
 
+/// Reads the header of an image of format version 1.
 fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> {
     let file = ImageFile::ImageHeader;
     let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
@@ -94,6 +97,7 @@ fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> 
     })
 }
 
+/// Writes the copy in the mirror of metadata at `offset` of `file`.
 fn write_mirror_copy(
     backing: &mut impl Backing,
     layout: &Layout,

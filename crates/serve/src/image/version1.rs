@@ -96,6 +96,7 @@ fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Opt
     Ok(decode_journal_batch(&bytes, layout))
 }
 
+/// Decodes the batch in the journal; `None` if it is invalid.
 fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     let head: &[u8; FIXED_RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
@@ -114,6 +115,7 @@ fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
 }
 
 impl Version1Image {
+    /// Reads the state words: the NVRAM words, each verified by its checksum, and the records of all blocks.
     fn read_nvram_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
         let mut bytes = vec![0; layout.nvram_words as usize * CHECKSUMMED_WORD_BYTES];
         backing.read(ImageFile::Nvram, &mut bytes, 0)?;
@@ -208,6 +210,7 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
     Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_and_spare_crc)
 }
 
+/// Decodes the record of a block in the flash file; `None` if it is invalid.
 fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<BlockRecord> {
     let health = match bytes[4] {
         0 => BlockHealth::Good,

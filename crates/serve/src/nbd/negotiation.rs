@@ -92,6 +92,7 @@ pub enum TlsPolicy {
 pub struct Negotiation<'a> {
     exports: Vec<&'a Export>,
     tls_policy: TlsPolicy,
+    /// Whether the connection is encrypted by TLS already.
     is_encrypted: bool,
     has_received_client_flags: bool,
     /// Whether the reply to `NBD_OPT_EXPORT_NAME` ends without its 124 zeros, as the client wants (`NO_ZEROES`).
@@ -321,6 +322,7 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Agreed(self.negotiated)
     }
 
+    /// Answers `NBD_OPT_LIST`: names and descriptions of all exports.
     fn answer_list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
         if !data.is_empty() {
             return append_option_reply(
@@ -338,6 +340,7 @@ impl<'a> Negotiation<'a> {
         append_option_reply(reply, option::LIST, option_reply_type::ACK, &[]);
     }
 
+    /// Answers `NBD_OPT_INFO` or `NBD_OPT_GO`: properties of an export, which the second option also chooses.
     fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let Some((name, wanted)) = parse_info_request(data) else {
             append_option_reply(
@@ -444,6 +447,7 @@ fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8])
     reply.extend(data);
 }
 
+/// Appends one piece of information of type `kind` in reply to an option.
 fn append_info_reply(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     append_option_reply(reply, option, option_reply_type::INFO, &[&kind.to_be_bytes(), data].concat());
 }

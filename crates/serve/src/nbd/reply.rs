@@ -158,6 +158,7 @@ impl RequestExecution {
         }
     }
 
+    /// Returns the reply to a refused or failed request.
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
         let reply = if self.reply_header_fields.header_form.allows_reply_chunks() {
@@ -277,6 +278,7 @@ fn execute_read(
 #[derive(Clone, Copy, Debug)]
 struct ReplyHeaderFields {
     header_form: HeaderForm,
+    /// Number by which the client matches the reply to its request.
     cookie: u64,
     offset: u64,
 }
@@ -301,6 +303,7 @@ impl ReplyHeaderFields {
         head
     }
 
+    /// Makes the chunk that reports an error with its message.
     fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
         let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
         let len = 6 + message.len();
@@ -338,6 +341,7 @@ impl ReplyHeaderFields {
 /// Extents of one metadata context: pairs of length in bytes and value. Neighbouring extents have different values.
 #[derive(Debug)]
 struct ContextExtents {
+    /// Number that this server gives to the metadata context.
     context_id: u32,
     /// Maps a page state to the number that is reported for it.
     status_value_of: fn(LogicalPageForm) -> u32,
@@ -432,6 +436,7 @@ fn page_state_status_code(state: LogicalPageForm) -> u32 {
     LogicalPageForm::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
 
+/// Makes a simple reply (a header without chunks); `errno` is 0 for success.
 fn simple_reply(errno: u32, cookie: u64) -> Vec<u8> {
     [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }

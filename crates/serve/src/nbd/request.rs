@@ -7,7 +7,9 @@ use super::negotiation::{HeaderForm, MetadataContexts, NegotiationResult};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
+/// Length of a request header without extended headers, bytes.
 const COMPACT_REQUEST_HEADER_BYTES: usize = 28;
+/// Length of a request header with extended headers, bytes.
 const EXTENDED_REQUEST_HEADER_BYTES: usize = 32;
 /// Longest payload of a block-status request, bytes: a length, and the number of each context once.
 const BLOCK_STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
@@ -26,9 +28,12 @@ const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 #[derive(Clone, Debug)]
 pub struct Payload(PayloadBytes);
 
+/// Where the bytes of a payload are.
 #[derive(Clone, Debug)]
 enum PayloadBytes {
+    /// In a buffer of their own.
     Own(Vec<u8>),
+    /// In the part `range` of a receive buffer.
     Part { buffer: Arc<Vec<u8>>, range: Range<usize> },
 }
 
@@ -105,6 +110,7 @@ pub enum DecodedInput {
 /// arrive.
 #[derive(Clone, Debug, Default)]
 pub struct RequestDecoder {
+    /// Whether the client negotiated extended headers (lengths of 64 bits).
     has_extended_headers: bool,
     header: [u8; EXTENDED_REQUEST_HEADER_BYTES],
     /// Bytes of the header of the next request that have arrived.
@@ -225,6 +231,7 @@ impl RequestDecoder {
         self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
 
+    /// Returns the magic number with which request headers begin.
     fn magic(&self) -> u32 {
         if self.has_extended_headers { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC }
     }
@@ -236,6 +243,7 @@ impl RequestDecoder {
         arrived.iter().zip(self.magic().to_be_bytes()).all(|(&byte, expected)| byte == expected)
     }
 
+    /// Returns the length of a request header, bytes.
     fn header_bytes(&self) -> usize {
         if self.has_extended_headers { EXTENDED_REQUEST_HEADER_BYTES } else { COMPACT_REQUEST_HEADER_BYTES }
     }
@@ -301,6 +309,7 @@ pub struct Refusal {
 }
 
 impl Refusal {
+    /// Makes a refusal with the error `EINVAL`.
     fn invalid(message: impl Into<String>) -> Self {
         Self { errno: errno::EINVAL, message: message.into() }
     }

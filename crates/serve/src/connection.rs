@@ -40,7 +40,7 @@ use crate::tls::TlsConfig;
 
 /// Most bytes of requests and replies that one connection may have in flight.
 pub const CONNECTION_IN_FLIGHT_MAX_BYTES: usize = 64 << 20;
-/// Longest time that an NBD client may take for the negotiation. After that its connection is closed.
+/// Longest time that an NBD client may take for the negotiation. A client that takes longer is disconnected.
 const NEGOTIATION_TIMEOUT: Duration = Duration::from_secs(30);
 /// Size of the receive buffer of a connection, bytes: the most that one read from the socket returns. Two writes of 128
 /// KiB fit with their headers.
@@ -56,7 +56,8 @@ const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
 const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
-/// Most bytes of requests of one connection that are executed in one step, before requests of other connections.
+/// Most bytes of requests of one connection that are executed in one step. Requests of other connections are executed
+/// before the next step.
 const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
 /// Number that the next connection gets as the source of its work for a device. Requests of one connection, which have
 /// the same number, are executed in their order.

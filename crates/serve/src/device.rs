@@ -283,7 +283,7 @@ impl FlashDevice {
     }
 
     /// Scrubs the next `most_pages` pages of flash, unless clients sent commands since the last call. After the last
-    /// page the scrub begins again.
+    /// page the scrub begins again at the first page.
     ///
     /// # Errors
     /// As [`FlashDevice::scrub`].

@@ -14,7 +14,7 @@ use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
 
 use crate::medium::Medium;
 
-/// A device with real bytes over any [`Medium`]: flash, FTL and write buffer.
+/// A device over any [`Medium`], with the bytes of all pages: flash, FTL and write buffer.
 #[derive(Debug)]
 pub struct LiveDevice {
     device: Device<Box<dyn Medium>>,

@@ -12,14 +12,14 @@ use std::time::{Duration, Instant};
 
 /// Default of the memory budget, bytes: the most that the large requests of all connections may hold together.
 pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
-/// Bytes that one connection may hold without a claim on the shared memory budget.
+/// Most bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const CONNECTION_UNCLAIMED_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
 /// or for replies to be accepted. After that its connection is closed.
 pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. It may be behind this
-/// rate by [`CLAIM_HOLDER_TIMEOUT`] at most. The rate is low, because a client on a slow line is no enemy: the largest
-/// amount of replies in flight, 64 MiB, is sent in less than ten minutes.
+/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. The client may be
+/// behind this rate by [`CLAIM_HOLDER_TIMEOUT`] at most. The rate is low, so that a client on a slow line is not
+/// disconnected: the largest amount of replies in flight, 64 MiB, is sent in less than ten minutes.
 const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
 
 /// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large

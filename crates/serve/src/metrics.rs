@@ -25,7 +25,7 @@ use crate::socket::{ListenAddress, Socket};
 
 const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Way in which a metric is divided into time series: by no label, or by the label named here.
+/// Way in which a metric is divided into time series: not at all, or by the label that the variant names.
 enum SeriesLabel {
     /// The metric has one series.
     Single,

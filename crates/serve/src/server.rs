@@ -208,13 +208,13 @@ impl<D: BlockDevice> Server<D> {
         self.tls = Some(tls);
     }
 
-    /// Makes reports (metrics) omit the name of the export, for a server that has only one.
+    /// Makes reports (metrics) omit the name of the export, for a server that has only one export.
     #[must_use]
     pub fn without_export_names(self) -> Self {
         Self { reports_export_names: false, ..self }
     }
 
-    /// Returns the queue of the device, or of the first one of several.
+    /// Returns the queue of the device; if the server has several devices, that of the first one.
     pub fn first_device_queue(&self) -> &DeviceQueue<D> {
         &self.served_exports[0].device_queue
     }

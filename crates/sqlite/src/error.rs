@@ -75,7 +75,7 @@ pub enum Error {
          `wearwell serve`"
     )]
     MalformedAnswer {
-        /// Path of the socket.
+        /// Path of the server's socket on which the answer arrived.
         place: String,
         /// Description of the server's answer.
         answer: String,
@@ -132,7 +132,7 @@ pub enum Error {
         /// Format version that this program reads.
         known: u32,
     },
-    /// All extents (runs of device pages) of the device are in use by the database, its journal and its log.
+    /// The device has fewer free extents (runs of device pages) than a write needs.
     #[error(
         "the device is full (extents, which are runs of pages: {needed_extent_count} more needed, {free_extent_count} \
          of {device_extent_count} free): if the database is in WAL mode, shorten the log by `pragma \
@@ -157,7 +157,8 @@ pub enum Error {
         /// Size of the device's pages, bytes.
         device_page_bytes: u32,
     },
-    /// A database of this name is already open with other URI parameters.
+    /// A database of this name is already open in this process, with other URI parameters than those of the new
+    /// connection.
     #[error(
         "the database {name} is already open in this process with other URI parameters: use the same parameters for the \
          same device, or another name for another device"
@@ -187,7 +188,7 @@ pub enum Error {
     LongName {
         /// Length of the name, bytes.
         len_bytes: usize,
-        /// Most bytes of a name.
+        /// Length of the longest name that is allowed, bytes.
         max_bytes: usize,
     },
     /// The image does not exist, and the URI does not say how large to make it.

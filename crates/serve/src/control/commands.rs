@@ -26,7 +26,7 @@ enum Command {
     Flush {},
     Stats {},
     Health {},
-    /// Answers write amplification by cause (command name `wa`).
+    /// Reports the write amplification by cause (command name `wa`).
     Wa {},
     Scrub {},
     /// Lists the exports. The server itself answers this command, because a device does not know the name of its

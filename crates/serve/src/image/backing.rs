@@ -70,8 +70,8 @@ pub trait Backing: Debug + Send + 'static {
     /// Starts writing a file to the disk in the background, so that the next sync has less to do. Gives no guarantee.
     fn begin_sync(&mut self, _: ImageFile) {}
 
-    /// Returns the space of a range of a file to the file system (punches a hole). Its bytes are not needed any more
-    /// and may become zeros.
+    /// Returns the space of a range of a file to the file system (punches a hole). The bytes of the range are not
+    /// needed any more and may become zeros.
     ///
     /// # Errors
     /// Errors of the operating system, also if the file system cannot do it.
@@ -266,7 +266,7 @@ impl OpenImageFiles {
 }
 
 /// Locks an image by one of its open files, `superblock` or `flash`. Returns false if this file has no name any more: a
-/// resize put a larger image in the place of this one between the opening and the lock.
+/// resize put a larger image in the place of this image between the opening and the lock.
 pub(super) fn lock_unless_replaced(
     file: &File,
     directory: &Path,

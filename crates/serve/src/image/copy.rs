@@ -100,8 +100,8 @@ pub(super) fn copy_contents(
     }
 }
 
-/// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports it as a
-/// failure of the medium.
+/// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports such a refusal
+/// only as a failure of the medium.
 fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
     Some(ImageError::IoWhileInUse { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })

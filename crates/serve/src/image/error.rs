@@ -63,7 +63,7 @@ pub enum ImageError {
         /// The missing file.
         file: ImageFile,
     },
-    /// The image has another version of the format.
+    /// The image has another version of the format than this program reads.
     #[error(
         "the image has format version {image_version}; this version of wearwell reads format version {known_version}: \
          {}",

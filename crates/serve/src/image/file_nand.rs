@@ -207,7 +207,8 @@ impl<B: Backing> FileNand<B> {
     pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageCrcAndSpareLength>() as u64 + 8;
 
     /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
-    /// keep more free blocks than that in each pool, because a program of a block whose erase still waits needs a sync.
+    /// keep more free blocks than this number in each pool, because a program of a block whose erase still waits needs
+    /// a sync.
     pub fn set_max_waiting_erases_per_pool(&mut self, blocks_of_a_pool: u32) {
         self.waiting_erases.max_waiting_blocks_per_pool = blocks_of_a_pool;
     }
@@ -289,8 +290,8 @@ impl<B: Backing> FileNand<B> {
         self.backing
     }
 
-    /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the failure of the
-    /// medium and returned as a loss of power.
+    /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the unresolved
+    /// refusal, and is returned as [`NandError::PowerLost`], which stops the engine.
     fn run_file_write(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), FileIoError>,

@@ -266,9 +266,9 @@ impl FoundJournal {
         self.journal.synced_record_number
     }
 
-    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. Its generation must be
-    /// that of the journal or the one before, and the last record whose changes it holds must have been found in the
-    /// journal.
+    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. The generation of the
+    /// sector must be that of the journal or the one before, and the last record whose changes it holds must have been
+    /// found in the journal.
     pub(super) fn accepts_state_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.first_record_number_after_gap {
@@ -354,8 +354,8 @@ pub(super) fn read_and_repair_journal(
 }
 
 /// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
-/// `last` is a record number that other metadata names, so the journal had at least that many. Sectors of state words
-/// that are older than the gap are not accepted later, because the changes of the missing records are unknown.
+/// `last` is a record number that other metadata names, so the journal had a record with this number. Sectors of state
+/// words that are older than the gap are not accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
     let records = read_all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);

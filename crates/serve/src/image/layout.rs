@@ -323,7 +323,7 @@ impl BlockRecord {
     }
 }
 
-/// A sector of the file `nvram`: consecutive state words with their version.
+/// A sector of the file `nvram`: consecutive state words, with the number of the last journal record that they contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateSector {
     /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
@@ -639,8 +639,8 @@ pub enum Durability {
     /// returns.
     #[default]
     Process,
-    /// A crash of the server process, and also a crash or power loss of the server machine: a flush waits for its disk,
-    /// and so does every erase.
+    /// A crash of the server process, and also a crash or power loss of the server machine: a flush waits for the disk
+    /// of this machine, and a block is programmed again only after its erase is on the disk.
     Host,
 }
 

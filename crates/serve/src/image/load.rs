@@ -529,8 +529,8 @@ impl<B: Backing> FlashLoader<'_, B> {
     }
 }
 
-/// Returns the kind of a block's pages: that of the first readable page, pages with metadata about the block itself
-/// left aside. `None` if there is no such page.
+/// Returns the kind of the pages of a block: the kind of the first readable page that is not metadata about the block
+/// itself. `None` if there is no such page.
 fn page_kind_of_block(block: &FoundBlock) -> Option<PageKind> {
     let kinds = block.pages.iter().flatten().filter_map(|record| record.oob).map(|oob| oob.kind);
     kinds.into_iter().find(|kind| !kind.is_head_or_tail())

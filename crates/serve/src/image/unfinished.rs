@@ -95,8 +95,8 @@ impl UnfinishedImage {
         self.files.remove_image();
     }
 
-    /// Makes the directory an image, after a sync of all that was written. The image must be closed before. After an
-    /// error, what was created is removed.
+    /// Makes the directory an image, after a sync of all that was written. The caller must have closed the image
+    /// before. After an error, what was created is removed.
     ///
     /// # Errors
     /// [`ImageError::Io`].

@@ -62,8 +62,8 @@ impl Export {
         }
     }
 
-    /// Returns the NBD transmission flags: the commands and features that a client may use on this export. A block
-    /// status may have a payload only if contexts to select from were negotiated (`has_contexts`).
+    /// Returns the NBD transmission flags: the commands and features that a client may use on this export. A
+    /// block-status request may have a payload only if contexts to select from were negotiated (`has_contexts`).
     fn transmission_flags(&self, headers: HeaderForm, has_contexts: bool) -> u16 {
         use wire::transmission_flag::{
             BLOCK_STATUS_PAYLOAD, CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY,

@@ -30,7 +30,7 @@ pub struct NegotiationResult {
 /// Form of the headers of NBD requests and replies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HeaderForm {
-    /// Compact requests and simple replies: what a client gets that negotiates nothing.
+    /// Compact requests and simple replies: the form for a client that negotiates no other one.
     #[default]
     Simple,
     /// Compact requests. Reads are answered in chunks, and errors carry a message (`NBD_OPT_STRUCTURED_REPLY`).

@@ -17,11 +17,12 @@ use super::{Export, context};
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
 
-/// Most bytes of a trim that are executed in one step, before requests of other connections.
+/// Most bytes of a trim that are executed in one step. Requests of other connections are executed before the next step.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
-/// Most bytes of zeros that are stored in one step, before requests of other connections.
+/// Most bytes of zeros that are stored in one step. Requests of other connections are executed before the next step.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
-/// Most bytes whose state a block status looks up in one step, before requests of other connections.
+/// Most bytes whose state a block-status request looks up in one step. Requests of other connections are executed
+/// before the next step.
 const BLOCK_STATUS_STEP_BYTES: u64 = 1 << 30;
 
 /// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
@@ -84,7 +85,8 @@ pub struct RequestExecution {
     needs_chunked_reply: bool,
     /// The part of the request that is not executed yet; an error if the request was refused.
     remaining_action: Result<RequestAction, Refusal>,
-    /// What a block status found in the steps so far.
+    /// Extents that a block-status request found in the steps so far; `None` before its first step and for other
+    /// requests.
     status_scan: Option<Box<BlockStatusScan>>,
 }
 
@@ -370,7 +372,7 @@ impl ContextExtents {
     }
 }
 
-/// What a block status found so far, in each of its metadata contexts.
+/// Extents that a block-status request has found so far, for each of its metadata contexts.
 #[derive(Debug)]
 struct BlockStatusScan(Vec<ContextExtents>);
 

@@ -23,8 +23,8 @@ const BLOCK_STATUS_REPLY_MAX_BYTES: usize =
 /// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
-/// Data of a write request, or the contexts that a block status selects: an own buffer, or a part of the receive
-/// buffer in which the request arrived with others.
+/// Payload of a request: the data of a write, or the contexts that a block-status request selects. The payload has a
+/// buffer of its own, or is a part of the receive buffer in which the request arrived with others.
 #[derive(Clone, Debug)]
 pub struct Payload(PayloadBytes);
 
@@ -124,8 +124,8 @@ pub struct RequestDecoder {
 }
 
 impl RequestDecoder {
-    /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes compact
-    /// ones.
+    /// Makes a decoder of requests whose headers have the negotiated form. [`RequestDecoder::default`] decodes requests
+    /// with compact headers.
     pub fn of(headers: HeaderForm) -> Self {
         Self { has_extended_headers: headers == HeaderForm::Extended, ..Self::default() }
     }
@@ -410,8 +410,8 @@ impl Request {
         }
     }
 
-    /// Returns the length of the range, and the contexts that a block status reports. A block status with a payload has
-    /// both in its payload.
+    /// Returns the length of the range, and the contexts that a block-status request asks for. If such a request has a
+    /// payload, both are in the payload.
     fn range_bytes_and_contexts(
         &self,
         agreed: NegotiationResult,

@@ -1,5 +1,5 @@
 //! Integers that a user gives. An error says which argument it was, its value, and what it may be; the errors of the
-//! conversion by PyO3 say none of this.
+//! conversion by `PyO3` say none of this.
 
 use std::ops::RangeInclusive;
 

@@ -113,7 +113,7 @@ pub enum ImageAccess {
 /// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
 pub struct OpenImageFiles {
-    /// The files in the order of [`ImageFile::ALL`].
+    /// The files in the order of `ImageFile::ALL`.
     open_files: [File; ImageFile::ALL.len()],
     image_directory: String,
     /// Thread that syncs the flash file in the background; `None` until it is first needed.
@@ -149,8 +149,8 @@ impl BackgroundSync {
     }
 }
 
-/// Returns a function that makes an [`ImageError::Io`] of an error of the operating system: `refused_operation`, a
-/// verb, failed on the file or directory `path`.
+/// Returns a function that makes an `ImageError::Io` of an error of the operating system: `refused_operation`, a verb,
+/// failed on the file or directory `path`.
 pub(super) fn io_error_at<'a>(
     refused_operation: &'static str,
     path: &'a Path,

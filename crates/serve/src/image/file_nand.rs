@@ -291,7 +291,7 @@ impl<B: Backing> FileNand<B> {
     }
 
     /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the unresolved
-    /// refusal, and is returned as [`NandError::PowerLost`], which stops the engine.
+    /// refusal, and is returned as `NandError::PowerLost`, which stops the engine.
     fn run_file_write(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), FileIoError>,

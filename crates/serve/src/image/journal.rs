@@ -119,7 +119,7 @@ pub(super) struct PreparedAppend {
     pub(super) begins_other_area: bool,
     /// Offset in the file `journal`, and bytes, of the encoded record.
     pub(super) record_write: (u64, Vec<u8>),
-    /// The record that [`PreparedAppend::record_write`] contains in encoded form.
+    /// The record that `record_write` contains in encoded form.
     record: JournalRecord,
     /// Value of [`Journal::next_record_offset`] once the record is written, bytes.
     next_record_offset: u64,

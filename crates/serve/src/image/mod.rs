@@ -452,8 +452,8 @@ fn free_blocks_per_pool_for_joint_erases(image_header: &ImageHeader) -> u32 {
     spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
 
-/// Returns a function that makes an [`ImageError::Io`] of an error of the operating system: `refused_operation`, a
-/// verb, failed on `file`.
+/// Returns a function that makes an `ImageError::Io` of an error of the operating system: `refused_operation`, a verb,
+/// failed on `file`.
 fn io_error<'a>(
     backing: &'a impl Backing,
     refused_operation: &'static str,

@@ -17,12 +17,12 @@ use super::{
     ValidityName, WearConfig,
 };
 
-/// What a device survives a loss of power with.
+/// Hardware with which a device is assumed to survive a loss of power.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PowerLossAssumption {
-    /// Whatever its design assumes, a battery included.
+    /// The hardware that the design of the device assumes, which may include a battery.
     AsDesigned,
-    /// Flash and NVRAM alone, as an image of `wearwell serve`.
+    /// Flash and NVRAM alone, without a battery: the hardware of an image of `wearwell serve`.
     NoBattery,
 }
 
@@ -42,24 +42,27 @@ impl PowerLossAssumption {
     }
 }
 
-/// A configuration in which one key was changed.
+/// A change of one key of a configuration, and the configuration with this change.
 #[derive(Clone)]
 struct KeyChange {
+    /// The changed key, as `section.key`.
     key: &'static str,
     /// The new value of the key; `None` if the key is left out.
     value: Option<String>,
-    /// A key for the same part, set by the user, that the changed key replaces.
+    /// Another key, set by the user, that chooses the same part of the design, and that the changed key replaces;
+    /// `None` if there is no such key.
     replaced_key: Option<&'static str>,
     /// The configuration with this change.
     config: Config,
 }
 
 impl Config {
-    /// Returns the parts of the design called `design`, with those that `[parts]` replaces.
+    /// Returns the parts of the design called `design`; those that the section `[parts]` sets replace the design's own.
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice;
-    /// [`ConfigError::IncompatibleParts`] if the parts cannot be combined, with changes that can.
+    /// [`ConfigError::IncompatibleParts`] if the parts cannot be combined; this error names changes of the
+    /// configuration with which they can.
     pub fn design_parts(&self, design: &str, resolved: &ResolvedDevice) -> Result<Parts, ConfigError> {
         self.compatible_parts(design, resolved, PowerLossAssumption::AsDesigned)
     }
@@ -104,8 +107,8 @@ struct ConfigChangeSearch<'a> {
 }
 
 impl ConfigChangeSearch<'_> {
-    /// Returns the changes with which the parts can be combined, as the predicate of a sentence: `choose
-    /// parts.map=flat, or leave recovery.by out`. `parts` are the refused ones.
+    /// Returns the changes of the configuration with which the parts can be combined, as the predicate of a sentence:
+    /// `choose parts.map=flat, or leave recovery.by out`. `parts` are those that cannot be combined.
     fn advice(&self, parts: &Parts) -> String {
         let present = names_of_parts(parts, self.resolved.logical_pages);
         let ignored_before = self.keys_without_effect(self.refused);
@@ -133,14 +136,15 @@ impl ConfigChangeSearch<'_> {
         }
     }
 
-    /// Whether the parts of the design cannot be combined even if no setting changes them.
+    /// Returns whether the parts of the design cannot be combined even if no setting changes them.
     fn is_design_itself_refused(&self) -> bool {
         let parts = self.power_loss_assumption.parts_of(&Config::default(), self.design, self.resolved);
         parts.is_ok_and(|parts| parts.require_compatible().is_err())
     }
 
-    /// Returns the first accepted combination of `count` more changes of `config`, which has the changes `made`. Each
-    /// key is changed at most once.
+    /// Returns the first accepted combination of the changes `made`, which `config` already has, with `count` more.
+    /// Each key is changed at most once. `present` are the parts of the refused design, and `ignored_before` the
+    /// settings that had no effect before the changes.
     fn first_accepted_changes(
         &self,
         config: &Config,
@@ -161,6 +165,7 @@ impl ConfigChangeSearch<'_> {
     }
 
     /// Returns whether, after the change, the parts can be combined and no setting of the user loses its effect.
+    /// `ignored_before` are the keys of the settings that had no effect before the change.
     fn is_accepted(&self, change: &KeyChange, ignored_before: &[String]) -> bool {
         let config = &change.config;
         // Which parts can be combined does not depend on the device, and the changed configuration may not fit this
@@ -180,6 +185,7 @@ impl ConfigChangeSearch<'_> {
             && self.keys_without_effect(config).iter().all(|key| ignored_before.contains(key))
     }
 
+    /// Returns the keys of the settings of the user that have no effect on the design under this configuration.
     fn keys_without_effect(&self, config: &Config) -> Vec<String> {
         let ignored = config.ignored_settings(&config.origins.keys(), &[self.design.to_owned()]);
         ignored.into_iter().map(|setting| setting.setting_key).collect()
@@ -188,7 +194,7 @@ impl ConfigChangeSearch<'_> {
 
 /// Footprint of the device for which changes are tried, pages of 4 KiB.
 const ADVICE_FOOTPRINT_PAGES: u64 = 1 << 16;
-/// Number of changes that advice names at most together.
+/// Maximum number of changes that advice names together, if only all of them suffice.
 const MAX_ADVISED_CHANGES: usize = 4;
 
 /// Kinds of L2P maps, in the order in which advice tries them.
@@ -215,10 +221,10 @@ const PERSISTENCES: [SurvivalName; 7] = [
     SurvivalName::Battery,
 ];
 
-/// The key of a setting, and a function that gives it its default value.
+/// The key of a setting, and a function that resets the setting to its default.
 type SettingToLeaveOut = (&'static str, fn(&mut Config));
 
-/// Settings about parts that advice may name as to be left out.
+/// Settings about parts of a design that advice may propose to leave out.
 const REMOVABLE_SETTINGS: [SettingToLeaveOut; 10] = [
     ("mapping.identification", |config| {
         config.mapping.identification = MappingConfig::default().identification;
@@ -238,8 +244,8 @@ const REMOVABLE_SETTINGS: [SettingToLeaveOut; 10] = [
     ("wear.dual_pool_gap", |config| config.wear.dual_pool_gap = WearConfig::default().dual_pool_gap),
 ];
 
-/// Returns `config` with each single change of a part or of an option that the engine's rules look at. `present` are
-/// the parts of the refused design.
+/// Returns all single changes of `config` that advice may name: another part, another value of an option on which the
+/// combination of parts depends, or a setting left out. `present` are the parts of the refused design.
 fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> {
     let mut changes = Vec::new();
     let mut add = |key, value: Option<String>, replaced_key, apply: &dyn Fn(&mut Config)| {
@@ -307,7 +313,7 @@ fn single_key_changes(config: &Config, present: &PartsConfig) -> Vec<KeyChange> 
     changes
 }
 
-/// Returns the lists of content mechanisms that have one mechanism less than `mechanisms`, and the list of none.
+/// Returns the lists of content mechanisms that have one mechanism less than `mechanisms`, and the empty list.
 fn lists_with_one_mechanism_less(mechanisms: Option<&ContentMechanismList>) -> Vec<ContentMechanismList> {
     let names: Vec<ContentMechanismName> = mechanisms.cloned().map_or_else(Vec::new, Into::into);
     let without = |left_out: &ContentMechanismName| -> Vec<ContentMechanismName> {
@@ -321,7 +327,8 @@ fn lists_with_one_mechanism_less(mechanisms: Option<&ContentMechanismList>) -> V
     lists
 }
 
-/// Returns changes, any one of which suffices, as the predicate of a sentence. Values of one key stand together.
+/// Returns the text of changes of which any one suffices, as the predicate of a sentence: `choose parts.map=flat or
+/// lazy, or leave recovery.by out`.
 fn changes_text(changes: &[&KeyChange]) -> String {
     let of_one_key = |of_key: &[&KeyChange]| {
         let KeyChange { key, replaced_key, .. } = of_key[0];

@@ -20,9 +20,10 @@ use super::{Config, ResolvedDevice};
 /// configuration.
 const REVERSE_MAP_SHARE_OF_FLASH: f64 = 80.0 / (36.0 * 1024.0);
 
-/// Least number of NVRAM segments of the reverse map where no size is configured; without it a tiny device would have
-/// too few.
+/// Least number of NVRAM segments of the reverse map if no size is configured; by the share of the flash alone, a tiny
+/// device would have too few.
 const MIN_REVERSE_MAP_SEGMENTS: u64 = 16;
+/// Least number of flash pages of a reverse map that is a log on flash, if no size is configured.
 const MIN_REVERSE_MAP_LOG_PAGES: u64 = 4;
 
 /// Kinds of reverse maps (which logical pages share a flash page), named after the variants in the Remap-SSD paper.
@@ -107,12 +108,12 @@ pub struct ContentTablesConfig {
 /// 512 GiB, 16 MiB.
 const WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE: f64 = 0.125;
 
-/// Least limit of the controller RAM for the tables of content mechanisms where none is configured, MiB.
+/// Least limit of the controller RAM for the tables of content mechanisms if none is configured, MiB.
 const MIN_CONTENT_TABLE_LIMIT_MIB: f64 = 16.0;
 
 impl Config {
     /// Returns the bytes of controller RAM per flash page to which a design limits the tables of its content mechanisms
-    /// by default (`tables.content_bytes_per_page`), or `None`.
+    /// by default (`tables.content_bytes_per_page`); `None` if the design has no limit of its own.
     pub(super) fn content_table_bytes_per_page(design: &str) -> Option<f64> {
         (design == "wearwell").then_some(WEARWELL_CONTENT_TABLE_BYTES_PER_PAGE)
     }
@@ -132,8 +133,8 @@ impl Config {
 const MIN_CONTENT_INDEX_ENTRIES: u32 = 1 << 17;
 
 impl RemapConfig {
-    /// Returns how many reverse-map entries the NVRAM or log of the configured size holds, without segment headers.
-    /// Also used for reverse maps that have no limit.
+    /// Returns how many reverse-map entries the NVRAM or log of the configured size holds, without segment headers. For
+    /// a kind of reverse map that has no limit, the number is what the size would hold.
     pub fn reverse_map_capacity_entries(&self, geometry: &Geometry) -> u64 {
         let flash_bytes = geometry.pages() as f64 * geometry.page_bytes as f64;
         let bytes =
@@ -341,6 +342,7 @@ pub enum HistoryName {
 }
 
 impl HistoryName {
+    /// Returns the option of the engine that this name selects.
     pub(crate) fn history_scope(self) -> HistoryScope {
         match self {
             Self::All => HistoryScope::AllPages,

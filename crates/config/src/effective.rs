@@ -40,6 +40,7 @@ impl Config {
 }
 
 impl DeviceConfig {
+    /// Returns the section with all values that the device has, also those that the user left absent.
     fn with_effective_values(&self, resolved: &ResolvedDevice) -> Self {
         let Geometry {
             channels,
@@ -98,6 +99,7 @@ impl PreconditionConfig {
         self.share.unwrap_or(0.5)
     }
 
+    /// Returns the section with the defaults of those absent values that the preconditioning mode uses.
     fn with_effective_values(&self) -> Self {
         let is_aged = self.mode == Precondition::Aged;
         let overwrites = matches!(

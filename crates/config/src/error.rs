@@ -17,7 +17,7 @@ pub enum ConfigError {
     /// A syntax error, an unknown key, or a value of the wrong type.
     #[error("{location}: {message}")]
     Toml {
-        /// File and line of the TOML error, or the setting that has it.
+        /// File and line of the TOML error, or the setting that contains the error.
         location: String,
         /// What is wrong in the configuration, and which names are valid.
         message: String,
@@ -51,7 +51,7 @@ pub enum ConfigError {
 }
 
 impl ConfigError {
-    /// Creates the error for an unknown name, with the most similar one of `known` as a suggestion.
+    /// Creates the error for a name that is none of the valid names `known`; the most similar of these is suggested.
     pub fn unknown_name<'a>(
         name_kind: &'static str,
         name: &str,

@@ -209,6 +209,8 @@ impl GeckoConfig {
 }
 
 impl ValidityConfig {
+    /// Returns the page-validity store that the section configures, or `own`, the design's own store, if it chooses
+    /// none.
     fn validity_part_or_own(&self, own: ValidityStoreKind, gecko: GeckoOptions) -> ValidityStoreKind {
         let batches_updates = self.batch;
         match self.kind {
@@ -235,6 +237,8 @@ impl ValidityConfig {
 }
 
 impl MappingConfig {
+    /// Returns the options `own` of a design's map on flash, with those replaced that the section sets; `nodes` is the
+    /// number of cached inner nodes of a directory tree.
     pub(super) fn demand_paged_map_options(
         &self,
         own: DemandPagedMapOptions,
@@ -295,7 +299,7 @@ impl Config {
     }
 
     /// Returns the least number of entries of the L2P map's cache that a design has by default
-    /// (`mapping.least_cache_entries`), or `None`.
+    /// (`mapping.least_cache_entries`); `None` if the design has no minimum.
     pub fn min_cache_entries(design: &str) -> Option<u32> {
         (design == "wearwell").then_some(WEARWELL_MIN_MAP_CACHE_ENTRIES)
     }
@@ -313,9 +317,8 @@ impl Config {
         self.mapping.cached_nodes.unwrap_or_else(|| directory_inner_node_count(resolved))
     }
 
-    /// Returns the parts (map, page validity, ...) of a design that differs from others in its metadata on flash
-    /// (`dftl`, `geckoftl`, ...), with those parts replaced that the configuration replaces; `None` for any other
-    /// design.
+    /// Returns the parts (map, page validity, ...) of a design that has its map on flash (`dftl`, `geckoftl`, ...); the
+    /// sections of the configuration replace some of them. `None` for any other design.
     pub fn parts_of_flash_map_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
         let cache_entries = self.cached_map_entries(Self::min_cache_entries(design), resolved);

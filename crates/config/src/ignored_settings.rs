@@ -49,46 +49,66 @@ const fn rule_for_key_or_section(
     SettingEffectRule { key_or_section, excepted_keys: &[], is_used, effect_condition }
 }
 
+/// Words for error messages: the condition that the section `[mapping]` configures the map of the design.
 const WHEN_MAP_IS_ON_FLASH: &str = "the design has a map on flash, but not that of [delta]: on the designs dftl, \
                                     lazyftl, u-ftl, ib-ftl, geckoftl and wearwell unless parts.map is flat, and on \
                                     any design with parts.map=cached or parts.map=lazy";
+/// Words for error messages: the condition that the sections `[validity]` and `[recovery]` choose parts of the design.
 const WHEN_VALIDITY_AND_RECOVERY_APPLY: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on flash; other designs have \
      parts.validity and parts.survives";
+/// Words for error messages: the condition that logical pages may share flash pages.
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: on the designs remap, integrated and wearwell, or with remap \
                                      or dedup in parts.content";
+/// Words for error messages: the condition that the section `[remap]` configures how logical pages share flash pages.
 const WHEN_SHARING_IS_SET_BY_REMAP: &str = "pages are shared, and the design is not integrated: on the designs remap \
                                             and wearwell, or with remap or dedup in parts.content";
+/// Words for error messages: the condition that overwrites are stored as deltas.
 const WHEN_DELTAS_ARE_ENCODED: &str =
     "overwrites are stored as deltas: on the designs delta and wearwell, or with delta in parts.content";
+/// Words for error messages: the condition that pages are compressed.
 const WHEN_PAGES_ARE_COMPRESSED: &str =
     "pages are compressed: on the designs integrated and wearwell, or with compress in parts.content";
+/// Words for error messages: the condition that the section `[remap]` chooses the reverse map.
 const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
+/// Words for error messages: the condition that the configured size of the reverse map is used.
 const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map (in the design remap: \
                                          remap.reverse_map) is segments, nvram-log or flash-log, or \
                                          precondition.bound_share is set";
+/// Words for error messages: the condition that the section `[remap]` sets options of page sharing that the design
+/// wearwell fixes.
 const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, or with remap or dedup in parts.content on \
      another design";
+/// Words for error messages: the condition that the drive has a write buffer.
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
+/// Words for error messages: the condition that the run has a time model.
 const WHEN_TIME_IS_MODELLED: &str = "there is a time model: timing.mode is timeline or event";
 
+/// Words for error messages: the condition that programs and erases are suspended for reads.
 const WHEN_OPERATIONS_ARE_SUSPENDED: &str = "timing.suspend is true, and timing.mode is event";
 
+/// Words for error messages: the condition that the run uses the durations of transfers and of delta encoding.
 const WHEN_TRANSFER_RATE_IS_USED: &str =
     "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
+/// Words for error messages: the condition that host writes are throttled.
 const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
+/// Words for error messages: the condition that lifetime management chooses the schemes that save both writes and
+/// energy.
 const WHEN_BEST_SCHEMES_RUN: &str =
     "lifetime.schemes is best, and the design deduplicates, recycles, encodes deltas or compresses";
 
+/// Returns whether lifetime management runs: write-saving schemes are chosen per epoch, or host writes are throttled.
 fn has_lifetime_management(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     config.lifetime_options(chosen.design, &chosen.parts.content).is_some()
 }
 
+/// Returns whether lifetime management runs for a target in years.
 fn has_lifetime_target(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_lifetime_management(config, chosen) && config.lifetime.schemes != LifetimeSchemes::Best
 }
 
+/// Returns whether lifetime management runs the schemes that save both writes and energy (`lifetime.schemes=best`).
 fn chooses_best_lifetime_schemes(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_lifetime_management(config, chosen) && config.lifetime.schemes == LifetimeSchemes::Best
 }
@@ -125,11 +145,13 @@ fn hashes_contents(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     MechanismSet::of_design(&chosen.parts.content).iter().any(MechanismKind::needs_hash)
 }
 
+/// Returns the kind of the design's reverse map; `None` if logical pages do not share flash pages.
 fn reverse_map_kind(chosen: &DesignWithParts<'_>) -> Option<ReverseMapKind> {
     chosen.parts.content.sharing.map(|sharing| sharing.reverse_map)
 }
 
-/// Returns whether the reverse map has a size, or the precondition fills a part of that size.
+/// Returns whether the configured size of the reverse map is used: the reverse map is limited to it, or preconditioning
+/// fills a share of it.
 fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     reverse_map_kind(chosen).is_some_and(|kind| {
         let is_limited = !matches!(kind, ReverseMapKind::Ideal | ReverseMapKind::OobOnly);
@@ -137,7 +159,8 @@ fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bo
     })
 }
 
-/// Returns whether the section `[remap]` sets the options of sharing. The design wearwell has its own.
+/// Returns whether the section `[remap]` sets the options of page sharing. On the design wearwell these options are
+/// fixed.
 fn uses_remap_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     uses_remap_section(config, chosen) && chosen.design != "wearwell"
 }
@@ -150,6 +173,7 @@ fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode != Mode::None
 }
 
+/// Returns whether the event engine times the run.
 fn has_event_engine(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode == Mode::Event
 }
@@ -159,12 +183,13 @@ fn suspends_operations(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_event_engine(config, chosen) && config.timing.suspend
 }
 
-/// Returns whether the largest delta that is worth storing follows from the times of flash operations and of encoding:
-/// a decision of the design, which needs no time model.
+/// Returns whether the design computes the largest delta that is worth storing from the times of flash operations and
+/// of delta encoding. This needs no time model of the run.
 fn derives_max_delta_from_times(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     encodes_deltas(config, chosen) && config.delta.max_ratio.is_none()
 }
 
+/// Returns whether the run uses the transfer rate of a channel and the time to encode a delta.
 fn uses_transfer_rate(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     has_time_model(config, chosen) || derives_max_delta_from_times(config, chosen)
 }
@@ -177,8 +202,8 @@ fn has_reverse_map_in_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     )
 }
 
-/// Returns whether stores to NVRAM take time in a run. The controller's work is timed only in designs with a content
-/// mechanism.
+/// Returns whether stores to NVRAM take time in a run: only if the design has a content mechanism, because the time of
+/// other designs' work in the controller is not counted.
 fn charges_time_for_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let has_content_mechanism = chosen.parts.content != ContentParts::default();
     let stores_words =
@@ -192,6 +217,7 @@ fn has_fixed_device_size(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.device.fit.is_none() && (!is_auto || config.device.logical_pages.is_some())
 }
 
+/// Rules on which settings have an effect under which conditions; a key may have several, all of which must hold.
 const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "device.blocks_per_plane",
@@ -482,6 +508,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
 ];
 
 impl SettingEffectRule {
+    /// Returns whether the rule covers the setting with this key (`section.key`).
     fn applies_to_key(&self, key: &str) -> bool {
         let whole_section = self.key_or_section.ends_with('.') && key.starts_with(self.key_or_section);
         (key == self.key_or_section || whole_section) && !self.excepted_keys.contains(&key)
@@ -519,20 +546,28 @@ impl fmt::Display for SettingIgnoredByDesigns {
 pub struct SettingIgnoredByRunKind {
     /// Key of the setting, `section.key`.
     pub key: String,
-    /// Why it has no effect, as the end of a sentence whose subject is the life, the drive or the live device: `has no
-    /// clock`.
+    /// Why the setting has no effect, as the end of a sentence whose subject is the life, the drive or the live device:
+    /// `has no clock`.
     pub reason: &'static str,
 }
 
-/// A section or key, a function that returns whether a configuration sets it, and why it has no effect.
+/// A section or key, a function that returns whether a configuration sets it, and why that setting has no effect (as
+/// [`SettingIgnoredByRunKind::reason`]).
 type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
+/// Why a setting about times has no effect on a drive without a clock, as the end of a sentence about the drive.
 const NO_CLOCK_REASON: &str = "has no clock";
+/// Why a setting of `[lifetime]` has no effect, as the end of a sentence about the life or the drive.
 const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
+/// Why a setting of `[precondition]` has no effect on a stepped drive, as the end of a sentence about the drive.
 const STARTS_WITH_NEW_DRIVE_REASON: &str = "is new and empty at the start";
+/// Why a setting about times has no effect on a life, as the end of a sentence about the life.
 const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
+/// Why a content model has no effect on a stepped drive, as the end of a sentence about the drive.
 const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
+/// Why a setting about a loss of power has no effect on a live device, as the end of a sentence about the device.
 const RECOVERS_AT_START_REASON: &str = "recovers whenever it is started";
+/// Why a content model has no effect on a live device, as the end of a sentence about the device.
 const STORES_CLIENT_BYTES_REASON: &str = "stores the bytes that its clients write";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
@@ -631,14 +666,15 @@ pub fn ignorable_setting_keys() -> impl Iterator<Item = &'static str> {
 }
 
 impl TimingConfig {
-    /// Returns whether a setting differs from its default that only a time model uses. The time to encode a delta is
-    /// none of them: it also decides how large a delta may be.
+    /// Returns whether any setting that only a time model uses has another value than its default. The time to encode a
+    /// delta does not count, because it also decides how large a delta may be.
     fn has_time_model_settings(&self) -> bool {
         *self != Self { delta_encode_us: self.delta_encode_us, ..Self::default() }
     }
 }
 
 impl ReplayConfig {
+    /// Returns whether any setting of the section other than the seed has another value than its default.
     fn differs_from_default_but_for_seed(&self) -> bool {
         *self != Self { seed: self.seed, ..Self::default() }
     }
@@ -652,7 +688,7 @@ impl Config {
     }
 
     /// Returns a setting of this configuration that a life (a trace repeated until the drive is worn out) would ignore,
-    /// set by file or by setting.
+    /// if there is one.
     pub fn setting_ignored_by_life_run(&self) -> Option<SettingIgnoredByRunKind> {
         self.first_setting_ignored_by_run_kind(&SETTINGS_IGNORED_BY_LIFE_RUN)
     }
@@ -672,13 +708,15 @@ impl Config {
         self
     }
 
+    /// Returns the first of the settings in `checks` (settings that a kind of run ignores) that this configuration
+    /// sets.
     fn first_setting_ignored_by_run_kind(&self, checks: &[SettingCheck]) -> Option<SettingIgnoredByRunKind> {
         let &(name, _, reason) = checks.iter().find(|(_, is_asked_for, _)| is_asked_for(self))?;
         Some(SettingIgnoredByRunKind { key: self.changed_key_of_section(name), reason })
     }
 
-    /// Returns the first key of a section whose value is not the default, as `section.key`, but not a key that every
-    /// kind of run uses; `section` itself if it is a key already.
+    /// Returns the first key of `section`, as `section.key`, that has another value than its default and that is
+    /// ignored by some kind of run. If `section` is itself a key, returns that key.
     fn changed_key_of_section(&self, section: &str) -> String {
         let defaults = values_by_key(&Self::default());
         let is_changed = |(key, value): &(String, toml::Value)| {
@@ -699,13 +737,14 @@ impl Config {
         keys.iter().filter_map(|key| self.ignored_setting_of_key(key, designs)).collect()
     }
 
-    /// Returns the parts of a design on a default device, because which parts it has does not depend on the device.
-    /// `None` if a part is chosen twice, which is reported later.
+    /// Returns the parts of a design on a device with default values: the kinds of the parts do not depend on the
+    /// device. `None` if there is no such design, or if a part is chosen twice; both errors are reported later.
     pub(super) fn parts_on_default_device(&self, design: &str) -> Option<Parts> {
         let resolved = Self::default().resolve_device(1 << 16).ok()?;
         self.unchecked_design_parts(design, &resolved).ok()
     }
 
+    /// Returns the setting with this key and those of the designs that ignore it; `None` if every design uses it.
     fn ignored_setting_of_key(&self, key: &str, designs: &[String]) -> Option<SettingIgnoredByDesigns> {
         let broken = |design: &String| {
             let chosen = DesignWithParts { design, parts: self.parts_on_default_device(design)? };

@@ -71,6 +71,8 @@ pub enum LifetimeSchemes {
 }
 
 impl LifetimeConfig {
+    /// Returns the configuration of the paper on integrated lifetime management that is chosen; `None` if lifetime
+    /// management is off or not that of the paper.
     fn paper_configuration(&self) -> Option<LifetimePaperConfiguration> {
         match self.schemes {
             LifetimeSchemes::Always | LifetimeSchemes::Best => None,

@@ -43,10 +43,12 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// Returns the origin of a value that was set in this place.
     fn at_place(source: Source, place: &str) -> Self {
         Self { source, place: Some(place.to_owned()) }
     }
 
+    /// Returns the origin of a value that was set in a place which its kind alone identifies.
     const fn of_kind(source: Source) -> Self {
         Self { source, place: None }
     }
@@ -82,8 +84,8 @@ impl PartialEq for Origins {
 }
 
 impl Origins {
-    /// Returns the origins of the values in a configuration file with this `text`, which was parsed to `document`, by
-    /// the lines of their keys.
+    /// Returns the origins of the values in the configuration file `name`: the line of each key in `text`, the text of
+    /// the file. `document` is this text as parsed.
     pub(crate) fn of_config_file(name: &str, text: &str, document: &DeTable<'_>) -> Self {
         let mut origins = Self::default();
         for (section, keys) in document {
@@ -102,12 +104,12 @@ impl Origins {
         self.0.keys().cloned().collect()
     }
 
-    /// Forgets the setting with this key, which the user is to leave out.
+    /// Removes the origin of the setting with this key, for a configuration in which the setting is left out.
     pub(crate) fn remove_setting(&mut self, key: &str) {
         self.0.remove(key);
     }
 
-    /// Records that the key of a setting (`section.key=value`) got its value from a setting and not from a file.
+    /// Records that a value was set by the setting `setting` (`section.key=value`) and not by a file.
     pub(crate) fn record_setting_origin(&mut self, setting: &str) {
         let key = setting.split('=').next().unwrap_or_default().trim();
         self.0.insert(key.to_owned(), Origin::of_kind(Source::Set));
@@ -162,6 +164,7 @@ impl Config {
         origins
     }
 
+    /// Returns the name of the device preset; `auto` if none is set.
     fn preset_name(&self) -> &str {
         self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME)
     }

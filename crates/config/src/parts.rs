@@ -261,6 +261,7 @@ impl SurvivalName {
         setting_text_of_name(self)
     }
 
+    /// Returns the option of the engine that this name selects.
     fn persistence(self) -> Persistence {
         match self {
             Self::OobScan => Persistence::OobScan,
@@ -275,6 +276,7 @@ impl SurvivalName {
         }
     }
 
+    /// Returns the name of a design's persistence (way to survive a loss of power).
     pub(super) fn of_persistence(persistence: Persistence) -> Self {
         match persistence {
             Persistence::OobScan => Self::OobScan,
@@ -290,18 +292,20 @@ impl SurvivalName {
     }
 }
 
-/// Persistence of a design, and of its parts with other content mechanisms ([`Config::keep_persistence_of_design`]).
+/// How data survives a loss of power in a design with its own content mechanisms, and with the mechanisms that
+/// `parts.content` sets ([`Config::keep_persistence_of_design`]).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct KeptPersistence {
     /// Persistence of the design with its own content mechanisms.
     pub design_persistence: SurvivalName,
-    /// Persistence of the parts: that of the design, unless they cannot be combined with it.
+    /// Persistence of the design with the mechanisms that `parts.content` sets: `design_persistence`, unless it cannot
+    /// be combined with these mechanisms.
     pub parts_persistence: SurvivalName,
 }
 
 impl PartsConfig {
-    /// Returns whether a part is set that replaces the design's own way to survive a loss of power by the default for
-    /// the new parts.
+    /// Returns whether the section sets a part (content, map or reverse map) with which the design loses its own
+    /// persistence (way to survive a loss of power) and gets the default of the new parts.
     pub(super) fn changes_default_persistence(&self) -> bool {
         self.content.is_some() || self.map.is_some() || self.reverse_map.is_some()
     }
@@ -366,6 +370,8 @@ impl Config {
         }
     }
 
+    /// Returns the content mechanisms of `list`. Recycling and page sharing have the options of `design_content`, the
+    /// design's own, if the design has them.
     fn content_parts(
         &self,
         list: &ContentMechanismList,
@@ -388,6 +394,8 @@ impl Config {
         }
     }
 
+    /// Returns the options of page sharing: `own`, those of the design, if it shares pages, else those of `[remap]`
+    /// with an ideal reverse map. Deduplication is added or removed as `deduplicates` says.
     fn page_sharing_part(
         &self,
         deduplicates: bool,
@@ -400,6 +408,7 @@ impl Config {
         SharingOptions { dedup: deduplicates.then_some(dedup), ..base }
     }
 
+    /// Returns the map called `name`, with as many cache entries as `own`, the design's own map, has.
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,
@@ -504,6 +513,7 @@ pub(super) fn setting_text_of_name(name: impl Serialize) -> String {
     toml_value_of_name(name).as_str().expect("a name is a string").to_owned()
 }
 
+/// Returns the names of the content mechanisms of a design.
 fn content_list_of(content: &ContentParts) -> ContentMechanismList {
     let ContentParts { recycle, sharing, delta, chunks, stateless_mechanisms: filters, table_limit_bytes: _ } =
         content;
@@ -519,6 +529,7 @@ fn content_list_of(content: &ContentParts) -> ContentMechanismList {
     ContentMechanismList(of_papers.chain(filters.iter().map(ContentMechanismName::Mechanism)).collect())
 }
 
+/// Returns the name of this kind of reverse map in configuration files.
 fn reverse_map_name(part: ReverseMapKind) -> ReverseMapName {
     match part {
         ReverseMapKind::Segments { .. } => ReverseMapName::Segments,
@@ -529,7 +540,7 @@ fn reverse_map_name(part: ReverseMapKind) -> ReverseMapName {
     }
 }
 
-/// Returns the names of the parts of a design, all of them set.
+/// Returns the names of all parts of a design, as the section `[parts]` in which every key is set.
 pub(super) fn names_of_parts(parts: &Parts, logical_pages: u32) -> PartsConfig {
     let parts = toml_sections_of(parts, logical_pages).remove("parts").expect("a design has parts");
     parts.try_into().expect("parts have the names of the section")

@@ -82,8 +82,8 @@ fn parse_config_text(name: &str, text: &str) -> Result<(Config, Origins), Config
     Ok((config, origins))
 }
 
-/// Returns where in the text of a configuration file the first value begins that is a whole number of more than 63
-/// bits, as a byte offset.
+/// Returns the byte offset of the first whole number of more than 63 bits in the text of a configuration file; `None`
+/// if there is none.
 fn too_large_integer_offset_bytes(document: &DeTable<'_>) -> Option<usize> {
     let sections = document.values().filter_map(|section| section.get_ref().as_table());
     let mut values = sections.flat_map(|keys| keys.values());
@@ -93,8 +93,8 @@ fn too_large_integer_offset_bytes(document: &DeTable<'_>) -> Option<usize> {
     values.find(|value| is_too_large(value.get_ref())).map(|value| value.span().start)
 }
 
-/// Sets one key `section.key` of the table to the value in `setting` (`section.key=value`). A value that is no TOML
-/// literal becomes a string.
+/// Sets one key `section.key` of the table to the value in `setting` (`section.key=value`). A value that is not valid
+/// TOML becomes a string.
 fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigError> {
     let refuse = |message: &str| ConfigError::Toml {
         location: format!("setting `{setting}`"),
@@ -121,16 +121,17 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
     Ok(())
 }
 
-/// Sentence on a number that is larger than the integers of TOML.
+/// Error message about a whole number that is too large for TOML.
 const TOO_LARGE_INTEGER_MESSAGE: &str =
     "whole numbers are at most 9223372036854775807 (2^63 - 1): set a smaller one";
 
+/// Returns whether the text is a whole number of more than 63 bits.
 fn is_too_large_integer(text: &str) -> bool {
     let digits = text.replace('_', "");
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<i64>().is_err()
 }
 
-/// What the parser calls the types of values, and what they are.
+/// End of a TOML parser's message about a value of the wrong type, and the words that replace it in our message.
 const PLAIN_NAMES_OF_PARSER_TYPES: [(&str, &str); 6] = [
     ("expected u64", "expected a whole number, not negative"),
     ("expected u32", "expected a whole number from 0 to 4294967295"),
@@ -170,8 +171,7 @@ fn message_in_user_terms(message: &str) -> String {
     )
 }
 
-/// Parses the value of a setting as a TOML literal. A word is a string, even if TOML takes it for a number (`inf`,
-/// `nan`).
+/// Parses the value of a setting as TOML. A word is a string, even if TOML takes it for a number (`inf`, `nan`).
 fn parse_literal(text: &str) -> toml::Value {
     let is_word =
         text.chars().all(|c| c.is_ascii_alphabetic() || c == '-') && text != "true" && text != "false";

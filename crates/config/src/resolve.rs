@@ -207,6 +207,8 @@ impl Config {
         }
     }
 
+    /// Refuses `delta.journal_pages` (a journal of map updates) if the delta design has its map in RAM or from
+    /// `[parts]`.
     fn require_flash_map_for_delta_journal(&self) -> Result<(), ConfigError> {
         if self.delta.journal_pages.is_none() || self.delta.cache_entries.is_some() {
             return Ok(());
@@ -224,8 +226,8 @@ impl Config {
         ))
     }
 
-    /// Refuses lifetime management that throttles without a timing engine or with an arrival mode in which delays do
-    /// not shift later requests.
+    /// Refuses throttling of host writes without a timing engine, or with an arrival mode in which the delay of a
+    /// request does not shift later requests.
     fn require_timing_for_throttling(&self) -> Result<(), ConfigError> {
         if !self.lifetime.is_throttling() {
             return Ok(());
@@ -247,6 +249,7 @@ impl Config {
         Ok(())
     }
 
+    /// Returns the geometry `base` of the preset, with those values replaced that the configuration sets.
     fn configured_geometry(&self, base: &Geometry) -> Geometry {
         let device = &self.device;
         Geometry {
@@ -261,6 +264,7 @@ impl Config {
         }
     }
 
+    /// Returns the flash timing `base` of the preset, with those values replaced that the configuration sets.
     fn flash_timing(&self, base: FlashTiming) -> FlashTiming {
         let device = &self.device;
         let ns = |us: Option<f64>, base: u64| us.map_or(base, |us| (us * 1000.0).round() as u64);
@@ -274,6 +278,8 @@ impl Config {
         }
     }
 
+    /// Returns the options of GC, with its thresholds in blocks. `preset_share` is the free-block threshold of the
+    /// preset as a share.
     fn gc_options(&self, geometry: &Geometry, preset_share: f64) -> Result<GcOptions, ConfigError> {
         let share = self.gc.free_share.unwrap_or(preset_share);
         let background = self.gc.background_share.unwrap_or(0.0);
@@ -313,6 +319,7 @@ impl Config {
         }
     }
 
+    /// Returns the free-block threshold of GC, as a share of the blocks of a pool.
     fn gc_free_share(&self, device: &preset::DevicePreset) -> f64 {
         self.gc.free_share.unwrap_or(device.gc_start_free_share)
     }
@@ -361,9 +368,10 @@ impl Config {
         Ok((fitted, reserve))
     }
 
-    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock), which keep its over-provisioning
-    /// at the nominal value: the blocks that GC keeps free, and the unwritten part of the open blocks. If the spare
-    /// space is only a few blocks, the reserve grows so that maps and page validity on flash fit too.
+    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock) of `per_plane` blocks: those that
+    /// GC keeps free, and the unwritten part of the open blocks. With this reserve, over-provisioning has the effect of
+    /// its nominal value. `exported` is the exported share. If the spare space is only a few blocks, the reserve grows
+    /// so that maps and page validity on flash fit too.
     fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;
@@ -375,8 +383,8 @@ impl Config {
         reserve
     }
 
-    /// Returns the parts of the design called `design`, with those that `[parts]` replaces, even if they cannot be
-    /// combined.
+    /// Returns the parts of the design called `design`, even if they cannot be combined; those that the section
+    /// `[parts]` sets replace the design's own.
     ///
     /// # Errors
     /// [`ConfigError::UnknownName`]; [`ConfigError::InvalidValue`] if a part is chosen twice.
@@ -419,11 +427,13 @@ impl Config {
         Ok(parts)
     }
 
+    /// Returns the options of delta encoding on this device.
     pub(super) fn delta_options(&self, resolved: &ResolvedDevice) -> DeltaOptions {
         let encode_ns = self.timing.delta_encode_us * 1000.0;
         self.delta.delta_options(&resolved.flash_timing, resolved.geometry.page_bytes, encode_ns)
     }
 
+    /// Returns the options of recycling (reviving dead pages) on this device.
     pub(super) fn recycling_part(&self, resolved: &ResolvedDevice) -> RecyclingPart {
         let config = &self.recycle;
         let paper_ratio =
@@ -488,6 +498,7 @@ impl GcConfig {
         self.d.unwrap_or(10)
     }
 
+    /// Returns the victim policy of GC that the section names.
     fn victim_policy(&self) -> VictimPolicy {
         match self.policy {
             Policy::Greedy => VictimPolicy::Greedy,
@@ -501,6 +512,7 @@ impl GcConfig {
     }
 }
 
+/// Returns the preset of this name; an error with the valid names if there is none.
 fn device_preset_named(name: &str) -> Result<preset::DevicePreset, ConfigError> {
     preset::preset_by_name(name).ok_or_else(|| {
         let presets = preset::all_presets();
@@ -534,7 +546,8 @@ fn auto_device(footprint_pages: u64) -> preset::DevicePreset {
     preset::DevicePreset { name: AUTO_SIZED_PRESET_NAME, geometry, gc_start_free_share: 0.0, ..model }
 }
 
-/// Returns the share of the physical pages that is exported, given the over-provisioning `spare` and what it refers to.
+/// Returns the share of the physical pages that is exported. `spare` is the over-provisioning, as a share of what `of`
+/// names: the exported pages, or all pages.
 fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     let exported = match of {
         SpareOf::Logical => 1.0 / (1.0 + spare),
@@ -549,9 +562,9 @@ fn exported_share(spare: f64, of: SpareOf) -> Result<f64, ConfigError> {
     Ok(exported)
 }
 
-/// Part of a block that the two open blocks of a plane (one for host writes, one for GC copies) take from its spare
-/// space. On average half of each is unwritten, but some of their pages become invalid before the blocks are full.
-/// Measured with uniform writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: parts of 0.60 to 0.76
+/// Spare space, in blocks, that is unwritten in the two open blocks of a plane (one for host writes, one for GC
+/// copies). On average half of each is unwritten, but some of their pages become invalid before the blocks are full.
+/// Measured with uniform writes to 5,000 to 1,000,000 pages at 7, 15 and 28 % of spare space: values of 0.60 to 0.76
 /// make the write amplification equal to the theoretical one.
 const UNWRITTEN_OPEN_BLOCKS_PER_PLANE: f64 = 0.65;
 
@@ -566,14 +579,17 @@ pub fn blocks_without_data_per_pool(low_blocks: u32) -> f64 {
 struct DeviceFitRequest {
     /// Pages of 4 KiB that the input touches.
     footprint_pages: u64,
+    /// Share of the exported pages that the input is to touch (`device.fit`).
     touched_share_of_exported: f64,
     /// Share of the physical pages that is exported, not counting the reserve blocks.
     exported_share: f64,
+    /// Free-block threshold of GC, as a share of the blocks of a pool.
     gc_free_share: f64,
 }
 
-/// Refuses `device.fit` (wanted share of touched pages among the exported pages) if even the smallest device that can
-/// be built from the preset exports so many pages that the touched ones are at most half of that share.
+/// Refuses `device.fit` (`touched_share`, the share of the exported pages that the input is to touch) if even the
+/// smallest device of the preset is far too large: of its `exported_4k_pages`, the input touches at most half of that
+/// share.
 fn require_reachable_fit(
     preset: &str,
     touched_share: f64,

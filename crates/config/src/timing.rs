@@ -107,9 +107,10 @@ pub enum Mode {
 }
 
 impl TimingConfig {
-    /// Returns the time of a request's own work in the controller (hashing, deltas, compression, NVRAM writes). NVRAM
-    /// reads are not included, because the timing engine adds them. Deltas applied by merges cost nothing here: no
-    /// request waits for a merge, and merges yield the delta processor to requests.
+    /// Returns the time that the controller works on a request (hashing, deltas, compression, NVRAM writes). NVRAM
+    /// reads are not included, because the timing engine adds them. Deltas that are applied in merges (storing base and
+    /// delta as one page) take no time here: no request waits for a merge, and requests come first at the delta
+    /// processor.
     pub fn controller_work(&self, work: &ControllerWorkCounts) -> ControllerWork {
         let hash_us = if work.hashed_pages > 0 { self.hash_us } else { 0.0 };
         let delta_us = work.encoded_deltas as f64 * self.delta_encode_us

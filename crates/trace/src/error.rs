@@ -32,7 +32,7 @@ pub enum TraceError {
         line_number: u64,
         /// Position of the error in its line, in characters, from 1.
         column: usize,
-        /// Description of what the format expects at this position.
+        /// Description of what the format expects at the position of the error.
         expected: &'static str,
         /// Start of the text that was found at the position of the error.
         found: String,
@@ -56,7 +56,7 @@ pub enum TraceError {
         file: String,
         /// Number of the line whose pages the file next to the capture does not describe, from 1.
         line_number: u64,
-        /// Which file is damaged, and what to do.
+        /// Sentence on the damaged file next to the capture: which file it is, and what to do.
         reason: String,
     },
     /// The trace file ends too early, or its compressed form is damaged.
@@ -72,7 +72,8 @@ pub enum TraceError {
         /// Error of the decompressor or of the reader.
         source: io::Error,
     },
-    /// The file is no native trace, or one that this version cannot read; the text says what is wrong and what to do.
+    /// The file does not begin with the header of a native trace, or the header has a version, flags or a page size
+    /// that this version of Wearwell cannot read.
     #[error("{file}: {reason}")]
     UnreadableHeader {
         /// Name of the trace file.
@@ -126,7 +127,7 @@ pub enum TraceError {
         file: String,
         /// Format of the trace file.
         format: Format,
-        /// What fact the user has to state.
+        /// Why the trace format needs the missing option: the end of the error message, which also names the option.
         reason: &'static str,
     },
     /// An option is set that has no meaning for the format of the trace.
@@ -150,7 +151,7 @@ pub enum TraceError {
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
-        /// What the output format expects of the request.
+        /// Description of the requests that the output trace can hold, for the error message.
         expected: &'static str,
     },
     /// The text about where a trace comes from is longer than a native trace can hold.
@@ -177,16 +178,18 @@ pub enum TraceError {
          device, and replay the parts"
     )]
     TooManyPages {
-        /// The trace, with the one that ages the drive if there is one.
+        /// Text that names the trace and, if another trace ages the drive before it, that trace, too.
         trace: String,
     },
 }
 
-/// What to do about a line that cannot be parsed. Not said of lines that are left out already.
+/// Advice at the end of the error message about a line that cannot be parsed. It is removed from the messages about
+/// lines that are skipped.
 const BAD_LINE_ADVICE: &str = "; correct the line, leave bad lines out by --skip-bad-lines, or name another format by \
                                --format or other columns by --columns";
 
-/// What to do about a record that cannot be parsed. Not said of records that are left out already.
+/// Advice at the end of the error message about a record that cannot be parsed. It is removed from the messages about
+/// records that are skipped.
 const BAD_RECORD_ADVICE: &str = "; get the file again from its source, or name another format by --format";
 
 impl TraceError {
@@ -207,7 +210,7 @@ impl TraceError {
 pub(crate) struct ParseRefusal {
     /// Byte offset of the wrong text in its line.
     pub byte_offset: usize,
-    /// Description of what the format expects at this position.
+    /// Description of what the format expects at `byte_offset`.
     pub expected: &'static str,
 }
 
@@ -232,6 +235,7 @@ impl RejectedRecords {
     /// Maximum number of error messages of refused lines that are kept; further refused lines are only counted.
     pub const KEPT_ERROR_MESSAGES_MAX: usize = 5;
 
+    /// Counts a refused line or record, and keeps its error message (without advice) if it is one of the first.
     #[cfg(feature = "readers")]
     pub(crate) fn add_error(&mut self, error: &TraceError) {
         self.rejected_count += 1;

@@ -10,7 +10,7 @@ pub enum Format {
     Native,
     /// Wearwell's CSV, described in `docs/TRACE-FORMAT.md`.
     Csv,
-    /// Any CSV file; the user states which column holds which field (type `Columns`).
+    /// Any CSV file; the user states with `CsvColumns` which column holds which field.
     Columns,
     /// Wearwell's block captures (`NAME.ops`), with the contents of the written pages.
     Capture,
@@ -87,6 +87,7 @@ impl Format {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
+    /// Returns the format's name on the command line, and its description in one line.
     fn name_and_description(self) -> (&'static str, &'static str) {
         match self {
             Self::Native => {
@@ -134,6 +135,7 @@ impl Format {
         Self::joined_names(&Self::ALL)
     }
 
+    /// Returns the names of these trace formats, joined by commas.
     pub(crate) fn joined_names(formats: &[Self]) -> String {
         formats.iter().map(|format| format.name()).collect::<Vec<_>>().join(", ")
     }

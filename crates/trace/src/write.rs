@@ -22,6 +22,7 @@ pub trait TraceWriter {
 }
 
 /// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
+/// `number` is the number of the request for the error message, from 1.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
     let refuse = |expected| Err(TraceError::UnwritableRequest { request: number, expected });
     let pages = request.pages();

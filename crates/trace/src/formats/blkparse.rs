@@ -12,7 +12,9 @@ use crate::{Format, Op, Request};
 
 /// Parser of the lines of blkparse output (events of the Linux block layer).
 pub(crate) struct Blkparse {
+    /// Stage (queued, issued or completed) of which events are read as requests; events of other stages are skipped.
     accepted_stage: BlockLayerStage,
+    /// Whether an event was read; only after the first event can a line belong to the summary, which is skipped.
     has_seen_event: bool,
 }
 
@@ -45,6 +47,7 @@ impl LineFormat for Blkparse {
     }
 }
 
+/// Parses the fields of an event after its action letter: operation, first sector and number of sectors.
 fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
     let rwbs = fields.next_word("operation letters")?;
     let sector = fields.next_field();
@@ -93,7 +96,8 @@ fn parse_device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
     pack_device_number(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
 }
 
-/// Packs a device number: 12 bits of major and 20 bits of minor number.
+/// Packs a device number: 12 bits of major and 20 bits of minor number. If one is too large, the error is reported at
+/// byte `byte_offset` of the line.
 pub(crate) fn pack_device_number(major: u32, minor: u32, byte_offset: usize) -> Result<u32, ParseRefusal> {
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(ParseRefusal {

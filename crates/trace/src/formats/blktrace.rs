@@ -15,14 +15,20 @@ const RECORD_HEADER_BYTES: usize = 48;
 /// Magic number of a blktrace record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
 
+/// Bit of the field `action` of a blktrace record: the request is a write.
 const CATEGORY_WRITE: u32 = 1 << 17;
+/// Bit of the field `action` of a blktrace record: the request flushes the write cache of the device.
 const CATEGORY_FLUSH: u32 = 1 << 18;
+/// Bit of the field `action` of a blktrace record: a pass-through command, which is skipped.
 const CATEGORY_PASS_THROUGH: u32 = 1 << 25;
+/// Bit of the field `action` of a blktrace record: a message of the tracer and no request; it is skipped.
 const CATEGORY_NOTIFY: u32 = 1 << 26;
+/// Bit of the field `action` of a blktrace record: the request is a discard (TRIM).
 const CATEGORY_DISCARD: u32 = 1 << 29;
 
 /// Parser of the binary records of blktrace (events of the Linux block layer).
 pub(crate) struct Blktrace {
+    /// Stage (queued, issued or completed) of which events are read as requests; events of other stages are skipped.
     accepted_stage: BlockLayerStage,
 }
 
@@ -31,11 +37,13 @@ impl Blktrace {
         Self { accepted_stage }
     }
 
+    /// Returns whether a file begins with a blktrace record, in either byte order.
     pub(crate) fn matches_signature(head: &[u8]) -> bool {
         head.len() >= RECORD_HEADER_BYTES && ByteOrder::of_record(head).is_some()
     }
 }
 
+/// Byte order of the numbers in a blktrace record, which is that of the recording machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteOrder {
     Little,
@@ -43,6 +51,7 @@ enum ByteOrder {
 }
 
 impl ByteOrder {
+    /// Returns the byte order of a record by its magic number; `None` if the magic number is not blktrace's.
     fn of_record(record: &[u8]) -> Option<Self> {
         let magic: [u8; 4] = record[..4].try_into().expect("four bytes");
         let is_magic = |word: u32| word & !0xff == MAGIC;
@@ -106,6 +115,8 @@ fn action_code_of_stage(action: BlockLayerStage) -> u32 {
     }
 }
 
+/// Returns the operation of a request from the category bits in the action of its record; `None` if the request moves
+/// no data.
 fn operation_of_action(action: u32, len_bytes: u64) -> Option<Op> {
     if action & CATEGORY_FLUSH != 0 && len_bytes == 0 {
         return Some(Op::Flush);

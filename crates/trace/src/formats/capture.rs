@@ -15,14 +15,18 @@ use crate::{Format, Op, PAGE_BYTES, Request};
 
 /// Text with which the first line of every capture file (`NAME.ops`) begins.
 const CAPTURE_SIGNATURE: &[u8] = b"# blkcap v1 ";
+/// Word in the first line of a capture that states the page size, of which only 4096 bytes are accepted.
 const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 
 /// Parser of the lines of Wearwell's block captures, with the data from the files next to them.
 #[derive(Default)]
 pub(crate) struct Capture {
+    /// Whether the first line, which identifies a capture, was read.
     has_read_header: bool,
+    /// Sizes and bytes of the pages, from the files next to the capture.
     sidecars: CaptureSidecars,
-    /// Sentence on a damaged file next to the capture.
+    /// Sentence on the file next to the capture because of which the last line was refused; `None` if no such file is
+    /// damaged.
     damaged_sidecar: Option<String>,
 }
 
@@ -31,6 +35,7 @@ impl Capture {
         Self { sidecars, ..Self::default() }
     }
 
+    /// Checks the first line of a capture: signature and page size. Skips any other line, which is then a comment.
     fn parse_header(&mut self, line: &[u8]) -> Result<ParseOutcome, ParseRefusal> {
         if !self.has_read_header {
             let page_size =
@@ -43,6 +48,8 @@ impl Capture {
         Ok(ParseOutcome::Other)
     }
 
+    /// Parses the first page and the number of pages of a request, sets its offset and length in bytes, and returns the
+    /// number of pages.
     fn parse_page_range(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
         let first = fields.next_word("a page number")?;
         into.offset_bytes = checked_product(
@@ -81,11 +88,12 @@ impl Capture {
     }
 }
 
-/// What follows the extent of a write, for the message about a wrong number of content ids.
+/// What must follow first page and number of pages of a write, for the error message about a wrong number of content
+/// ids.
 const EXPECTED_CONTENT_IDS: &str = "as many content ids as the request has pages of 4096 bytes";
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
-/// consecutive ids. An error if these are more than `remaining_pages` pages.
+/// consecutive ids. Returns an error if the field has ids for more than `remaining_pages` pages.
 fn append_content_ids(
     field: Field<'_>,
     remaining_pages: u64,

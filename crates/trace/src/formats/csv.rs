@@ -17,7 +17,9 @@ use crate::read::{LineFormat, ParseOutcome};
 use crate::write::{TraceWriter, check_writable};
 use crate::{Format, Op, Request};
 
+/// Header line of a trace in Wearwell's CSV, with all columns.
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes";
+/// Header line of a trace in Wearwell's CSV without the column for the source of remaps; such a trace has no remaps.
 const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
 
 /// Parser of the lines of traces in Wearwell's CSV format.
@@ -30,11 +32,14 @@ pub(crate) struct Csv {
 /// Kinds of header lines of Wearwell's CSV: with or without the column `source_bytes` (source of remaps).
 #[derive(Clone, Copy, PartialEq)]
 enum CsvHeaderKind {
+    /// The header without the column `source_bytes`.
     WithoutSource,
+    /// The header with all columns, also `source_bytes`.
     All,
 }
 
 impl CsvHeaderKind {
+    /// Returns the kind of a header line; an error if the line is no header of Wearwell's CSV.
     fn of_header(title: &[u8]) -> Result<Self, ParseRefusal> {
         match title {
             _ if title == HEADER.as_bytes() => Ok(Self::All),
@@ -100,6 +105,7 @@ impl Op {
         }
     }
 
+    /// Returns the operation that a letter denotes in Wearwell's CSV; `None` if the text is no such letter.
     fn from_csv_letter(text: &[u8]) -> Option<Self> {
         let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
         let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);
@@ -107,10 +113,11 @@ impl Op {
     }
 }
 
-/// What the column of fingerprints must hold, for the message about a wrong number of them.
+/// What the column of fingerprints must hold, for the error message about a wrong number of fingerprints.
 const EXPECTED_FINGERPRINTS: &str = "as many fingerprints, separated by blanks, as the request touches pages of 4096 \
                                      bytes, or an empty column";
 
+/// Parses the column of fingerprints into one content descriptor per page of the request.
 fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
     let mut cursor = BlankFields::new(items.text);
     loop {
@@ -127,6 +134,7 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
     if complete { Ok(()) } else { items.refuse(EXPECTED_FINGERPRINTS) }
 }
 
+/// Parses one item of the column of fingerprints: a fingerprint, then optionally compressed size and delta size.
 fn parse_descriptor(item: Field<'_>) -> Result<ContentDescriptor, ParseRefusal> {
     let (fingerprint, sizes) = item.split_at(b':');
     let (compressed, delta) = sizes.split_at(b':');
@@ -138,6 +146,7 @@ fn parse_descriptor(item: Field<'_>) -> Result<ContentDescriptor, ParseRefusal> 
     })
 }
 
+/// Parses the compressed size or the delta size of a page, bytes; an empty field is an unknown size.
 fn parse_descriptor_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
     if field.text.is_empty() {
         return Ok(ContentDescriptor::UNKNOWN_SIZE);
@@ -187,6 +196,8 @@ impl<W: Write> TraceWriter for CsvWriter<W> {
     }
 }
 
+/// Returns the sizes of a page content as text for an item of the column of fingerprints: `:compressed:delta`, without
+/// unknown sizes at the end.
 fn descriptor_sizes_text(descriptor: ContentDescriptor) -> String {
     let known =
         |size: u16| if size == ContentDescriptor::UNKNOWN_SIZE { String::new() } else { size.to_string() };

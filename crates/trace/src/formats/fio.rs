@@ -20,13 +20,16 @@ const FILE_NAME_MAX_BYTES: usize = 4096;
 /// Parser of the lines of I/O logs of the load generator fio.
 #[derive(Default)]
 pub(crate) struct FioLog {
+    /// Version of the I/O log, 2 or 3; 0 before the header line is read.
     log_version: u8,
     /// Sum of the waits read so far, which is the time of the next request, microseconds.
     summed_waits_us: u64,
+    /// Device number of each file name that occurred so far.
     device_by_file_name: FxHashMap<Vec<u8>, u32>,
 }
 
 impl FioLog {
+    /// Parses the header line of an I/O log, which states its version.
     fn parse_header(&mut self, line: &[u8]) -> Result<ParseOutcome, ParseRefusal> {
         self.log_version = match line.trim_ascii() {
             b"fio version 2 iolog" => 2,
@@ -40,7 +43,7 @@ impl FioLog {
         Ok(ParseOutcome::Other)
     }
 
-    /// Returns the device number of a file; a file that is not known yet gets the next one.
+    /// Returns the device number of a file. A file name that occurs for the first time gets the next unused number.
     fn assign_device_of_file(&mut self, name: Field<'_>) -> Result<u32, ParseRefusal> {
         if let Some(&device) = self.device_by_file_name.get(name.text) {
             return Ok(device);
@@ -53,6 +56,7 @@ impl FioLog {
         Ok(device)
     }
 
+    /// Parses a `wait` line and adds the wait to the time of the requests after it.
     fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<ParseOutcome, ParseRefusal> {
         let waited = fields.next_number("a wait in microseconds")?;
         self.summed_waits_us = self

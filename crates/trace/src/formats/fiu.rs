@@ -20,12 +20,15 @@ use crate::{Format, Op, PAGE_BYTES, Request, SECTOR_BYTES};
 const ZERO_PAGE_MD5: u128 = 0x620f_0b67_a91f_7f74_151b_c5be_745b_7110;
 /// MD5 digest of 512 zero bytes.
 const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
+/// Number of hexadecimal digits of an MD5 digest.
 const MD5_HEX_DIGITS: usize = 32;
 
 /// Parser of the lines of FIU traces, which have digests of page contents.
 #[derive(Default)]
 pub(crate) struct Fiu {
+    /// First half of each MD5 digest of the current line, in the order of addresses.
     first_halves_of_digests: Vec<u64>,
+    /// Whether a line was read; only the first line may be a header.
     has_read_line: bool,
 }
 
@@ -46,6 +49,7 @@ impl LineFormat for Fiu {
 }
 
 impl Fiu {
+    /// Parses a line that is split at blanks or tabs into a request with its content descriptors.
     fn parse_columns<const SEPARATOR: u8>(
         &mut self,
         mut fields: Fields<'_, SEPARATOR>,
@@ -110,8 +114,9 @@ impl Fiu {
     }
 }
 
-/// Parses the columns of an FIU line that are left after the others were split off, `[index] time pid process`, and
-/// returns the time, nanoseconds. With tabs an index may come first. With blanks the process name may contain blanks.
+/// Parses the columns at the start of an FIU line, `[index] time pid process`, which `fields` still holds, and returns
+/// the time in nanoseconds. Only lines with tabs may have an index, and only lines with blanks a process name that
+/// contains separators.
 fn parse_time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
     let expected = "a time in nanoseconds";
     if SEPARATOR == b'\t' {
@@ -136,8 +141,9 @@ fn first_half_of_digest(digest: Field<'_>) -> Result<u64, ParseRefusal> {
     })
 }
 
-/// Returns the fingerprint of a page from digests of its parts; `whole` states whether they cover the page. If they do
-/// not, the fingerprint depends on `place`, too.
+/// Returns the fingerprint of a page from `parts`, first halves of the digests of its sectors or of the page; `whole`
+/// states whether the digests cover the page. If they do not, the fingerprint also depends on `place`, the position of
+/// the parts in the page.
 fn page_fingerprint(parts: &[u64], whole: bool, place: u64) -> Fingerprint {
     match parts {
         _ if whole && parts.iter().all(|&word| word == 0) => Fingerprint::ZERO_PAGE,

@@ -13,6 +13,7 @@ use crate::{Format, Op, Request};
 
 /// Parser of the lines of traces of the simulators `MQSim` and `SSDsim`.
 pub(crate) struct MqSim {
+    /// Unit of the times in the trace, which the file does not state.
     pub time_unit: TimeUnit,
 }
 

@@ -16,6 +16,7 @@ const REPLY_HEADER_BYTES: usize = 16;
 pub(crate) struct Nbd;
 
 impl Nbd {
+    /// Returns whether a file begins with an NBD request.
     pub(crate) fn matches_signature(head: &[u8]) -> bool {
         head.starts_with(&REQUEST_MAGIC)
     }

@@ -14,6 +14,7 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 
 /// Parser of the records of `libCacheSim` traces in the format `oracleGeneral`.
 pub(crate) struct OracleGeneral {
+    /// Operation of all requests, which the user states because the records have none.
     pub assumed_op: AssumedOp,
 }
 

@@ -11,6 +11,7 @@ use crate::{Format, Op, Request};
 /// Parser of the lines of SYSTOR '17 traces.
 #[derive(Default)]
 pub(crate) struct Systor {
+    /// Whether a line was read; only the first line may be the header.
     has_read_line: bool,
 }
 

@@ -14,6 +14,7 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 /// Layout of a vSCSI trace record of one version: offsets of its fields, in bytes.
 #[derive(Clone, Copy)]
 struct RecordLayout {
+    /// Version of the vSCSI trace format (1 or 2) whose records have this layout.
     version: u8,
     record_bytes: usize,
     length_offset_bytes: usize,
@@ -21,6 +22,7 @@ struct RecordLayout {
     lba_offset_bytes: usize,
 }
 
+/// Layouts of the records of both known versions of the vSCSI trace format.
 const RECORD_LAYOUTS: [RecordLayout; 2] = [
     RecordLayout {
         version: 1,
@@ -39,7 +41,7 @@ const RECORD_LAYOUTS: [RecordLayout; 2] = [
 ];
 
 impl RecordLayout {
-    /// Returns whether the record is long enough for this layout and states its version.
+    /// Returns whether the record is long enough for this layout and contains the version of the layout.
     fn fits_record(self, record: &[u8]) -> bool {
         record.len() >= self.record_bytes && record[self.command_offset_bytes + 3] == self.version
     }
@@ -48,6 +50,7 @@ impl RecordLayout {
 /// Parser of the records of `CloudPhysics` vSCSI traces.
 #[derive(Default)]
 pub(crate) struct Vscsi {
+    /// Layout of the trace's records; `None` before the first record.
     layout: Option<RecordLayout>,
 }
 

@@ -15,6 +15,7 @@ const SETUP_END_OFFSET: &[u8] = b"-8388608";
 
 /// Parser of the lines that the tool `WiscSee` extracts from blkparse output.
 pub(crate) struct Wiscsee {
+    /// Stage whose lines are read as requests: `C` lines for completed requests, `D` lines for any other stage.
     pub block_layer_stage: BlockLayerStage,
 }
 

@@ -25,11 +25,14 @@ const PROVENANCE_MAX_BYTES: usize = 64 << 10;
 /// Bytes of the header of a frame (compressed group of records): kind, number of records, raw length, stored length and
 /// checksum, a u32 each.
 const FRAME_HEADER_BYTES: usize = 20;
+/// Kind of a frame (compressed group of records) that holds requests.
 const FRAME_KIND_RECORDS: u32 = 1;
+/// Kind of the last frame of a file, the end record: it holds the counts by which a truncated file is detected.
 const FRAME_KIND_END: u32 = 2;
 /// Uncompressed size at which a frame (compressed group of records) is completed, bytes; [`FRAME_MAX_RECORDS`] is the
 /// other limit. One record adds at most 4 MiB.
 const FRAME_TARGET_BYTES: usize = 256 << 10;
+/// Maximum number of records in a frame (compressed group of records).
 const FRAME_MAX_RECORDS: u32 = 1 << 16;
 
 /// Maximum number of 4-KiB pages that one request may touch: 1 GiB that starts inside a page.
@@ -40,10 +43,15 @@ const DISTINCT_CONTENTS_MAX: usize = 1 << 28;
 /// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
 /// [`operation_code`].
 mod record_flags {
+    /// Flag: the record holds a device number, which is not that of the preceding record.
     pub const HAS_DEVICE: u8 = 1 << 3;
+    /// Flag: the record holds a length, which is not that of the preceding record.
     pub const HAS_LENGTH: u8 = 1 << 4;
+    /// Flag: the record holds the page contents of the request (fingerprints and compressed sizes).
     pub const HAS_CONTENT: u8 = 1 << 5;
+    /// Flag: the record holds a delta size per page of the request.
     pub const HAS_DELTA_SIZES: u8 = 1 << 6;
+    /// Flag: addresses and length of the record are in bytes; without the flag they are in pages of 4 KiB.
     pub const ADDRESSES_ARE_IN_BYTES: u8 = 1 << 7;
 }
 
@@ -82,12 +90,14 @@ mod run {
 #[derive(Clone, Copy, Default)]
 struct PreviousRecord {
     time_ns: u64,
+    /// Address after the last byte of the preceding record's request.
     end_offset_bytes: u64,
     len_bytes: u64,
     device: u32,
 }
 
-/// Returns the CRC-32 (as in gzip) of a frame: of its header without the checksum field, and of the stored payload.
+/// Returns the CRC-32 (as in gzip) over both `parts` of a frame: its header without the checksum field, and its stored
+/// payload.
 fn frame_checksum(parts: [&[u8]; 2]) -> u32 {
     let mut crc = crc32fast::Hasher::new();
     for part in parts {

@@ -35,14 +35,19 @@ pub(crate) struct NativeReader {
     source: DecompressedStream,
     counters: CommonReaderState,
     provenance: String,
+    /// Payload of the current frame as stored, that is compressed.
     stored_payload: Vec<u8>,
+    /// Decompressed records of the current frame.
     frame_bytes: Vec<u8>,
+    /// Index in `frame_bytes` of the next record.
     next_byte_index: usize,
     /// Number of records of the current frame that have not been read yet.
     records_left_in_frame: u32,
+    /// Whether the end record of the file was read, so that no request follows.
     has_read_end_record: bool,
     previous_record: PreviousRecord,
     known_contents: KnownContents,
+    /// Number of pages with content that were read so far, for the check against the end record.
     pages_with_content: u64,
     decompressor: zstd::bulk::Decompressor<'static>,
 }
@@ -51,6 +56,7 @@ pub(crate) struct NativeReader {
 /// number is relative.
 #[derive(Default)]
 struct KnownContents {
+    /// Fingerprint and compressed size (bytes) of each distinct page content.
     contents_by_number: Vec<(Fingerprint, u16)>,
     previous_content_number: u64,
 }
@@ -90,6 +96,7 @@ impl NativeReader {
         Ok(!self.has_read_end_record)
     }
 
+    /// Reads the next frame, checks its checksum, and decompresses it, or checks it if it is the end record.
     fn read_frame(&mut self) -> Result<(), Error> {
         let header = self.source.peek(FRAME_HEADER_BYTES)?;
         let Ok(header) = <[u8; FRAME_HEADER_BYTES]>::try_from(header) else {
@@ -120,6 +127,7 @@ impl NativeReader {
         }
     }
 
+    /// Decompresses a frame of `records` records to `raw_len` bytes and starts reading at its first record.
     fn decompress_frame(&mut self, records: u32, raw_len: usize) -> Result<(), Error> {
         self.frame_bytes.clear();
         self.frame_bytes.reserve(raw_len);
@@ -132,6 +140,7 @@ impl NativeReader {
         Ok(())
     }
 
+    /// Checks that the counts in the end record equal what was read, and that the file ends after it.
     fn check_end_record(&mut self) -> Result<(), Error> {
         let counts = [
             self.counters.delivered_requests,
@@ -152,6 +161,7 @@ impl NativeReader {
         Ok(())
     }
 
+    /// Parses the next record of the current frame into the request, whose page contents it fills, too.
     #[inline]
     fn read_record(&mut self, into: &mut Request) -> Result<(), ParseRefusal> {
         let mut cursor = Cursor { frame_bytes: &self.frame_bytes, next_byte_index: self.next_byte_index };
@@ -244,10 +254,12 @@ impl TraceReader for NativeReader {
     }
 }
 
+/// Returns an error about damaged data, with this message.
 fn corrupt_data_error(message: &str) -> Error {
     Error::new(ErrorKind::InvalidData, message)
 }
 
+/// Returns the first `N` 32-bit words of the bytes, which are little-endian.
 fn little_endian_words<const N: usize>(bytes: &[u8]) -> [u32; N] {
     std::array::from_fn(|index| {
         u32::from_le_bytes(bytes[index * 4..index * 4 + 4].try_into().expect("four bytes"))
@@ -267,8 +279,8 @@ fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) ->
     read_provenance(source, header, provenance_len as usize).map_err(corrupt)
 }
 
-/// Returns why a file with this header is no native trace that this version can read, and what to do; `None` if it is
-/// one.
+/// Returns why this version of Wearwell cannot read a file with this header as a native trace, and what to do; `None`
+/// if it can.
 fn unreadable_header_reason(header: &[u8]) -> Option<String> {
     if !matches_signature(header) {
         return Some(
@@ -307,6 +319,7 @@ fn read_provenance(
         .map_err(|_| corrupt_data_error("the text on the origin of the trace (provenance) is not UTF-8"))
 }
 
+/// Returns the operation that the low three bits of the first byte of a record denote.
 #[inline]
 fn op_of_code(number: u8) -> Op {
     match number & OP_MASK {
@@ -338,6 +351,7 @@ impl Cursor<'_> {
         Ok(byte)
     }
 
+    /// Reads a number of up to 64 bits that is stored as a varint: 7 bits per byte, lowest first.
     #[inline]
     fn read_varint(&mut self) -> Result<u64, ParseRefusal> {
         let first = self.read_byte()?;
@@ -392,6 +406,8 @@ impl KnownContents {
         Ok(())
     }
 
+    /// Reads the rest of one run of `count` page contents (sequence that is encoded as one) of this kind, and appends
+    /// their descriptors.
     fn read_content_run(
         &mut self,
         kind: u64,
@@ -415,6 +431,7 @@ impl KnownContents {
         Ok(())
     }
 
+    /// Reads a run of `count` page contents that occur for the first time, numbers them, and appends their descriptors.
     fn read_new_contents(
         &mut self,
         kind: u64,
@@ -439,6 +456,7 @@ impl KnownContents {
         Ok(())
     }
 
+    /// Returns the descriptor of the page content with this number; its delta size is unknown.
     #[inline]
     fn known_descriptor(&self, id: usize) -> ContentDescriptor {
         let (fingerprint, compressed_bytes) = self.contents_by_number[id];
@@ -446,6 +464,7 @@ impl KnownContents {
     }
 }
 
+/// Reads the delta size of each page content of a request.
 fn read_delta_sizes(cursor: &mut Cursor<'_>, content: &mut [ContentDescriptor]) -> Result<(), ParseRefusal> {
     for descriptor in content {
         descriptor.delta_bytes = u16::from_le_bytes(cursor.read_byte_array()?);

@@ -20,11 +20,15 @@ const ZSTD_LEVEL: i32 = 3;
 /// Writer of traces in the native binary format.
 pub struct NativeWriter<W> {
     out: W,
+    /// Encoded records of the current frame (compressed group of records), not yet compressed.
     frame_bytes: Vec<u8>,
+    /// Number of records in the current frame.
     frame_record_count: u32,
     previous_record: PreviousRecord,
+    /// Numbers of the page contents written so far.
     content_numbers: ContentNumbers,
     written_requests: u64,
+    /// Number of pages written with content so far, for the end record.
     pages_with_content: u64,
     compressor: zstd::bulk::Compressor<'static>,
 }
@@ -52,6 +56,7 @@ impl<W: Write> NativeWriter<W> {
         })
     }
 
+    /// Appends the record of a request, apart from its page contents, to the current frame.
     fn put_record(&mut self, request: &Request) {
         let previous_record = self.previous_record;
         let unit = address_unit_bytes(request);
@@ -77,6 +82,7 @@ impl<W: Write> NativeWriter<W> {
         self.previous_record = PreviousRecord::of_request(request);
     }
 
+    /// Appends the page contents of a request to the current frame, with delta sizes if any is known.
     fn put_page_contents(&mut self, content: &[ContentDescriptor]) {
         self.pages_with_content += content.len() as u64;
         self.content_numbers.put_contents(content, &mut self.frame_bytes);
@@ -86,6 +92,7 @@ impl<W: Write> NativeWriter<W> {
         }
     }
 
+    /// Compresses and writes the current frame if it has records, and begins a new one.
     fn end_frame(&mut self) -> io::Result<()> {
         if self.frame_record_count > 0 {
             let stored = self.compressor.compress(&self.frame_bytes)?;
@@ -98,6 +105,7 @@ impl<W: Write> NativeWriter<W> {
         Ok(())
     }
 
+    /// Writes one frame: header, checksum, and the payload `stored`, which is `raw_len` bytes when decompressed.
     fn put_frame(&mut self, kind: u32, raw_len: usize, stored: &[u8]) -> io::Result<()> {
         let mut header = Vec::with_capacity(FRAME_HEADER_BYTES);
         for word in [kind, self.frame_record_count, raw_len as u32, stored.len() as u32] {
@@ -143,6 +151,7 @@ impl<W: Write> TraceWriter for NativeWriter<W> {
 }
 
 impl PreviousRecord {
+    /// Returns the fields of the request to which the next record stores its differences.
     #[inline]
     pub(super) fn of_request(request: &Request) -> Self {
         Self {
@@ -154,6 +163,7 @@ impl PreviousRecord {
     }
 }
 
+/// Returns the header of a native trace file, with the text about its origin and a checksum.
 fn encode_header(provenance: &str) -> Vec<u8> {
     let mut header = Vec::with_capacity(FIXED_HEADER_BYTES + provenance.len() + 4);
     header.extend(MAGIC);
@@ -175,6 +185,7 @@ fn address_unit_bytes(request: &Request) -> u64 {
     if whole { PAGE_BYTES } else { 1 }
 }
 
+/// Returns the first byte of the record of a request: its operation, and flags for the fields that follow.
 fn record_head_byte(request: &Request, previous_record: PreviousRecord) -> u8 {
     let flag = |set: bool, bit: u8| if set { bit } else { 0 };
     op_code(request.op)
@@ -185,6 +196,7 @@ fn record_head_byte(request: &Request, previous_record: PreviousRecord) -> u8 {
         | flag(address_unit_bytes(request) == 1, record_flags::ADDRESSES_ARE_IN_BYTES)
 }
 
+/// Returns the number of an operation in the first byte of a record.
 fn op_code(op: Op) -> u8 {
     match op {
         Op::Read => operation_code::OP_READ,
@@ -198,10 +210,12 @@ fn op_code(op: Op) -> u8 {
     }
 }
 
+/// Returns whether the delta size of any of these page contents is known.
 fn has_delta_sizes(content: &[ContentDescriptor]) -> bool {
     content.iter().any(|descriptor| descriptor.delta_bytes != ContentDescriptor::UNKNOWN_SIZE)
 }
 
+/// Appends a number as a varint: 7 bits per byte, lowest first; the highest bit of a byte states that another follows.
 fn put_varint(into: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
         into.push(value as u8 | 0x80);
@@ -213,8 +227,11 @@ fn put_varint(into: &mut Vec<u8>, mut value: u64) {
 /// A run of page contents (sequence that is encoded as one) to which further contents can still be added.
 #[derive(Clone, Copy)]
 struct ContentRun {
+    /// Kind of the run, one of the constants in the module `run`.
     content_run_kind: u64,
+    /// Number of the first content of the run.
     first_content_number: u32,
+    /// Number of page contents in the run so far.
     content_count: u64,
 }
 
@@ -244,6 +261,7 @@ impl ContentRun {
         follows
     }
 
+    /// Returns the number of the last content of the run.
     fn last_content_number(self) -> u32 {
         if self.content_run_kind == run::KNOWN_REPEATED_CONTENT_RUN_KIND {
             self.first_content_number
@@ -257,6 +275,7 @@ impl ContentRun {
 /// but different compressed sizes get different numbers, so that the file keeps both sizes.
 #[derive(Default)]
 struct ContentNumbers {
+    /// Number of each distinct content, by fingerprint and compressed size (bytes).
     number_by_content: FxHashMap<(Fingerprint, u16), u32>,
     /// Fingerprint of the content that was numbered last.
     newest_fingerprint: u64,
@@ -268,6 +287,7 @@ struct ContentNumbers {
 }
 
 impl ContentNumbers {
+    /// Appends the page contents of a request to `into`, encoded as runs.
     fn put_contents(&mut self, content: &[ContentDescriptor], into: &mut Vec<u8>) {
         let mut current: Option<ContentRun> = None;
         for descriptor in content {
@@ -287,8 +307,8 @@ impl ContentNumbers {
         self.put_content_run(current, into);
     }
 
-    /// Assigns a number to a new content. Returns the kind of run to which the content belongs, and the number of the
-    /// content.
+    /// Returns the kind of run to which a page content belongs, and the number of the content. A content that occurs
+    /// for the first time gets the next number.
     fn assign_content_number(&mut self, descriptor: ContentDescriptor) -> (u64, u32) {
         let next = self.number_by_content.len() as u32;
         let id = *self
@@ -304,6 +324,8 @@ impl ContentNumbers {
         (kind, id)
     }
 
+    /// Encodes fingerprint and compressed size of a content that occurs for the first time; nothing for a known
+    /// content.
     fn put_new_content(&mut self, kind: u64, descriptor: ContentDescriptor) {
         if kind == run::NEW_CONTENTS_RUN_KIND {
             self.encoded_new_contents.extend(descriptor.fingerprint.0.to_le_bytes());
@@ -314,6 +336,7 @@ impl ContentNumbers {
         }
     }
 
+    /// Appends a finished run to `into`: its kind, length and first content number, and the new contents in it.
     fn put_content_run(&mut self, run: Option<ContentRun>, into: &mut Vec<u8>) {
         let Some(run) = run else { return };
         put_varint(into, (run.content_count - 1) << 2 | run.content_run_kind);

@@ -25,13 +25,17 @@ pub struct CsvColumns {
     time_unit_log10_ns: u32,
     /// Unit of addresses and lengths in the CSV, in bytes: 1, or the size of a 512-byte sector.
     address_unit_bytes: u64,
+    /// Character that separates the fields of a line.
     separator: Separator,
     /// Word that means a write in the operation column of the CSV, in addition to the usual words; e.g. `1`.
     write_op_word: Option<String>,
+    /// Word that means a read in the operation column of the CSV, in addition to the usual words.
     read_op_word: Option<String>,
+    /// Word that means a trim in the operation column of the CSV, in addition to the usual words.
     trim_op_word: Option<String>,
 }
 
+/// Separator of the fields of a CSV line; `Blanks` stands for any run of blanks and tabs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Separator {
     Comma,
@@ -40,6 +44,7 @@ enum Separator {
     Blanks,
 }
 
+/// List of the keys of a column description, for the error message about a wrong description.
 const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
                     separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
@@ -117,6 +122,7 @@ fn parse_column_number(key: &str, value: &str) -> Result<usize, CsvColumnsError>
     }
 }
 
+/// Parses the name of a time unit and returns the power of ten of its nanoseconds: 9 for `s`, 0 for `ns`.
 fn parse_time_unit_log10_ns(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
@@ -124,6 +130,7 @@ fn parse_time_unit_log10_ns(value: &str) -> Result<u32, CsvColumnsError> {
         .ok_or_else(|| CsvColumnsError(format!("unit={value}: expected s, ms, us or ns")))
 }
 
+/// Parses the unit of addresses and lengths (`bytes` or `sectors`) and returns its size in bytes.
 fn parse_address_unit_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
@@ -143,6 +150,7 @@ fn parse_separator(value: &str) -> Result<Separator, CsvColumnsError> {
 }
 
 impl CsvColumns {
+    /// Parses the fields of a line, separated by `SEPARATOR`, into a request.
     fn parse_fields<const SEPARATOR: u8>(
         &self,
         line: &[u8],
@@ -182,6 +190,7 @@ impl CsvColumns {
         Ok(ParseOutcome::Request)
     }
 
+    /// Parses the field with the operation of a request: a word of the user, or one of the usual words.
     fn parse_op(&self, field: Field<'_>) -> Result<Op, ParseRefusal> {
         let is = |word: &Option<String>| word.as_ref().is_some_and(|word| word.as_bytes() == field.text);
         if is(&self.write_op_word) {

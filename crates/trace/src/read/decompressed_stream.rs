@@ -87,7 +87,9 @@ pub(crate) enum LineResult {
 
 /// A buffered stream of a trace's decompressed bytes.
 pub(crate) struct DecompressedStream {
+    /// Source of the decompressed bytes.
     input: Box<dyn Read + Send>,
+    /// Buffer for decompressed bytes; only those from `unread_start` to `unread_end` are still to be consumed.
     buffer: Box<[u8]>,
     /// Index in `buffer` of the first byte that was not consumed.
     unread_start: usize,
@@ -95,8 +97,8 @@ pub(crate) struct DecompressedStream {
     unread_end: usize,
     /// Offset of the next byte to be consumed in the decompressed file, bytes.
     offset_bytes: u64,
-    /// A read error that occurred while looking ahead in the stream. It is reported once the bytes before it have been
-    /// consumed.
+    /// A read error that occurred while looking ahead in the stream. It is reported once the bytes that were read
+    /// before the error have been consumed.
     postponed_error: Option<io::Error>,
 }
 
@@ -130,8 +132,8 @@ impl DecompressedStream {
         Ok(&self.buffer[self.unread_start..self.unread_end.min(self.unread_start + len)])
     }
 
-    /// Returns the next bytes of the stream as [`Self::peek`] does, but damage within them only shortens the result.
-    /// The second value states whether the file ends before `len` bytes.
+    /// Returns the next `len` bytes of the stream without consuming them; fewer at the end of the file or before
+    /// damage, which is then reported later. The second value states whether the file ends before `len` bytes.
     pub(crate) fn peek_up_to_damage(&mut self, len: usize) -> io::Result<(&[u8], bool)> {
         if let Err(error) = self.peek(len) {
             if self.unread_start == self.unread_end {
@@ -193,6 +195,8 @@ impl DecompressedStream {
         }
     }
 
+    /// Consumes a line of `len` bytes and its line end of `line_end` bytes, and returns where the line is in the
+    /// buffer.
     #[inline]
     fn take_line(&mut self, len: usize, line_end: usize) -> Range<usize> {
         let start = self.unread_start;
@@ -200,6 +204,7 @@ impl DecompressedStream {
         start..start + len
     }
 
+    /// Consumes the rest of a line that is longer than the buffer.
     fn skip_long_line(&mut self) -> io::Result<LineResult> {
         loop {
             let found = memchr::memchr(b'\n', &self.buffer[self.unread_start..self.unread_end]);

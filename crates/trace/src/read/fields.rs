@@ -15,7 +15,9 @@ pub(crate) type TabFields<'a> = Fields<'a, b'\t'>;
 /// A cursor over the fields of a line; fields are taken from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
     line: &'a [u8],
+    /// Index in `line` of the first byte that was not taken from the left.
     next_byte_index: usize,
+    /// Index in `line` after the last byte that was not taken from the right.
     end_byte_index: usize,
 }
 
@@ -32,11 +34,13 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         Self { line, next_byte_index: 0, end_byte_index: line.len() }
     }
 
+    /// Returns whether the byte ends a field: `SEPARATOR`, or also a tab if `SEPARATOR` is a blank.
     #[inline]
     fn is_separator(byte: u8) -> bool {
         byte == SEPARATOR || (SEPARATOR == b' ' && byte == b'\t')
     }
 
+    /// Skips separators before the next field if the fields are separated by blanks.
     #[inline]
     fn skip_blanks(&mut self) {
         if SEPARATOR == b' ' {
@@ -111,7 +115,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         if field.text.is_empty() { field.refuse(expected) } else { Ok(field) }
     }
 
-    /// Checks that the line has no further field; otherwise an error.
+    /// Returns an error if the line has a further field; `expected` describes what should be there.
     #[inline]
     pub(crate) fn require_end(&mut self, expected: &'static str) -> Result<(), ParseRefusal> {
         self.skip_blanks();
@@ -143,7 +147,8 @@ impl<'a> Field<'a> {
             .map_err(|_| ParseRefusal { byte_offset: self.byte_offset, expected })
     }
 
-    /// Parses the field as a decimal number and returns it times 10^`digits`; further decimal places are truncated.
+    /// Parses the field as a decimal number and returns it times 10^`digits`. Decimal places after the first `digits`
+    /// ones are dropped.
     pub(crate) fn parse_decimal(self, digits: u32, expected: &'static str) -> Result<u64, ParseRefusal> {
         let (whole, fraction) = self.split_at(b'.');
         let mut value = Some(whole.parse_number(expected)?);
@@ -191,7 +196,8 @@ impl Field<'_> {
     }
 }
 
-/// Returns `a * b`; an error at byte `byte_offset` of the line if the product overflows.
+/// Returns `a * b`. If the product overflows, returns an error at byte `byte_offset` of the line; `expected` describes
+/// the numbers that are accepted.
 #[inline]
 pub(crate) fn checked_product(
     a: u64,

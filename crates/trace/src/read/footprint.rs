@@ -30,6 +30,7 @@ struct TouchedPageGroup {
 /// The set of pages that a trace touches, numbered without gaps in order of address.
 #[derive(Clone, Debug, Default)]
 pub struct Footprint {
+    /// Groups of 64 pages that have a touched page, in order of device and address.
     touched_groups: Vec<TouchedPageGroup>,
     touched_page_count: u32,
 }
@@ -37,6 +38,7 @@ pub struct Footprint {
 /// Collects the touched pages of a trace, request by request, for a [`Footprint`].
 #[derive(Debug, Default)]
 pub struct FootprintBuilder {
+    /// Bit mask of the touched pages of each group of 64 pages.
     masks_by_group: FxHashMap<PageGroup, u64>,
 }
 
@@ -51,6 +53,7 @@ impl FootprintBuilder {
         self.add_pages(request, &request.remap_source_pages());
     }
 
+    /// Adds a range of pages of the request's device.
     fn add_pages(&mut self, request: &Request, pages: &Range<u64>) {
         for number in group_numbers(pages) {
             let id = PageGroup { device: request.device, group_number: number };

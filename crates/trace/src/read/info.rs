@@ -183,10 +183,13 @@ fn to_hex(digest: &[u8]) -> String {
 /// State of 64 neighbouring pages while a trace is counted; each bit mask has one bit per page.
 #[derive(Default)]
 struct PageGroupState {
+    /// Bit mask of the pages that were written at least once.
     written_page_mask: u64,
+    /// Bit mask of the pages that hold data: written, and not trimmed or zeroed since.
     live_page_mask: u64,
     /// Bit mask of those of the 64 pages whose current content is known. The field `fingerprints` holds these contents.
     known_content_mask: u64,
+    /// Fingerprint of each page whose bit in `known_content_mask` is set; `None` while no content is known.
     fingerprints: Option<Box<[Fingerprint; 64]>>,
 }
 
@@ -204,24 +207,34 @@ struct TraceCounter {
     requests: CountsByOp,
     pages: CountsByOp,
     page_groups: FxHashMap<PageGroup, PageGroupState>,
+    /// Fingerprints of all page contents written so far.
     distinct_contents: FxHashSet<Fingerprint>,
     devices: FxHashSet<u32>,
     written_bytes: u64,
     distinct_pages_written: u64,
+    /// Number of page writes whose page held data.
     overwriting_page_writes: u64,
     known_content_page_writes: u64,
+    /// Number of page writes whose content is not all zeroes and was written before, to any page.
     duplicate_page_writes: u64,
+    /// Number of page writes of the content that the page already held.
     silent_page_writes: u64,
     zero_page_writes: u64,
+    /// Latest time of a request so far, nanoseconds since the first request.
     duration_ns: u64,
     previous_request_ns: u64,
+    /// Number of requests whose time is earlier than that of the preceding request.
     unsorted_requests: u64,
+    /// Number of requests of length 0 other than flushes and phases.
     empty_request_count: u64,
+    /// Number of reads and writes that do not begin and end at a sector boundary.
     sector_unaligned_request_count: u64,
+    /// End of the highest byte range that a read, write, zeroing or remap touches so far.
     max_end_bytes: u64,
 }
 
 impl TraceCounter {
+    /// Adds one request to all counters and applies it to the states of the pages.
     fn count_request(&mut self, request: &Request) {
         let pages = request.pages();
         *self.requests.count_of_op_mut(request.op) += 1;
@@ -267,6 +280,7 @@ impl TraceCounter {
         }
     }
 
+    /// Returns the current content of a page, which is given by its group and its position in the group.
     fn page_content(&self, (id, bit): (PageGroup, u64)) -> PageContent {
         let Some(chunk) = self.page_groups.get(&id) else { return PageContent::Nothing };
         match &chunk.fingerprints {
@@ -278,6 +292,7 @@ impl TraceCounter {
         }
     }
 
+    /// Sets the current content of a page, which is given by its group and its position in the group.
     fn set_page_content(&mut self, (id, bit): (PageGroup, u64), held: PageContent) {
         let chunk = self.page_groups.entry(id).or_default();
         let set = |bits: u64, on: bool| bits & !(1 << bit) | u64::from(on) << bit;
@@ -289,6 +304,7 @@ impl TraceCounter {
         }
     }
 
+    /// Counts the pages of a write, and its page contents if the request has them.
     fn count_write(&mut self, request: &Request) {
         self.written_bytes = self.written_bytes.saturating_add(request.len_bytes);
         let pages = request.pages();
@@ -315,6 +331,8 @@ impl TraceCounter {
         }
     }
 
+    /// Counts a page write of known content: whether the content is a duplicate, silent (equal to that of the page) or
+    /// all zeroes.
     fn count_written_content(&mut self, id: PageGroup, bit: u64, fingerprint: Fingerprint) {
         let chunk = self.page_groups.entry(id).or_default();
         let held = chunk.fingerprints.get_or_insert_with(|| Box::new([Fingerprint::default(); 64]));
@@ -355,6 +373,7 @@ impl TraceCounter {
         }
     }
 
+    /// Makes the statistics of the trace from the counters; `damage` is the error that ended the trace early, if any.
     fn into_info(self, reader: &dyn TraceReader, damage: Option<String>) -> TraceInfo {
         let written = self.pages.write;
         TraceInfo {
@@ -381,6 +400,7 @@ impl TraceCounter {
         }
     }
 
+    /// Returns the statistics of page contents, as shares of the `written` page writes of the trace.
     fn content_info(&self, written: u64) -> ContentInfo {
         ContentInfo {
             known_pages: self.known_content_page_writes,

@@ -52,15 +52,15 @@ pub trait TraceReader: Send {
     /// Returns the lines or records of the trace that were refused and skipped so far.
     fn rejected_records(&self) -> &RejectedRecords;
 
-    /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request. It
-    /// is 0 for readers that deliver the file's times unchanged, because the caller can count there.
+    /// Returns the number of requests so far whose time in the file is earlier than that of the preceding request.
+    /// Readers that deliver the times of the file unchanged return 0, because their caller can count these requests.
     fn unsorted_request_count(&self) -> u64 {
         0
     }
 
     /// Returns the number of requests so far whose time in the file is before that of the first request, and that were
-    /// delivered, with time 0, before any later time. A caller cannot see these times run backwards. It is 0 for
-    /// readers that deliver the file's times unchanged.
+    /// delivered before any request of a later time. They get time 0, as the first request has, so a caller cannot see
+    /// that they are out of order. Readers that deliver the times of the file unchanged return 0.
     fn requests_clamped_to_start_time(&self) -> u64 {
         0
     }
@@ -90,10 +90,12 @@ pub(crate) enum ParseOutcome {
 /// Parser of one line of a trace in a text format. The caller clears the request `into` first. The parser sets its time
 /// in nanoseconds since an arbitrary start; the caller then makes it relative to the first request.
 pub(crate) trait LineFormat: Send {
+    /// Trace format whose lines this parser reads.
     const FORMAT: Format;
     /// Whether files of this trace format may begin with a line that names the columns.
     const MAY_HAVE_HEADER: bool = false;
 
+    /// Parses one line, without its line end, into the request; lines that are no request are reported as such.
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
 
     /// Returns a sentence on a damaged file next to the trace if the last line was refused because of that file: the
@@ -105,6 +107,7 @@ pub(crate) trait LineFormat: Send {
 
 /// Parser of one record of a trace in a binary format.
 pub(crate) trait RecordFormat: Send {
+    /// Trace format whose records this parser reads.
     const FORMAT: Format;
     /// Length of the first part of a record that determines the length of the whole record, bytes; no record is
     /// shorter.
@@ -114,6 +117,7 @@ pub(crate) trait RecordFormat: Send {
     /// because the start of the next record is unknown.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal>;
 
+    /// Parses one whole record into the request; records that are no request are reported as such.
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal>;
 }
 
@@ -122,14 +126,19 @@ pub(crate) struct CommonReaderState {
     pub file_name: String,
     pub delivered_requests: u64,
     pub rejected_records: RejectedRecords,
+    /// Whether bad lines and records are counted and skipped, instead of ending the trace with an error.
     skips_bad_lines: bool,
+    /// Time of the first request as stored in the file, nanoseconds; `None` before it is read.
     first_request_ns: Option<u64>,
     /// Time of the preceding request as stored in the file, nanoseconds; requests with an earlier time are counted as
     /// unsorted.
     previous_request_ns: u64,
+    /// Number of requests whose time in the file is earlier than that of the preceding request.
     unsorted_requests: u64,
-    /// Latest time so far as delivered, that is since the first request, nanoseconds.
+    /// Latest time of the requests delivered so far, counted from the first request, nanoseconds.
     latest_delivered_ns: u64,
+    /// Number of requests whose time in the file is before that of the first request, and that were delivered, with
+    /// time 0, before any request of a later time.
     requests_clamped_to_start_time: u64,
 }
 
@@ -190,6 +199,7 @@ pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
 pub(crate) struct TextReader<F> {
     source: DecompressedStream,
     format: F,
+    /// Number of the line that was read last, from 1.
     line_number: u64,
     counters: CommonReaderState,
 }
@@ -199,6 +209,7 @@ impl<F: LineFormat> TextReader<F> {
         Self { source, format, line_number: 0, counters }
     }
 
+    /// Returns the error about the last line, which its parser has refused as `bad`.
     #[cold]
     fn line_error(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
         let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
@@ -293,6 +304,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
 pub(crate) struct BinaryReader<F> {
     source: DecompressedStream,
     format: F,
+    /// Number of the record that was read last, from 1.
     record_number: u64,
     counters: CommonReaderState,
 }
@@ -302,6 +314,7 @@ impl<F: RecordFormat> BinaryReader<F> {
         Self { source, format, record_number: 0, counters }
     }
 
+    /// Returns the error about the current record, which its parser has refused as `bad`.
     #[cold]
     fn record_error(&self, bad: ParseRefusal) -> TraceError {
         let file = self.counters.file_name.clone();
@@ -313,6 +326,7 @@ impl<F: RecordFormat> BinaryReader<F> {
         }
     }
 
+    /// Returns the error about a file that ends inside the current record.
     #[cold]
     fn truncated_error(&self) -> TraceError {
         let message = format!("record {} at byte {} is cut", self.record_number, self.source.offset_bytes());

@@ -63,6 +63,8 @@ pub fn open_stream(
     open_with_sidecars(trace_stream, name.to_owned(), options, || Ok(CaptureSidecars::default()))
 }
 
+/// Opens a trace from a stream, perhaps compressed. `file` is its name, and `sidecars` opens the files next to it if it
+/// is a capture.
 fn open_with_sidecars(
     raw: impl Read + Send + 'static,
     file: String,
@@ -74,7 +76,8 @@ fn open_with_sidecars(
     open_decompressed_trace(source, file, options, sidecars)
 }
 
-/// Opens a trace whose decompressed bytes `source` delivers; `file` is its name.
+/// Opens a trace whose decompressed bytes `source` delivers. `file` is its name, and `sidecars` opens the files next to
+/// it if it is a capture.
 pub(crate) fn open_decompressed_trace(
     mut source: DecompressedStream,
     file: String,
@@ -115,6 +118,7 @@ fn unused_option(format: Format, options: &OpenOptions) -> Option<&'static str> 
     unused.into_iter().find(|&(_, is_unused)| is_unused).map(|(option, _)| option)
 }
 
+/// Detects the format of a trace from its first bytes; an error if no format or several formats fit.
 fn detect_format(
     source: &mut DecompressedStream,
     file: &str,
@@ -138,7 +142,7 @@ fn detect_format(
 /// Byte order marks with which text in UTF-16 begins: little-endian and big-endian.
 const UTF_16_MARKS: [&[u8]; 2] = [&[0xff, 0xfe], &[0xfe, 0xff]];
 
-/// Whether traces of this format are read line by line.
+/// Returns whether traces of this format are read line by line.
 fn is_text(format: Format) -> bool {
     let is_binary = matches!(
         format,
@@ -147,17 +151,19 @@ fn is_text(format: Format) -> bool {
     !is_binary
 }
 
+/// Returns whether a file begins with the byte order mark of UTF-16.
 fn has_utf_16_mark(head: &[u8]) -> bool {
     UTF_16_MARKS.iter().any(|mark| head.starts_with(mark))
 }
 
+/// Returns whether the stream begins with the byte order mark of UTF-16, without consuming it.
 fn begins_as_utf_16(source: &mut DecompressedStream, file: &str) -> Result<bool, TraceError> {
     let (head, _) = source.peek_up_to_damage(2).map_err(|error| first_read_error(file, error))?;
     Ok(has_utf_16_mark(head))
 }
 
-/// Returns the error of a file of which not even the first bytes can be read: an error of the operating system has a
-/// number; any other is of the decompressor, and the file is damaged.
+/// Returns the error about a file whose first bytes cannot be read. If the operating system reported the error (it then
+/// has a number), the file cannot be opened; otherwise the decompressor reported it, and the file is damaged.
 fn first_read_error(file: &str, source: std::io::Error) -> TraceError {
     let file = file.to_owned();
     if source.raw_os_error().is_some() {
@@ -166,6 +172,7 @@ fn first_read_error(file: &str, source: std::io::Error) -> TraceError {
     TraceError::TruncatedOrCorrupt { file, requests: 0, source }
 }
 
+/// Creates the reader for a trace of this format, except for captures.
 fn make_reader(
     format: Format,
     source: DecompressedStream,

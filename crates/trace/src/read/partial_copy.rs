@@ -10,11 +10,12 @@ use crate::read::options::OpenOptions;
 use crate::read::sidecar::CaptureSidecars;
 use crate::{Format, Request};
 
-/// Copies to `part` the beginning of a trace, decompressed, up to the end of its request `max_requests`, and returns
-/// the format of the trace; of a native trace a whole frame of requests is copied. `name` is its name.
+/// Copies the first `max_requests` requests of the trace called `name` to `part`, decompressed, and returns the format
+/// of the trace. Of a native trace, whole frames (groups of requests) are copied.
 ///
-/// Returns `None` if the trace ends, is damaged or cannot be read before that request. All that was read of it, as it
-/// was, is then in `whole`, where a reader finds the same end, damage or bad line; `part` is then of no use.
+/// Returns `None` if the trace ends, is damaged or cannot be read before request `max_requests`. `whole` then holds
+/// unchanged all bytes that were read of the stream, so that a reader of `whole` finds the same end, damage or bad
+/// line; `part` is then of no use.
 ///
 /// # Errors
 /// The stream cannot be read, or a copy cannot be written.
@@ -53,18 +54,20 @@ pub fn copy_first_requests(
     Ok(Some(format))
 }
 
-/// The error that ended a copy; the reader of a trace would report it as damage of the trace.
+/// The error of the stream or of a file that ended a copy, kept here because the reader of the trace would report it as
+/// damage of the trace.
 #[derive(Clone, Default)]
 struct CopyError(Arc<Mutex<Option<io::Error>>>);
 
 impl CopyError {
-    /// Keeps `error` unless there is an earlier one, and returns an error of its kind.
+    /// Stores `error`, unless an earlier error is stored already, and returns an error of the same kind as `error`.
     fn keep(&self, error: io::Error) -> io::Error {
         let kind = error.kind();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(error);
         kind.into()
     }
 
+    /// Takes out the stored error; `None` if there was none.
     fn take(&self) -> Option<io::Error> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
@@ -75,8 +78,10 @@ struct CopyingReader<R> {
     stream: R,
     /// File to which everything that is read is also written.
     copy_file: File,
+    /// Place where errors of the copy are stored; shared by both readers of one copy.
     failure: CopyError,
-    /// Whether errors of the stream are those of the source, and not damage that its decompressor finds.
+    /// Whether `stream` is the source itself, so that its errors end the copy. The errors of a decompressed stream are
+    /// damage of the trace instead.
     are_errors_from_source: bool,
 }
 

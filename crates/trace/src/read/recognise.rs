@@ -50,6 +50,7 @@ fn sample_lines(head: &[u8], complete: bool) -> Vec<&[u8]> {
     lines.filter(|line| !line.trim_ascii_start().is_empty()).take(FORMAT_SAMPLE_LINES).collect()
 }
 
+/// Returns the text formats whose parsers accept these first lines of a file.
 fn text_format_candidates(lines: &[&[u8]], options: &OpenOptions) -> Vec<Format> {
     if lines.first().is_some_and(|line| Csv::matches_header(line)) {
         // The exact header decides before the parsers are tried: to parsers of other formats it looks like any line of

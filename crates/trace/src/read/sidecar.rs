@@ -23,8 +23,11 @@ const CONTENTS_WITH_SIZES_MAX: usize = 1 << 28;
 /// contents.
 #[derive(Default)]
 pub(crate) struct CaptureSidecars {
+    /// LZ4-compressed size of each distinct page content, bytes, by content id; empty without a `.psz` file.
     lz4_sizes_bytes: Vec<u16>,
+    /// Path and stream of the `.wdelta` file, which has a delta size per page written.
     delta_size_stream: Option<(PathBuf, DecompressedStream)>,
+    /// Path and contents of the `.pages` file; `None` if the caller does not request page bytes.
     content_bytes: Option<(PathBuf, ContentBytes)>,
 }
 
@@ -32,7 +35,7 @@ impl CaptureSidecars {
     /// Opens the files next to a capture, which hold sizes and contents of its pages. If the options request bytes, the
     /// `.pages` file must exist; the other files may be missing, because the bytes determine all sizes. Otherwise
     /// `.psz` and `.wdelta` must exist, because without them compression and delta encoding would silently save
-    /// nothing. [`OpenOptions::allows_missing_size_files`] waives that.
+    /// nothing. With [`OpenOptions::allows_missing_size_files`] they may be missing, too.
     pub(crate) fn open_beside_capture(path: &Path, options: &OpenOptions) -> io::Result<Self> {
         let with_bytes = options.reads_payloads;
         for (kind, what) in [("psz", "compressed sizes"), ("wdelta", "delta sizes")] {
@@ -98,6 +101,7 @@ impl CaptureSidecars {
         Ok(())
     }
 
+    /// Returns the delta size of the next page written, bytes; the value for an unknown size without a `.wdelta` file.
     fn next_delta_size(&mut self) -> Result<u16, String> {
         let Some((file, deltas)) = &mut self.delta_size_stream else {
             return Ok(ContentDescriptor::UNKNOWN_SIZE);
@@ -184,9 +188,11 @@ fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
     source: DecompressedStream,
-    /// End offset of each content in `compressed_contents`, bytes; a 0 precedes them.
+    /// End offset of each page content in `compressed_contents`, bytes, by content id plus 1; the first entry is 0.
     compressed_end_offsets_bytes: Vec<usize>,
+    /// Page contents that were read so far, LZ4-compressed one by one.
     compressed_contents: Vec<u8>,
+    /// Buffer for the bytes of the page content that is read.
     page_buffer: Vec<u8>,
 }
 
@@ -214,6 +220,7 @@ impl ContentBytes {
         Ok(true)
     }
 
+    /// Reads the next page content of the file and stores it compressed; returns false at the end of the file.
     fn read_next_content(&mut self) -> io::Result<bool> {
         if self.source.peek(1)?.is_empty() {
             return Ok(false);

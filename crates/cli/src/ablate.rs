@@ -57,8 +57,8 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
-/// Returns the configuration of a subset of the content mechanisms at a point of the sweep, and the persistence of its
-/// parts; `None` if the design is refused later.
+/// Returns the configuration of a subset of the content mechanisms at a point of the sweep, and the persistence (way to
+/// survive a loss of power) of its parts. The persistence is `None` if the design has an error that is reported later.
 fn config_and_persistence_of_subset(
     args: &AblateArgs,
     mechanisms: &AblatedMechanisms,
@@ -78,17 +78,18 @@ struct SweepPoint {
     settings: String,
     /// Configuration of this point of the sweep, without a choice of content mechanisms.
     base_config: Config,
-    /// Distinct configurations of all subsets of content mechanisms. The field `subset_names` has, for each of them,
-    /// the name of the first subset with that configuration.
+    /// Distinct configurations of all subsets of content mechanisms; several subsets may have equal configurations.
     configs: Vec<Config>,
+    /// For each configuration in `configs`, the name of the first subset of content mechanisms that has it.
     subset_names: Vec<String>,
     /// For each subset of content mechanisms, the index of its configuration in `configs`.
     config_index_of_subset: Vec<usize>,
-    /// For each subset of content mechanisms, the persistence of its parts.
+    /// For each subset of content mechanisms, the persistence (way to survive a loss of power) of its parts.
     persistence_of_subset: Vec<Option<KeptPersistence>>,
 }
 
 impl SweepPoint {
+    /// Makes the configurations of all subsets of content mechanisms at the point of the sweep with these settings.
     fn of_settings(
         args: &AblateArgs,
         mechanisms: &AblatedMechanisms,
@@ -242,6 +243,7 @@ impl AblationContext<'_> {
     }
 }
 
+/// Writes the ablations to the requested files, and prints their tables unless standard output holds a result.
 fn write_ablations(args: &AblateArgs, ablations: Vec<Ablation>, outputs: &Outputs) -> Result<(), Failure> {
     let ablations = Ablations::of_ablations(ablations);
     if let Some(output) = &outputs.json_output {

@@ -1,4 +1,4 @@
-//! Files of typed tables, for analysis: CSV and Parquet.
+//! Files of result tables for further analysis: CSV, and Parquet, which also stores the types of the columns.
 
 use std::io::{self, IsTerminal as _};
 use std::path::Path;
@@ -15,6 +15,7 @@ pub(crate) struct TableOutput {
     file_format: TableFileFormat,
 }
 
+/// Format of a file to which a table of results is written.
 enum TableFileFormat {
     Csv,
     Parquet,

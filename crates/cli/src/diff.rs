@@ -19,6 +19,7 @@ pub(crate) fn diff(args: &DiffArgs) -> ExitCode {
     }
 }
 
+/// Compares both results, writes the HTML page if one is requested, and prints the differences.
 fn compare_and_print(args: &DiffArgs) -> Result<Diff, Failure> {
     let outputs = Outputs::of_json_and_report(None, &args.report, &[&args.first, &args.second])?;
     let diff = compare_results(args)?;
@@ -29,6 +30,7 @@ fn compare_and_print(args: &DiffArgs) -> Result<Diff, Failure> {
     Ok(diff)
 }
 
+/// Reads both results and returns their differences.
 fn compare_results(args: &DiffArgs) -> Result<Diff, Failure> {
     if is_standard_stream(&args.first) && is_standard_stream(&args.second) {
         return Err(Failure::of_usage(
@@ -39,6 +41,7 @@ fn compare_results(args: &DiffArgs) -> Result<Diff, Failure> {
     Diff::of_files(first, second, args.within).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
+/// Reads a result from a file, or from standard input if the path is `-`.
 fn read_result(path: &Path) -> Result<ResultFile, Failure> {
     let name = path.display().to_string();
     let text =

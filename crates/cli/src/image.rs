@@ -58,8 +58,10 @@ impl Default for CreateProgress {
 }
 
 impl CreateProgress {
+    /// Time between two lines of progress.
     const IMAGE_PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(2);
 
+    /// Prints how many of `all` bytes of metadata are written, if the last line of progress is long enough ago.
     fn report_progress(&mut self, done: u64, all: u64) {
         if self.last_report_time.elapsed() >= Self::IMAGE_PROGRESS_LINE_INTERVAL {
             self.last_report_time = Instant::now();

@@ -19,11 +19,12 @@ use wearwell_trace::{Format, OpenOptions};
 use crate::Failure;
 use crate::output::is_standard_stream;
 
-/// Time between two looks at whether ctrl-C was pressed, while an input is copied.
+/// Interval at which the copying of an input checks whether ctrl-C was pressed.
 const INTERRUPTION_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A trace file that can be opened repeatedly.
 pub(crate) struct TraceFile {
+    /// Path of the trace, or of its temporary copy.
     pub(crate) path: PathBuf,
     pub(crate) options: OpenOptions,
     /// Whether only the first requests of a pipe or of standard input were copied.
@@ -90,17 +91,20 @@ impl TraceFile {
     }
 }
 
-/// The copy of a stream: all of it in one file, or the first requests in another.
+/// A task that copies a stream: all of it to one file, or its first requests to another.
 struct StreamCopy {
+    /// Path of the stream as the user named it; `-` for standard input.
     path: PathBuf,
+    /// File that receives everything that is read of the stream, unchanged.
     whole_file: File,
+    /// File that receives the first requests, decompressed, if only some requests are copied.
     part_file: File,
     options: OpenOptions,
 }
 
 impl StreamCopy {
-    /// Copies the stream up to request `max_requests`, if this is set, and then returns the format of the trace. Copies
-    /// the whole stream if this is not set, or if the trace ends before.
+    /// Copies the stream up to request `max_requests`, if this number is set, and then returns the format of the trace.
+    /// Copies the whole stream and returns `None` if the number is not set, or if the trace has fewer requests.
     fn copy_stream(mut self, max_requests: Option<u64>) -> io::Result<Option<Format>> {
         let mut stream: Box<dyn Read + Send> = if is_standard_stream(&self.path) {
             Box::new(io::stdin())

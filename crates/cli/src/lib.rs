@@ -47,6 +47,8 @@ pub(crate) enum Outcome {
 /// Failure of a command: its message and exit status.
 pub(crate) struct Failure {
     message: String,
+    /// Exit status of the command: 1 for a failed run, 2 for wrong arguments, configuration or output, 3 for an
+    /// interruption before there is a result.
     exit_status: u8,
     /// Whether the message of the failure was logged already.
     is_logged: bool,
@@ -57,7 +59,7 @@ impl Failure {
         Self { message: message.into(), exit_status, is_logged: false }
     }
 
-    /// Makes the failure of a run, exit status 1.
+    /// Makes the failure of a run from its error, exit status 1.
     pub(crate) fn of_run(error: &dyn std::error::Error) -> Self {
         Self::new(error.to_string(), 1)
     }

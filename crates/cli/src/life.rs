@@ -94,6 +94,7 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     write_lives(args, records, &outputs, curves.as_ref())
 }
 
+/// Returns the one input that the command line names: a trace or a workload.
 fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Failure> {
     let mut sources = input_sources(args.trace.iter(), &args.run, config)?;
     Ok(sources.pop().expect("the command line has one input"))
@@ -143,6 +144,7 @@ fn wear_out_drive(
     Ok(record)
 }
 
+/// Writes the lives of all drives to the requested files, and prints their table unless standard output holds a result.
 fn write_lives(
     args: &LifeArgs,
     records: Vec<LifeRecord>,
@@ -175,6 +177,7 @@ fn write_lives(
 }
 
 impl LifeArgs {
+    /// Returns the wear leveling policies to compare; without the option, only the configured policy.
     fn compared_levelings(&self) -> Vec<Leveling> {
         if self.leveling.is_empty() {
             vec![Leveling::Configured]

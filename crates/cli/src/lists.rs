@@ -21,6 +21,7 @@ use crate::args::SchemaOf;
 use crate::command_definition;
 use crate::{Failure, Outcome};
 
+/// Returns the list of device presets, with size and source of each.
 pub(crate) fn devices_text() -> String {
     let mut text =
         "auto         a small drive (2 channels x 2 dies, timing as lx-40g) sized to the trace; the default\n"
@@ -32,6 +33,7 @@ pub(crate) fn devices_text() -> String {
     text
 }
 
+/// Returns the list of designs: the source of each, what is modelled and what is not.
 pub(crate) fn designs_text() -> String {
     let mut text = String::new();
     for design in design::ALL {
@@ -50,6 +52,7 @@ pub(crate) fn design_as_file_text(design: &str) -> Result<String, Failure> {
     Config::design_as_toml(design).map_err(|error| Failure::of_usage(error.to_string()))
 }
 
+/// Returns the explanation of the specifications of workloads and content models.
 pub(crate) fn workloads_text() -> String {
     [
         workload::WORKLOAD_GRAMMAR.help_text(),
@@ -84,6 +87,7 @@ pub(crate) fn write_manual_pages(folder: &Path) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// Returns the script by which a shell completes the arguments of the command.
 pub(crate) fn completion_script(shell: clap_complete::Shell) -> String {
     let mut text = Vec::new();
     clap_complete::generate(shell, &mut command_definition(), "wearwell", &mut text);

@@ -73,7 +73,7 @@ pub(crate) fn start_stderr_logging(level: LogLevel, format: LogFormat) -> bool {
     is_journal && level != LogLevel::Off
 }
 
-/// Whether systemd connected standard error to its journal: `JOURNAL_STREAM` names the device and inode of the
+/// Returns whether systemd connected standard error to its journal: `JOURNAL_STREAM` names the device and inode of the
 /// journal's file.
 fn is_stderr_systemd_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
@@ -83,6 +83,7 @@ fn is_stderr_systemd_journal() -> bool {
 
 /// Destination of log events: standard error.
 struct StderrLogWriter {
+    /// Whether each line begins with its level as a number in angle brackets, as the journal of systemd expects.
     has_journal_prefix: bool,
 }
 
@@ -112,9 +113,9 @@ fn systemd_level_prefix(level: Level) -> &'static str {
 
 /// Writer that receives one whole event, which ends with a line break, and writes it as one line with a prefix.
 pub struct LinePrefixWriter<W> {
-    /// What the line begins with.
+    /// Text with which each line begins.
     pub prefix: &'static str,
-    /// What the line is written to.
+    /// Writer to which each line is written.
     pub destination: W,
 }
 

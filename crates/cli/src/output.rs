@@ -59,6 +59,7 @@ pub(crate) fn print_message(text: &str) {
     let _ = io::stderr().write_all(line.as_bytes());
 }
 
+/// Writes bytes to standard output; a pipe that its reader closed is no error.
 fn print_bytes(bytes: &[u8]) -> Result<(), Failure> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(bytes).and_then(|()| stdout.flush()) {
@@ -78,10 +79,14 @@ pub(crate) fn is_standard_stream(path: &Path) -> bool {
 pub(crate) struct Output {
     /// Path of the output as the user wrote it.
     user_path: PathBuf,
+    /// Kind of the output (standard output, special or regular file) and, of a regular file, its path after following
+    /// links.
     target: OutputTarget,
 }
 
+/// What a result is written to: standard output, a special file or a regular file.
 enum OutputTarget {
+    /// The output is standard output.
     Standard,
     /// The output is a device, pipe or socket, which is written through.
     Special,

@@ -41,12 +41,14 @@ pub fn parquet_bytes(table: &DataTable) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Returns the Parquet schema of a table: one optional field per column.
 fn parquet_schema_of(table: &DataTable) -> Result<TypePtr> {
     let columns = table.columns().iter().map(|column| parquet_type_of(column).map(Arc::new));
     let schema = Type::group_type_builder("wearwell").with_fields(columns.collect::<Result<_>>()?).build()?;
     Ok(Arc::new(schema))
 }
 
+/// Returns the Parquet type of a column of a table.
 fn parquet_type_of(column: &DataColumn) -> Result<Type> {
     let (physical, logical) = match column.kind {
         CellKind::Text => (PhysicalType::BYTE_ARRAY, Some(LogicalType::String)),
@@ -100,6 +102,7 @@ fn write_values<'a, T: DataType>(
     Ok(())
 }
 
+/// Converts a value of the column `title` to INT64; an error if the value is too large.
 fn to_int64(title: &str, value: u64) -> Result<i64> {
     value.try_into().map_err(|_| {
         ParquetError::General(format!(

@@ -53,6 +53,7 @@ pub(crate) fn profile(args: &ProfileArgs) -> Result<Outcome, Failure> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
+/// Writes the profiles to the requested files, and prints their tables unless standard output holds a result.
 fn write_profiles(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs) -> Result<(), Failure> {
     let profiles = Profiles::of_profiles(profiles);
     if let Some(output) = &outputs.json_output {
@@ -73,6 +74,7 @@ enum ProfileSource<'a> {
     Path(&'a Path),
 }
 
+/// Returns the inputs that the command line names: one workload, or any number of paths.
 fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure> {
     match &args.workload {
         Some(spec) => {
@@ -86,6 +88,7 @@ fn profile_sources(args: &ProfileArgs) -> Result<Vec<ProfileSource<'_>>, Failure
 }
 
 impl ProfileSource<'_> {
+    /// Profiles this input.
     fn profile(&self, args: &ProfileArgs, reporter: &ProgressReporter) -> Result<Profile, Failure> {
         match self {
             Self::Generated(input) => profile_requests(input, args, reporter),
@@ -114,6 +117,7 @@ fn profile_input_at_path(
     profile_requests(&Input::Trace { path: file.path.clone(), options }, args, reporter)
 }
 
+/// Profiles the requests of a trace or workload, and runs the content mechanisms on it if requested.
 fn profile_requests(
     input: &Input,
     args: &ProfileArgs,
@@ -126,6 +130,7 @@ fn profile_requests(
     Ok(profile)
 }
 
+/// Profiles the bytes of a file, directory or disk image, and runs the content mechanisms on them if requested.
 fn profile_files(path: &Path, args: &ProfileArgs, reporter: &ProgressReporter) -> Result<Profile, Failure> {
     let mut progress = reporter.reading_progress_callback("profile", "bytes");
     let profile = profile::profile_files(path, args.against.as_deref(), args.sample, &mut progress);

@@ -17,6 +17,7 @@ const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Displays the progress of runs and detects ctrl-C.
 pub(crate) struct ProgressReporter {
+    /// Whether ctrl-C was pressed; set by the signal handler.
     is_interrupted: Arc<AtomicBool>,
     style: DisplayStyle,
 }
@@ -55,6 +56,7 @@ impl ProgressReporter {
         }
     }
 
+    /// Returns whether ctrl-C was pressed.
     pub(crate) fn is_interrupted(&self) -> bool {
         self.is_interrupted.load(Ordering::Relaxed)
     }
@@ -121,6 +123,7 @@ impl ProgressReporter {
         }
     }
 
+    /// Creates the progress bar of a run; it is hidden if progress is not displayed as a bar.
     fn new_bar(&self, design: &str) -> ProgressBar {
         let target = if self.style == DisplayStyle::Bar {
             ProgressDrawTarget::stderr_with_hz(5)
@@ -137,6 +140,7 @@ impl ProgressReporter {
 pub(crate) struct RemainingTimeReporter<'a> {
     reporter: &'a ProgressReporter,
     start_time: Instant,
+    /// Numbers of finished and of all runs, which are shared by runs on several threads.
     run_counts: Mutex<RunCounts>,
 }
 
@@ -148,7 +152,7 @@ struct RunCounts {
 }
 
 impl<'a> RemainingTimeReporter<'a> {
-    /// Starts counting the finished ones of `total` runs, from which the time left is estimated.
+    /// Starts to count finished runs. The time left is estimated from their number and `total`, the number of all runs.
     pub(crate) fn of_runs(reporter: &'a ProgressReporter, total: usize) -> Self {
         let start_time = Instant::now();
         Self {
@@ -162,12 +166,13 @@ impl<'a> RemainingTimeReporter<'a> {
         }
     }
 
-    /// Removes a run from the total because its result is already known. It took no time, so it must not affect the
-    /// estimate.
+    /// Removes a run from the total because its result is already known. Such a run takes no time, so it must not
+    /// affect the estimate of the time left.
     pub(crate) fn exclude_resumed_run(&self) {
         self.run_counts.lock().expect("no thread panicked").total_runs -= 1;
     }
 
+    /// Counts a finished run, and prints a line of progress if the last one is long enough ago.
     pub(crate) fn count_finished_run(&self) {
         let mut state = self.run_counts.lock().expect("no thread panicked");
         let RunCounts { finished_runs: done, total_runs: total, last_progress_line_time: last_line } =
@@ -195,12 +200,14 @@ fn time_left_text(elapsed: Duration, done: u64, total: u64) -> String {
     }
 }
 
+/// Displays the phase and the amount of done work of a run in its progress bar.
 fn update_bar(bar: &ProgressBar, progress: Progress) {
     bar.set_message(phase_name(progress.phase));
     bar.set_length(progress.total_units);
     bar.set_position(progress.done_units);
 }
 
+/// Returns the name of the phase of a run for the progress bar.
 fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",

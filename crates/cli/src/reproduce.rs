@@ -43,6 +43,7 @@ pub(crate) fn reproduce(args: &ReproduceArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// Makes the failure to read or write a file of the command, exit status 2.
 fn file_failure(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::of_usage(format!("{}: {error}", path.display()))
 }
@@ -64,8 +65,8 @@ fn stored_results_failure(path: &Path, error: &std::io::Error) -> Failure {
     }
 }
 
-/// Returns the folder for the results of reproduced papers. Full-size results have a different default, because they
-/// are compared with the quick ones.
+/// Returns the folder for the results of reproduced papers. Results of full size have another default folder than quick
+/// ones, because the report compares both.
 fn results_folder(args: &ReproduceArgs) -> PathBuf {
     let default = if args.full { "papers/full" } else { "papers" };
     args.out.clone().unwrap_or_else(|| default.into())
@@ -114,6 +115,7 @@ fn write_summary_of_all_papers(args: &ReproduceArgs, document: &Path) -> Result<
     std::fs::write(document, text).map_err(|error| file_failure(document, &error))
 }
 
+/// Reads the stored quick results of a paper, and its full-size results if there are any.
 fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResults, Failure> {
     let read = |folder: PathBuf| {
         let path = folder.join("results.json");
@@ -126,6 +128,7 @@ fn stored_results(paper: Paper, papers: &Path) -> Result<PaperQuickAndFullResult
     Ok((paper, read(papers.join(paper.name()))?, of_full))
 }
 
+/// Finds the original traces in the folder of `--traces`; none without the option.
 fn original_traces(args: &ReproduceArgs) -> Result<OriginalTraces, Failure> {
     let Some(folder) = &args.traces else { return Ok(OriginalTraces::default()) };
     let traces = OriginalTraces::find_in(folder).map_err(|error| {
@@ -166,14 +169,16 @@ fn summary_of(paper: Paper, results: &Results) -> String {
     text + &summary::tested_reasons_sentence(&targets, results) + "\n"
 }
 
-/// Callback that receives the progress of one experiment, and can end it.
+/// Callback that receives the progress of one experiment, and whose result can end the experiment.
 type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 
 /// Reports on the terminal which experiments of a reproduced paper start, and their progress: as bars if only one
 /// experiment runs at a time.
 struct ExperimentReporter<'a> {
     reporter: &'a ProgressReporter,
+    /// Whether the progress of each experiment is displayed as a bar: only if one runs at a time.
     shows_bars: bool,
+    /// Progress display of each running experiment, by the name of the experiment; empty without bars.
     progress_by_experiment: HashMap<String, OnProgress>,
 }
 

@@ -41,6 +41,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
 /// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
 struct PerfettoOutput {
     output: Output,
+    /// Part of the run whose flash operations are traced: a range of requests or of simulated time.
     window: TraceWindow,
 }
 
@@ -99,6 +100,7 @@ pub(crate) fn show_config(args: &RunArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
+/// Returns the configuration that the command line sets by file, options and settings.
 fn config_of_args(args: &RunArgs) -> Result<Config, Failure> {
     config_with_settings(args, &[])
 }
@@ -120,6 +122,7 @@ pub(crate) struct Outputs {
     pub(crate) json_output: Option<Output>,
     /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<TableOutput>,
+    /// File of the HTML page (`--report`); `None` if none is requested.
     html_output: Option<Output>,
     /// Whether the trace of flash operations (`--perfetto`) is written to standard output, so that no table is printed
     /// there.
@@ -179,6 +182,7 @@ impl Outputs {
         })
     }
 
+    /// Returns whether a result is written to standard output, so that no table may be printed there.
     pub(crate) fn has_stdout_result(&self) -> bool {
         self.perfetto_uses_stdout
             || [&self.json_output, &self.html_output].into_iter().flatten().any(Output::is_standard_output)
@@ -196,7 +200,7 @@ impl Outputs {
     }
 }
 
-/// Returns the options that name an output for the records of runs, each with its output if it is given.
+/// Returns the options that name an output for the records of runs, each with the path that the user gave it, if any.
 fn outputs_by_option(args: &ResultArgs) -> [(&'static str, Option<&Path>); 4] {
     let ResultArgs { json, csv, parquet, report } = args;
     [
@@ -225,6 +229,7 @@ fn refuse_outputs_named_twice<const COUNT: usize>(
 
 /// The runs that a command has made, and its output files.
 struct FinishedRuns {
+    /// Records of the finished runs, by design and input.
     comparison: Comparison,
     outputs: Outputs,
     /// Whether every design ran to the end on every input of the command.
@@ -232,6 +237,8 @@ struct FinishedRuns {
 }
 
 impl FinishedRuns {
+    /// Writes the records of the runs to the requested files, and prints their table unless standard output holds a
+    /// result.
     fn write_and_print(&self, args: &RunArgs) -> Result<Outcome, Failure> {
         if self.comparison.runs.is_empty() {
             return Err(Failure::interrupted());
@@ -369,7 +376,7 @@ impl DesignVariant {
     }
 }
 
-/// The configurations and runs that a command makes on every input.
+/// The configurations of a command, and the runs that it makes on every input.
 pub(crate) struct Configurations {
     /// Distinct configurations of the runs; several runs may share one.
     pub(crate) configs: Vec<Config>,
@@ -404,8 +411,8 @@ impl Configurations {
     }
 }
 
-/// Returns the text of the settings (each `section.key=value`) that distinguish a run from others. Of several values of
-/// a key it has the last, which counts.
+/// Returns the text of the settings (each `section.key=value`) that distinguish a run from others. If a key has several
+/// values, only the last one is in the text, because it is the one that counts.
 fn settings_text(settings: &[String]) -> String {
     let key_and_value = |setting: &String| {
         let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
@@ -448,8 +455,8 @@ pub(crate) struct OpenedInput {
 }
 
 impl InputSource {
-    /// Opens the input for runs of these configurations, as [`Self::open_repeatable`] does: of a pipe or standard input
-    /// is copied what the runs read.
+    /// Opens the input for runs of these configurations, as [`Self::open_repeatable`] does. Of a pipe or standard
+    /// input, only as many requests are copied as the runs read.
     ///
     /// # Errors
     /// Those of [`TraceFile::open_repeatable`].
@@ -504,6 +511,7 @@ fn max_requests_read<'a>(configs: impl IntoIterator<Item = &'a Config>) -> Optio
     configs.into_iter().map(of_config).try_fold(0, |most: u64, requests| Some(most.max(requests?)))
 }
 
+/// Returns the inputs that the command line names: one workload, or any number of traces.
 pub(crate) fn input_sources<'a>(
     traces: impl Iterator<Item = &'a PathBuf>,
     args: &RunArgs,
@@ -588,6 +596,7 @@ pub(crate) fn checked_plan<'a>(
     Ok(plan)
 }
 
+/// Makes the failure of a run: exit status 2 if configuration or content model is wrong, else 1.
 pub(crate) fn replay_failure(error: &ReplayError) -> Failure {
     match error {
         ReplayError::Config(_) | ReplayError::Content(_) => Failure::of_usage(error.to_string()),

@@ -23,6 +23,7 @@ use crate::run::read_config;
 use crate::systemd::{self, Protocol};
 use crate::{Failure, Outcome, log};
 
+/// Channel that receives a message when Ctrl-C or SIGTERM asks the server to end.
 type TerminationSignals = mpsc::Receiver<()>;
 
 /// Interval at which the server checks whether the device of each export has failed.
@@ -35,6 +36,7 @@ pub(crate) fn serve(args: &ServeArgs) -> Result<Outcome, Failure> {
         .map_err(|failure| if logs_failures { failure.log_message() } else { failure })
 }
 
+/// Serves what the arguments name, images or a device in memory, until Ctrl-C or SIGTERM.
 fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     require_different_sockets(args)?;
     if let Some(path) = &args.record {
@@ -70,13 +72,18 @@ fn require_different_sockets(args: &ServeArgs) -> Result<(), Failure> {
 struct ListeningSockets {
     /// Encryption of NBD connections; `None` for unencrypted connections.
     tls: Option<TlsConfig>,
+    /// Sockets for control commands.
     control: Vec<BoundListener>,
+    /// Sockets for the metrics that Prometheus reads.
     metrics: Vec<BoundListener>,
+    /// Sockets for browsers that show the device.
     dashboard: Vec<BoundListener>,
+    /// Sockets by which NBD clients attach the device.
     nbd: Vec<BoundListener>,
 }
 
 impl ListeningSockets {
+    /// Binds all sockets that the arguments name, and takes over those that systemd passed.
     fn bind(args: &ServeArgs) -> Result<Self, Failure> {
         let mut listening_sockets = Self { tls: tls_of(args)?, ..Self::default() };
         let reach = listening_sockets.tcp_allowed_clients();
@@ -125,6 +132,7 @@ impl ListeningSockets {
         }
     }
 
+    /// Binds a socket for this protocol at an address; a Unix socket file gets the permissions `mode`.
     fn bind_address(
         &mut self,
         protocol: Protocol,
@@ -147,17 +155,20 @@ impl ListeningSockets {
     }
 }
 
+/// Reads the certificates and keys of a server with TLS; `None` if the arguments name none.
 #[cfg(feature = "tls")]
 fn tls_of(args: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
     args.tls.read_tls().map_err(|error| Failure::of_usage(error.to_string()))
 }
 
+/// Returns `None`: this build has no TLS.
 #[cfg(not(feature = "tls"))]
 #[expect(clippy::unnecessary_wraps, reason = "with TLS there are files to read")]
 fn tls_of(_: &ServeArgs) -> Result<Option<TlsConfig>, Failure> {
     Ok(None)
 }
 
+/// Serves a device in memory until Ctrl-C or SIGTERM.
 fn serve_memory(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Failure> {
     let live = &args.live_device;
     let config = read_config(live.config.as_deref(), &live.all_settings())?;
@@ -226,6 +237,7 @@ fn serve_images(args: &ServeArgs, signals: &TerminationSignals) -> Result<(), Fa
     failures.take_first_failure()
 }
 
+/// Refuses two images with one export name, and one image under two names.
 fn require_different_images(images: &[NamedImage]) -> Result<(), Failure> {
     let (mut names, mut directories) = (BTreeSet::new(), BTreeMap::new());
     for image in images {
@@ -256,7 +268,7 @@ struct ImageFailures {
 }
 
 impl ImageFailures {
-    /// Returns the value of a successful step in serving the image `name`; a failure is added to the list of failures
+    /// Returns the value of a successful step in serving the image `name`. A failed step adds its failure to the list
     /// instead. If there are several images, the failure is logged at once, because the server continues with the other
     /// images.
     fn record_failure<T>(&mut self, name: &str, outcome: Result<T, Failure>) -> Option<T> {
@@ -271,12 +283,12 @@ impl ImageFailures {
         outcome.map_err(keep).ok()
     }
 
-    /// Returns an error that ends the command if no image is left that can be served.
+    /// Returns an error that ends the command if `left`, the list of the images that can still be served, is empty.
     fn require_remaining_image<T>(&mut self, left: &[T]) -> Result<(), Failure> {
         if left.is_empty() { self.take_first_failure() } else { Ok(()) }
     }
 
-    /// Returns the first failure with the number of all, or `Ok` if there was none.
+    /// Returns the first failure, with the number of all failures in its message; `Ok` if there was none.
     fn take_first_failure(&mut self) -> Result<(), Failure> {
         let count = self.failures.len();
         match std::mem::take(&mut self.failures).into_iter().next() {
@@ -287,11 +299,13 @@ impl ImageFailures {
     }
 }
 
+/// Opens an image for reading and writing, with the durability that the arguments set.
 fn open_image(files: OpenImageFiles, directory: &Path, args: &ServeArgs) -> Result<Image, Failure> {
     let options = image::ImageOpenOptions { durability: args.image_or_memory.durability.map(Into::into) };
     Image::open_on(files, options).map_err(|error| image_failure(directory, &error))
 }
 
+/// Opens an image whose files do not change, for serving it read-only. With `--rescue`, a damaged image is opened, too.
 fn open_image_copy_on_write(
     files: OpenImageFiles,
     directory: &Path,
@@ -348,6 +362,7 @@ fn log_losses_and_start_recording(
     Ok(device)
 }
 
+/// Completes the recording of a device, if it has one, and logs the number of recorded requests.
 fn end_recording(device: &mut FlashDevice) -> Result<(), Failure> {
     if let Some(requests) = device.end_recording().map_err(|error| device_failure(&error))? {
         info!("recorded {requests} requests");
@@ -401,6 +416,7 @@ fn opening_report(directory: &Path, image: &Image) -> String {
     )
 }
 
+/// Makes the failure of a device: exit status 2 if the command asks for something impossible, else 1.
 fn device_failure(error: &DeviceError) -> Failure {
     match error {
         DeviceError::Invalid(_) => Failure::of_usage(error.to_string()),
@@ -408,6 +424,7 @@ fn device_failure(error: &DeviceError) -> Failure {
     }
 }
 
+/// Makes the failure of the server: exit status 2 if it cannot listen on a socket, else 1.
 fn server_failure(error: &ServeError) -> Failure {
     match error {
         ServeError::Listen { .. } | ServeError::InheritedSocket(_) => Failure::of_usage(error.to_string()),
@@ -482,6 +499,7 @@ fn served_exports_status(served_exports: &[(String, String)]) -> String {
     }
 }
 
+/// Starts to serve on all sockets and logs their addresses; the NBD sockets come last.
 fn start_listening(
     server: &mut Server<FlashDevice>,
     listening_sockets: ListeningSockets,

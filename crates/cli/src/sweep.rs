@@ -48,6 +48,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     Ok(if is_whole { Outcome::Done } else { Outcome::Partial })
 }
 
+/// Makes the failure of a wrong configuration, exit status 2.
 fn usage_failure(error: &ConfigError) -> Failure {
     Failure::of_usage(error.to_string())
 }
@@ -89,6 +90,7 @@ fn refuse_ignored_settings(
 struct SweepInput {
     name: String,
     input: InputSource,
+    /// Seed of a generated workload; `None` for a trace, which all runs use.
     seed: Option<u64>,
 }
 
@@ -103,6 +105,7 @@ impl SweepInput {
     }
 }
 
+/// Returns the inputs of the sweep: each trace, and each workload once for every seed that a configuration has.
 fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Result<Vec<SweepInput>, Failure> {
     if sweep.traces.is_empty() {
         args.input.refuse_trace_options_for_workload()?;
@@ -213,6 +216,7 @@ impl SweepContext<'_> {
         outcome.map(|record| RunRecord { variant, ..record })
     }
 
+    /// Runs one design of the sweep, and stores the record in the folder of `--resume`, if there is one.
     fn execute_run(
         &self,
         plan: &Plan<'_>,
@@ -238,6 +242,7 @@ impl SweepContext<'_> {
     }
 }
 
+/// Writes the records of a sweep to the requested files, and prints its tables and the failed runs.
 fn write_sweep_results(args: &SweepArgs, swept: &SweepResults, outputs: &Outputs) -> Result<(), Failure> {
     if swept.comparison.runs.is_empty() && swept.failures.is_empty() {
         return Err(Failure::interrupted());

@@ -26,8 +26,9 @@ pub(crate) enum Protocol {
 }
 
 impl Protocol {
-    /// Returns the protocol for the name of a socket (`FileDescriptorName=`), or `None` if the name is unknown. Without
-    /// that setting systemd gives the socket the name of its unit, or none; it is then for NBD.
+    /// Returns the protocol for the name of a socket (`FileDescriptorName=` of its unit), or `None` if the name is
+    /// unknown. Without that setting, systemd gives the socket the name of its unit or no name; such a socket is for
+    /// NBD.
     fn of_socket_name(name: &str) -> Option<Self> {
         match name {
             "nbd" | "" | "unknown" => Some(Self::Nbd),
@@ -39,8 +40,8 @@ impl Protocol {
     }
 }
 
-/// Takes over the listening sockets that systemd passed to this process; an error if none of them is for NBD, or if a
-/// TCP address has a wider reach than allowed.
+/// Takes over the listening sockets that systemd passed to this process. Returns an error if none of them is for NBD,
+/// or if clients of a TCP address can be on other machines although `reach` allows only this one.
 pub(crate) fn take_inherited_sockets(
     reach: AllowedClients,
 ) -> Result<Vec<(Protocol, BoundListener)>, Failure> {
@@ -60,6 +61,7 @@ pub(crate) fn take_inherited_sockets(
     ))
 }
 
+/// Takes over one of the sockets that systemd passed, by its index; `name` states its protocol.
 fn take_inherited_socket(
     passed_sockets: &mut ListenFd,
     index: usize,
@@ -110,6 +112,7 @@ fn status_line(status: &str) -> String {
     format!("STATUS={}\n", status.replace('\n', " "))
 }
 
+/// Sends notifications to systemd; a failure is only logged.
 fn send_notifications_or_log(states: &str) {
     if let Err(error) = send_notifications(states) {
         debug!("systemd could not be notified: {error}");

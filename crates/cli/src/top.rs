@@ -79,6 +79,7 @@ struct ControlConnection {
 }
 
 impl ControlConnection {
+    /// Connects to the control socket at `path`.
     fn connect(path: &Path, export: Option<String>) -> Result<Self, Failure> {
         let name = path.display().to_string();
         let socket = UnixStream::connect(path).map_err(|error| {
@@ -93,6 +94,7 @@ impl ControlConnection {
         Ok(Self { socket_reader: BufReader::new(socket), socket_name: name, export })
     }
 
+    /// Sends a command that returns data about the device, and returns this data; a refusal is a failure.
     fn request_statistics(&mut self, command: &str) -> Result<Value, Failure> {
         let reply = self.send_command(serde_json::json!({ "command": command }))?;
         match reply["error"].as_str() {
@@ -124,6 +126,7 @@ impl ControlConnection {
         }
     }
 
+    /// Makes the failure of a connection that the server closed, or on which it sent no valid reply.
     fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!(
             "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs and that \
@@ -136,11 +139,14 @@ impl ControlConnection {
 /// Counters and health of a served device at one moment.
 struct DeviceReading {
     read_time: Instant,
+    /// Reply to the command `stats`: counters of requests and flash operations.
     stats: Value,
+    /// Reply to the command `health`: wear and other figures on the state of the device.
     health: Value,
 }
 
 impl DeviceReading {
+    /// Requests counters and health of the device.
     fn read_from(device: &mut ControlConnection) -> Result<Self, Failure> {
         Ok(Self {
             read_time: Instant::now(),
@@ -149,6 +155,7 @@ impl DeviceReading {
         })
     }
 
+    /// Returns the counter with this name; 0 if the device has none.
     fn counter_value(&self, name: &str) -> f64 {
         self.stats[name].as_f64().unwrap_or(0.0)
     }
@@ -221,10 +228,12 @@ impl DeviceReading {
     }
 }
 
+/// Returns a count with a noun, which gets an `s` unless the count is 1.
 fn count_with_noun(count: &Value, name: &str) -> String {
     format!("{count} {name}{}", if *count == 1 { "" } else { "s" })
 }
 
+/// Returns the counts of flash operations by cause (host, garbage collection and others) as text.
 fn counts_by_cause_text(counts: &Value) -> String {
     let counts = counts.as_object().into_iter().flatten();
     let parts: Vec<String> = counts.map(|(cause, count)| format!("{cause} {count}")).collect();

@@ -36,6 +36,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 
 /// The statistics of several traces. Traces that cannot be read are reported and left out.
 struct TraceInfos {
+    /// Name and statistics of each trace that could be read.
     trace_infos: Vec<(String, TraceInfo)>,
     unreadable_trace_count: usize,
     /// Whether the user named exactly one trace on the command line.
@@ -43,6 +44,7 @@ struct TraceInfos {
 }
 
 impl TraceInfos {
+    /// Reads the traces and prints an error for each that cannot be read.
     fn of_traces(traces: &[PathBuf], options: &OpenOptions) -> Self {
         let mut infos =
             Self { trace_infos: Vec::new(), unreadable_trace_count: 0, is_single_trace: traces.len() == 1 };
@@ -78,6 +80,7 @@ impl TraceInfos {
         Ok(whole(serde_json::to_string_pretty(&list))? + "\n")
     }
 
+    /// Returns the statistics of all traces as text: the name of each, then a line per figure.
     fn to_text(&self) -> String {
         let mut text = String::new();
         for (path, info) in &self.trace_infos {
@@ -100,6 +103,7 @@ impl TraceInfos {
     }
 }
 
+/// Returns the statistics of a trace as names and values of the lines of a text.
 fn info_rows(info: &TraceInfo) -> Vec<(&'static str, String)> {
     let count = |n: u64| with_thousands_separators(n as f64, 0);
     let share = |share: f64| format!("{share:.3}");
@@ -189,6 +193,7 @@ fn convert_trace(
     output.write_with(|to| convert_into(&file, to, is_csv, provenance))
 }
 
+/// Converts a trace into the file `to`, as CSV or in the native format, and prints the number of requests.
 fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> Result<Outcome, Failure> {
     let mut reader =
         wearwell_trace::open(&from.path, &from.options).map_err(|error| Failure::of_run(&error))?;

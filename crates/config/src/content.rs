@@ -142,8 +142,8 @@ impl RemapConfig {
         bytes as u64 / REVERSE_MAP_ENTRY_BYTES
     }
 
-    /// Returns the parts of a design whose logical pages share flash pages (reverse map, reference counts,
-    /// deduplication), for a device.
+    /// Returns the options of page sharing (reverse map, reference counts, deduplication) on a device of this layout
+    /// that exports `logical_pages` pages.
     pub fn page_sharing_options(&self, geometry: &Geometry, logical_pages: u32) -> SharingOptions {
         SharingOptions {
             reverse_map: self.reverse_map_part(self.reverse_map, geometry),

@@ -317,8 +317,9 @@ impl Config {
         self.mapping.cached_nodes.unwrap_or_else(|| directory_inner_node_count(resolved))
     }
 
-    /// Returns the parts (map, page validity, ...) of a design that has its map on flash (`dftl`, `geckoftl`, ...); the
-    /// sections of the configuration replace some of them. `None` for any other design.
+    /// Returns the parts (map, page validity, ...) of one of the designs `dftl`, `lazyftl`, `u-ftl`, `ib-ftl`,
+    /// `geckoftl` and `wearwell`, which have their map on flash; the sections of the configuration replace some parts.
+    /// `None` for any other design.
     pub fn parts_of_flash_map_design(&self, design: &str, resolved: &ResolvedDevice) -> Option<Parts> {
         let gc = resolved.gc_options;
         let cache_entries = self.cached_map_entries(Self::min_cache_entries(design), resolved);

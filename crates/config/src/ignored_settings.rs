@@ -127,15 +127,17 @@ fn uses_validity_and_recovery_sections(config: &Config, chosen: &DesignWithParts
     is_own && uses_mapping_section(config, chosen)
 }
 
-/// Returns whether logical pages may share flash pages as the section `[remap]` configures it.
+/// Returns whether logical pages may share flash pages and take options of this sharing from the section `[remap]`.
 fn uses_remap_section(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.sharing.is_some() && chosen.design != "integrated"
 }
 
+/// Returns whether the design stores overwrites as deltas.
 fn encodes_deltas(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.delta.is_some()
 }
 
+/// Returns whether the design compresses pages.
 fn compresses_pages(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     chosen.parts.content.chunks.is_some()
 }
@@ -165,6 +167,7 @@ fn uses_remap_sharing_options(config: &Config, chosen: &DesignWithParts<'_>) -> 
     uses_remap_section(config, chosen) && chosen.design != "wearwell"
 }
 
+/// Returns whether the drive has a write buffer between host and FTL.
 fn has_write_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.has_write_buffer()
 }

@@ -72,8 +72,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// Where the values of a configuration were set, by key (`section.key`). Two configurations with equal values are equal
-/// wherever the values were set, so all `Origins` are equal.
+/// Where the values of a configuration were set, by key (`section.key`). All `Origins` compare as equal, so that two
+/// configurations with equal values are equal wherever the values were set.
 #[derive(Clone, Debug, Default)]
 pub struct Origins(BTreeMap<String, Origin>);
 
@@ -169,7 +169,8 @@ impl Config {
         self.device.preset.as_deref().unwrap_or(AUTO_SIZED_PRESET_NAME)
     }
 
-    /// Returns where a run took the value of an absent setting from; `None` if it is the default.
+    /// Returns from where a run took the value of a setting that the user left absent; `None` if the value is the
+    /// default.
     fn resolved_origin(&self, key: &str, effective: &Self) -> Option<Origin> {
         let derived = |from: &str| Some(Origin::at_place(Source::Derived, from));
         let input = Some(Origin::of_kind(Source::Input));

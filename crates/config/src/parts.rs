@@ -408,7 +408,8 @@ impl Config {
         SharingOptions { dedup: deduplicates.then_some(dedup), ..base }
     }
 
-    /// Returns the map called `name`, with as many cache entries as `own`, the design's own map, has.
+    /// Returns the map called `name`. A map on flash gets the cache entries of `own`, the design's own map, if that map
+    /// is on flash, too, else the default number.
     fn map_part(&self, name: MapName, own: MappingPart, resolved: &ResolvedDevice) -> MappingPart {
         let entries = match own {
             MappingPart::Cached(cache) | MappingPart::Journalled { cache, .. } => cache.cache_entries,

@@ -368,10 +368,10 @@ impl Config {
         Ok((fitted, reserve))
     }
 
-    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock) of `per_plane` blocks: those that
-    /// GC keeps free, and the unwritten part of the open blocks. With this reserve, over-provisioning has the effect of
-    /// its nominal value. `exported` is the exported share. If the spare space is only a few blocks, the reserve grows
-    /// so that maps and page validity on flash fit too.
+    /// Returns the reserve blocks of a pool (a plane, or the planes of a superblock) whose planes have `per_plane`
+    /// other blocks: those that GC keeps free, and the unwritten part of the open blocks. With this reserve,
+    /// over-provisioning has the effect of its nominal value. `exported` is the exported share. If the spare space is
+    /// only a few blocks, the reserve grows so that maps and page validity on flash fit too.
     fn reserve_blocks_per_pool(&self, per_plane: f64, exported: f64, gc_free_share: f64) -> f64 {
         let for_metadata = 9.0 - per_plane * (1.0 - exported);
         let mut reserve = 0.0;

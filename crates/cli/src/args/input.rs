@@ -77,6 +77,7 @@ impl InputArgs {
         }
     }
 
+    /// Returns the options for opening a trace; an error if there is no format with the given name.
     pub(crate) fn open_options(&self) -> Result<OpenOptions, crate::Failure> {
         let format = self.format.as_deref().map(trace_format_named).transpose();
         let format = format.map_err(|error| crate::Failure::of_usage(error.to_string()))?;

@@ -56,6 +56,7 @@ pub(crate) struct LifeArgs {
 }
 
 impl LifeArgs {
+    /// Returns the endurance of the blocks and the end of the drive, as the options set them.
     pub(crate) fn endurance(&self) -> Endurance {
         let Self { spread, early_share, program_share, spare_minimum, .. } = *self;
         Endurance { spread, early_share, program_share, spare_minimum }

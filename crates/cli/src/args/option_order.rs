@@ -11,14 +11,15 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 /// Identifier of the option `--set` in every command that has it.
 const SET_OPTION_ID: &str = "settings";
 
-/// Positions on the command line of the values of each option, by the identifier of the option. As a flattened part of
-/// a command's arguments, it adds no option of its own.
+/// Positions of the values of each option on the command line, by the identifier of the option. It is parsed with the
+/// other arguments of a command, but adds no option to the command.
 #[derive(Clone, Default)]
 pub(crate) struct OptionOrder(BTreeMap<String, Vec<usize>>);
 
 impl OptionOrder {
-    /// Returns all settings in the order of the command line: those that options are short for (each with the
-    /// identifier of its option; `None` if it is not given), and those of `--set`.
+    /// Returns all settings in the order of the command line: the values `set` of `--set`, and those that other options
+    /// are short for. `options` has the identifier of each such option with its setting, or `None` if the option is not
+    /// given.
     pub(crate) fn settings_in_order<'a>(
         &self,
         options: impl IntoIterator<Item = (&'a str, Option<String>)>,
@@ -33,7 +34,8 @@ impl OptionOrder {
         settings.into_iter().map(|(_, setting)| setting).collect()
     }
 
-    /// Returns whether a setting of `--set` after this option has the `key` that the option is short for.
+    /// Returns whether one of the settings `set`, given by `--set` after this option, has the `key` for which the
+    /// option is a short form.
     pub(crate) fn is_replaced_by_setting(&self, option: &str, key: &str, set: &[String]) -> bool {
         self.set_positions().zip(set).any(|(position, setting)| {
             let key_of_setting = setting.split('=').next().unwrap_or_default().trim();
@@ -41,10 +43,12 @@ impl OptionOrder {
         })
     }
 
+    /// Returns the position of the last value of the option on the command line; 0 if the option is not given.
     fn last_position(&self, option: &str) -> usize {
         self.0.get(option).and_then(|positions| positions.last()).copied().unwrap_or_default()
     }
 
+    /// Returns the positions of the values of `--set` on the command line.
     fn set_positions(&self) -> impl Iterator<Item = usize> {
         self.0.get(SET_OPTION_ID).into_iter().flatten().copied()
     }

@@ -179,8 +179,8 @@ pub(crate) struct RunArgs {
 }
 
 impl RunArgs {
-    /// Returns the settings of each run: every combination of the options that have several values. The list has one
-    /// empty entry if no option has several values.
+    /// Returns the settings of each run, one list per combination of the values of those options that have several
+    /// values; a single empty list if no option has several values.
     pub(crate) fn sweep_points(&self) -> Vec<Vec<String>> {
         let lists = [
             ("device.over_provisioning", "over_provisioning", self.over_provisioning_settings()),
@@ -195,16 +195,18 @@ impl RunArgs {
         })
     }
 
+    /// Returns each value of `--over-provisioning` as a setting.
     fn over_provisioning_settings(&self) -> Vec<String> {
         self.over_provisioning.iter().map(|share| format!("device.over_provisioning={share:?}")).collect()
     }
 
+    /// Returns each value of `--gc-policy` as a setting.
     fn gc_policy_settings(&self) -> Vec<String> {
         self.gc_policy.iter().map(|policy| format!("gc.policy=\"{policy}\"")).collect()
     }
 
-    /// Returns the options as settings, in their order on the command line, so that the last value of a key counts;
-    /// without options that have several values.
+    /// Returns the options as settings, in their order on the command line, so that the last value of a key counts.
+    /// Options with several values are left out.
     pub(crate) fn all_settings(&self) -> Vec<String> {
         let text =
             |key: &str, value: &Option<String>| value.as_ref().map(|value| format!("{key}=\"{value}\""));
@@ -226,6 +228,7 @@ impl RunArgs {
     }
 }
 
+/// Returns the value of a list that has exactly one; `None` for any other list.
 fn single_value(mut values: Vec<String>) -> Option<String> {
     if values.len() == 1 { values.pop() } else { None }
 }

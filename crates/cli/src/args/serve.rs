@@ -108,6 +108,7 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
+    /// Returns the limits in the form of the server.
     pub(crate) fn to_limits(&self) -> ClientLimits {
         ClientLimits {
             max_connections_per_socket: self.max_connections as usize,
@@ -134,7 +135,8 @@ pub(crate) struct NamedImage {
     pub(crate) directory: PathBuf,
 }
 
-/// Parses the name of an export, which clients could not use if it were longer than NBD permits strings to be.
+/// Parses the name of an export. A name that is longer than a string in NBD may be is refused, because no client could
+/// use it.
 fn parse_export_name(text: &str) -> Result<String, String> {
     const NBD_STRING_BYTES_MAX: usize = 4096;
     match text.len() {
@@ -145,6 +147,7 @@ fn parse_export_name(text: &str) -> Result<String, String> {
     }
 }
 
+/// Parses `NAME=DIR`: the name of an export and the directory of its image.
 fn parse_named_image(text: &str) -> Result<NamedImage, String> {
     match text.split_once('=') {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
@@ -205,6 +208,7 @@ impl ImageOrMemoryArgs {
     }
 }
 
+/// Parses the permissions of a socket file, an octal number.
 fn parse_socket_mode(text: &str) -> Result<SocketMode, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
     mode.map(SocketMode)

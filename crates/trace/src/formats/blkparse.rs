@@ -69,8 +69,8 @@ fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<Parse
     Ok(if op.is_some() { ParseOutcome::Request } else { ParseOutcome::Other })
 }
 
-/// Returns the operation of a block layer event from its RWBS field; `None` if it moves no data (pass-through commands,
-/// zone operations).
+/// Returns the operation of a block layer event from its RWBS field (letters for operation and modifiers); `None` if
+/// the event moves no data (pass-through commands, zone operations).
 fn operation_of_rwbs(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
     let (flush, rest) = match rwbs {
         [b'F', rest @ ..] => (true, rest),

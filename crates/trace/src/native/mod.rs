@@ -15,6 +15,7 @@ pub use writer::NativeWriter;
 
 /// Signature at the start of a native trace file; as in PNG, its line ends reveal a transfer in text mode.
 const MAGIC: [u8; 8] = *b"\x89WWT\r\n\x1a\n";
+/// Version of the native trace format, the only one that is written and read.
 const FORMAT_VERSION: u16 = 1;
 /// Bytes of a native trace file's header before the provenance text: magic, version, flags, page size, length of the
 /// provenance.

@@ -34,6 +34,7 @@ pub(crate) fn matches_signature(head: &[u8]) -> bool {
 pub(crate) struct NativeReader {
     source: DecompressedStream,
     counters: CommonReaderState,
+    /// Text about the origin of the trace, from the header of the file.
     provenance: String,
     /// Payload of the current frame as stored, that is compressed.
     stored_payload: Vec<u8>,
@@ -46,6 +47,7 @@ pub(crate) struct NativeReader {
     /// Whether the end record of the file was read, so that no request follows.
     has_read_end_record: bool,
     previous_record: PreviousRecord,
+    /// Page contents that were read so far, to which records refer by number.
     known_contents: KnownContents,
     /// Number of pages with content that were read so far, for the check against the end record.
     pages_with_content: u64,
@@ -58,6 +60,7 @@ pub(crate) struct NativeReader {
 struct KnownContents {
     /// Fingerprint and compressed size (bytes) of each distinct page content.
     contents_by_number: Vec<(Fingerprint, u16)>,
+    /// Number of the content that was read last.
     previous_content_number: u64,
 }
 
@@ -341,6 +344,7 @@ struct Cursor<'a> {
 }
 
 impl Cursor<'_> {
+    /// Reads the next byte of the frame; an error if the frame ends before.
     #[inline]
     fn read_byte(&mut self) -> Result<u8, ParseRefusal> {
         let byte = *self
@@ -369,6 +373,7 @@ impl Cursor<'_> {
         Err(ParseRefusal::of_whole_record("a number of at most ten bytes"))
     }
 
+    /// Reads the next `N` bytes of the frame; an error if the frame ends before.
     #[inline]
     fn read_byte_array<const N: usize>(&mut self) -> Result<[u8; N], ParseRefusal> {
         let bytes = self

@@ -64,7 +64,7 @@ impl FootprintBuilder {
     /// Numbers the collected pages of the trace in order of address and returns the footprint.
     ///
     /// # Errors
-    /// [`TraceError::TooManyPages`] if 32 bits do not suffice.
+    /// [`TraceError::TooManyPages`] if 32 bits do not suffice to number the pages.
     pub fn into_footprint(self) -> Result<Footprint, TraceError> {
         let unranked = |(id, bits): (PageGroup, u64)| TouchedPageGroup {
             group_number: id.group_number,

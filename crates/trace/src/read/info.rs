@@ -204,16 +204,21 @@ enum PageContent {
 /// Counters of requests and pages, and the states of all pages, while the requests of a trace are counted.
 #[derive(Default)]
 struct TraceCounter {
+    /// Number of requests so far, by kind.
     requests: CountsByOp,
+    /// Number of 4-KiB pages that the requests so far touch, by kind of request.
     pages: CountsByOp,
+    /// States of the pages, in groups of 64 neighbouring pages that were written or remapped.
     page_groups: FxHashMap<PageGroup, PageGroupState>,
     /// Fingerprints of all page contents written so far.
     distinct_contents: FxHashSet<Fingerprint>,
+    /// Device numbers that occurred so far.
     devices: FxHashSet<u32>,
     written_bytes: u64,
     distinct_pages_written: u64,
     /// Number of page writes whose page held data.
     overwriting_page_writes: u64,
+    /// Number of page writes whose content is known.
     known_content_page_writes: u64,
     /// Number of page writes whose content is not all zeroes and was written before, to any page.
     duplicate_page_writes: u64,
@@ -222,6 +227,7 @@ struct TraceCounter {
     zero_page_writes: u64,
     /// Latest time of a request so far, nanoseconds since the first request.
     duration_ns: u64,
+    /// Time of the preceding request, nanoseconds since the first request.
     previous_request_ns: u64,
     /// Number of requests whose time is earlier than that of the preceding request.
     unsorted_requests: u64,

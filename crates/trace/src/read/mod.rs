@@ -38,9 +38,9 @@ pub trait TraceReader: Send {
     /// unspecified.
     ///
     /// # Errors
-    /// [`TraceError::BadLine`] or [`TraceError::BadRecord`] for bad input (unless skipped and counted),
+    /// [`TraceError::BadLine`] or [`TraceError::BadRecord`] for bad input (unless bad lines are skipped and counted),
     /// [`TraceError::TruncatedOrCorrupt`] when the file is damaged, [`TraceError::BadSidecar`] when a file next to a
-    /// capture is. After an error the reader must not be used further.
+    /// capture is damaged. After an error the reader must not be used further.
     fn next(&mut self, into: &mut Request) -> Result<bool, TraceError>;
 
     /// Returns the format of the trace that is read.
@@ -87,8 +87,9 @@ pub(crate) enum ParseOutcome {
     Other,
 }
 
-/// Parser of one line of a trace in a text format. The caller clears the request `into` first. The parser sets its time
-/// in nanoseconds since an arbitrary start; the caller then makes it relative to the first request.
+/// Parser of one line of a trace in a text format. The caller clears the request `into` before each line. The parser
+/// sets the time of the request in nanoseconds since an arbitrary start, which the caller then makes relative to the
+/// first request.
 pub(crate) trait LineFormat: Send {
     /// Trace format whose lines this parser reads.
     const FORMAT: Format;
@@ -198,6 +199,7 @@ pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
 /// Reader of a trace in a text format: one request per line.
 pub(crate) struct TextReader<F> {
     source: DecompressedStream,
+    /// Parser of the lines, in the format of the trace.
     format: F,
     /// Number of the line that was read last, from 1.
     line_number: u64,
@@ -303,6 +305,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
 /// Reader of a trace in a binary format whose records contain their own length.
 pub(crate) struct BinaryReader<F> {
     source: DecompressedStream,
+    /// Parser of the records, in the format of the trace.
     format: F,
     /// Number of the record that was read last, from 1.
     record_number: u64,

@@ -137,7 +137,8 @@ impl CaptureSidecars {
     }
 }
 
-/// Returns the error of a file with sizes next to a capture that cannot be read, with the name of the file.
+/// Returns the error about a file with page sizes next to a capture that cannot be read. The error contains the name of
+/// the file.
 fn unreadable_size_file(file: &Path, error: &io::Error) -> io::Error {
     let message = format!(
         "the file {} beside the capture cannot be read ({error}): get it again, or move it away and give \
@@ -147,7 +148,7 @@ fn unreadable_size_file(file: &Path, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), message)
 }
 
-/// Returns a sentence on a file with bytes of pages next to a capture that cannot be read.
+/// Returns a sentence on the file with the page bytes of a capture (`.pages`), which cannot be read.
 fn unreadable_pages_reason(file: &Path, error: &io::Error) -> String {
     format!(
         "the file {} beside the capture cannot be read ({error}): get it again, or leave --bytes out",
@@ -155,8 +156,8 @@ fn unreadable_pages_reason(file: &Path, error: &io::Error) -> String {
     )
 }
 
-/// Returns the path of the file next to a capture that has this ending: `NAME.kind` or `NAME.kind.COMPRESSION` for the
-/// capture `NAME.ops` or `NAME.ops.COMPRESSION`. `None` if it does not exist.
+/// Returns the path of the file of this kind (`psz`, `wdelta` or `pages`) next to the capture `path`: `NAME.kind` or
+/// `NAME.kind.COMPRESSION` for the capture `NAME.ops` or `NAME.ops.COMPRESSION`. `None` if there is no such file.
 fn find_sidecar(path: &Path, kind: &str) -> Option<PathBuf> {
     let name = path.file_name()?.to_str()?;
     let stem = &name[..name.rfind(".ops")?];

@@ -127,7 +127,7 @@ impl Output {
         Ok(output)
     }
 
-    /// Returns whether the output is standard output. The command then prints no table there.
+    /// Returns whether the output is standard output, so that the command must not print a table there.
     pub(crate) fn is_standard_output(&self) -> bool {
         matches!(self.target, OutputTarget::Standard)
     }

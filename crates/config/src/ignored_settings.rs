@@ -172,6 +172,7 @@ fn has_write_buffer(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.has_write_buffer()
 }
 
+/// Returns whether the run has a time model: the timeline engine or the event engine.
 fn has_time_model(config: &Config, _: &DesignWithParts<'_>) -> bool {
     config.timing.mode != Mode::None
 }
@@ -554,8 +555,8 @@ pub struct SettingIgnoredByRunKind {
     pub reason: &'static str,
 }
 
-/// A section or key, a function that returns whether a configuration sets it, and why that setting has no effect (as
-/// [`SettingIgnoredByRunKind::reason`]).
+/// A section or key, a function that returns whether a configuration sets it, and why that setting has no effect (as in
+/// `SettingIgnoredByRunKind::reason`).
 type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
 /// Why a setting about times has no effect on a drive without a clock, as the end of a sentence about the drive.

@@ -13,8 +13,8 @@ pub trait TraceWriter {
     /// fails.
     fn write(&mut self, request: &Request) -> Result<(), TraceError>;
 
-    /// Completes the trace file and returns its number of requests. A reader reports a native file that was not
-    /// finished as truncated.
+    /// Completes the trace file and returns its number of requests. If a native file is not completed, its readers
+    /// report it as truncated.
     ///
     /// # Errors
     /// [`TraceError::Write`] if the output fails.

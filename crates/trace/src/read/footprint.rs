@@ -44,7 +44,7 @@ pub struct FootprintBuilder {
 
 impl FootprintBuilder {
     /// Adds the pages that one request touches; for a remap these are source and target. Trims, flushes and phases add
-    /// none.
+    /// no pages.
     pub fn add_request(&mut self, request: &Request) {
         if matches!(request.op, Op::Trim | Op::Flush | Op::Phase) {
             return;

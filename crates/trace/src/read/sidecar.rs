@@ -118,8 +118,8 @@ impl CaptureSidecars {
         Ok(u16::from_le_bytes(pair))
     }
 
-    /// Appends the contents of all pages of a write to `bytes`, or of none if one is missing, because a request has
-    /// bytes for its whole length.
+    /// Appends the contents of all pages of a write to `bytes`. If one content is missing, appends none, because a
+    /// request has either bytes for its whole length or no bytes.
     fn append_page_contents(
         &mut self,
         content: &[ContentDescriptor],

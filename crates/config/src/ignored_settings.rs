@@ -206,8 +206,8 @@ fn has_reverse_map_in_nvram(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
     )
 }
 
-/// Returns whether stores to NVRAM take time in a run: only if the design has a content mechanism, because the time of
-/// other designs' work in the controller is not counted.
+/// Returns whether stores to NVRAM take time in a run: the map or the reverse map of the design is in NVRAM, and the
+/// design has a content mechanism. The time of the controller's work is not counted in other designs.
 fn charges_time_for_nvram_stores(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     let has_content_mechanism = chosen.parts.content != ContentParts::default();
     let stores_words =
@@ -559,15 +559,18 @@ pub struct SettingIgnoredByRunKind {
 /// `SettingIgnoredByRunKind::reason`).
 type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
-/// Why a setting about times has no effect on a drive without a clock, as the end of a sentence about the drive.
+/// Why a setting about times has no effect on a drive that a program controls step by step, as the end of a sentence
+/// about the drive.
 const NO_CLOCK_REASON: &str = "has no clock";
 /// Why a setting of `[lifetime]` has no effect, as the end of a sentence about the life or the drive.
 const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
-/// Why a setting of `[precondition]` has no effect on a stepped drive, as the end of a sentence about the drive.
+/// Why a setting of `[precondition]` has no effect on a drive that a program controls step by step, as the end of a
+/// sentence about the drive.
 const STARTS_WITH_NEW_DRIVE_REASON: &str = "is new and empty at the start";
 /// Why a setting about times has no effect on a life, as the end of a sentence about the life.
 const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
-/// Why a content model has no effect on a stepped drive, as the end of a sentence about the drive.
+/// Why a content model has no effect on a drive that a program controls step by step, as the end of a sentence about
+/// the drive.
 const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
 /// Why a setting about a loss of power has no effect on a live device, as the end of a sentence about the device.
 const RECOVERS_AT_START_REASON: &str = "recovers whenever it is started";

@@ -11,8 +11,8 @@ use clap::{ArgMatches, Args, Command, FromArgMatches};
 /// Identifier of the option `--set` in every command that has it.
 const SET_OPTION_ID: &str = "settings";
 
-/// Positions of the values of each option on the command line, by the identifier of the option. It is parsed with the
-/// other arguments of a command, but adds no option to the command.
+/// Positions of the values of each option on the command line, by the identifier of the option. They are collected
+/// while the other arguments of a command are parsed, and add no option to the command.
 #[derive(Clone, Default)]
 pub(crate) struct OptionOrder(BTreeMap<String, Vec<usize>>);
 

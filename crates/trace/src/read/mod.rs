@@ -211,7 +211,7 @@ impl<F: LineFormat> TextReader<F> {
         Self { source, format, line_number: 0, counters }
     }
 
-    /// Returns the error about the last line, which its parser has refused as `bad`.
+    /// Returns the error about the last line; `bad` is the refusal by its parser.
     #[cold]
     fn line_error(&self, line: &[u8], bad: ParseRefusal) -> TraceError {
         let (before, rest) = line.split_at(bad.byte_offset.min(line.len()));
@@ -317,7 +317,7 @@ impl<F: RecordFormat> BinaryReader<F> {
         Self { source, format, record_number: 0, counters }
     }
 
-    /// Returns the error about the current record, which its parser has refused as `bad`.
+    /// Returns the error about the current record; `bad` is the refusal by its parser.
     #[cold]
     fn record_error(&self, bad: ParseRefusal) -> TraceError {
         let file = self.counters.file_name.clone();

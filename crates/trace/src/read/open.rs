@@ -172,7 +172,7 @@ fn first_read_error(file: &str, source: std::io::Error) -> TraceError {
     TraceError::TruncatedOrCorrupt { file, requests: 0, source }
 }
 
-/// Creates the reader for a trace of this format, except for captures.
+/// Creates the reader for a trace of this format. A capture is read without the files next to it.
 fn make_reader(
     format: Format,
     source: DecompressedStream,

@@ -88,6 +88,7 @@ class DaskExecutor(Executor):
 
     @staticmethod
     def _outcome_of(future: Any) -> Outcome:
+        """Returns the outcome of the run that a future of Dask has ended; an error message if the run failed."""
         error = future.exception()
         if error is None:
             return Outcome.of(future.result())
@@ -157,7 +158,7 @@ class SlurmExecutor(Executor):
                 job.cancel(check=False)
 
     def _dead_tasks(self, missing_since: Mapping[str, float], jobs: Mapping[int, Any]) -> list[int]:
-        """Returns the numbers of the tasks whose job is missing for so long that it is dead."""
+        """Returns the numbers of the tasks whose job has been missing from the queue so long that it is dead."""
         now = time.monotonic()
         return [number for number, job in jobs.items() if now - missing_since.get(job.job_id, now) > self.GONE_S]
 
@@ -165,7 +166,7 @@ class SlurmExecutor(Executor):
 def _times_missing_since(
     before: Mapping[str, float], jobs: Mapping[int, Any], queued: set[str] | None
 ) -> dict[str, float]:
-    """When each job that is not in the queue was first found missing; empty while nobody can look at the queue."""
+    """Returns when each job that is not in the queue was first found missing; nothing while the queue cannot be read."""
     if queued is None:
         return {}
     now = time.monotonic()
@@ -202,6 +203,7 @@ class _RetriedCommand:
         return answer
 
     def _note_failure(self, message: str) -> None:
+        """Stores the message of a failed attempt, warns about a first failure, and sets the time of the next attempt."""
         now = time.monotonic()
         self._message = message
         if self._failing_since is None:
@@ -234,6 +236,7 @@ def _queued_job_ids() -> set[str]:
 
 
 def _outcome_of_job(job: Any) -> Outcome:
+    """Returns the outcome of an ended job of Slurm; an error message if its run failed."""
     try:
         return Outcome.of(job.result())
     except Exception as error:  # What the function raised, as `submitit` tells it.

@@ -29,6 +29,7 @@ class Columns(Mapping[str, memoryview]):
         return memoryview(data).cast(_FORMATS[kind])
 
     def _column(self, name: str) -> tuple[bytes, str, list[str]]:
+        """Returns the bytes of a column, the type of its values, and the names of its codes."""
         try:
             return self._columns[name]
         except KeyError:

@@ -109,6 +109,7 @@ class _Worker:
         self._process = self._start_process()
 
     def _start_process(self) -> subprocess.Popen[str]:
+        """Starts a worker process, with pipes for its tasks and their outcomes."""
         # Not `-m`: the module is imported with the package, and Python warns if it is then run a second time.
         command = [sys.executable, "-P", "-c", "from wearwell._worker import main; main()"]
         # Without standard error (`2>&-`) descriptor 2 is free: the worker would take the pipe of its answers for it.

@@ -142,6 +142,7 @@ def _wear_out_drives(
 
 
 def _is_interrupted(record: str) -> bool:
+    """Returns whether ctrl-C ended the last life in this record (JSON text)."""
     return bool(json.loads(record)["lives"][-1]["end"] == "interrupted")
 
 

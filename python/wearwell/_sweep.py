@@ -230,12 +230,14 @@ class Sweep:
 
 
 def _partial_results(results: Iterable[Result | None]) -> list[Result]:
+    """Returns those of the results that cover only a part of their input."""
     return [result for result in results if result is not None and result.partial]
 
 
 def _run_all(
     points: list[_SweepPoint], executor: Executor, store: Path, scale_to: int | None, teller: _ProgressPrinter
 ) -> Sweep:
+    """Runs all points without a stored run, and returns the sweep; after ctrl-C with the runs that are done."""
     partial, ran = False, 0
     try:
         missing = _assign_stored_runs(points, store)

@@ -136,8 +136,8 @@ pub enum ContentSource {
     Unique,
     /// All writes have the same content.
     Same,
-    /// A write repeats one of the first `pool` distinct contents with probability `share`; otherwise its content is
-    /// new.
+    /// A write repeats one of the first `pool_contents` distinct contents with the probability `repeat_probability`;
+    /// otherwise its content is new.
     Duplicates {
         /// Probability that a write repeats an earlier content, once there is one to repeat.
         repeat_probability: f64,
@@ -329,18 +329,22 @@ pub struct ContentModel {
     /// For each page the number of versions (contents) created and the version that the page holds, for the source
     /// `Reverts`.
     page_versions: PageValues,
-    /// Number of the contents from which duplicates are drawn, which are the first distinct ones.
+    /// Number of contents in the pool from which duplicates are drawn, so far; the pool has the first distinct
+    /// contents.
     duplicate_pool_len: u64,
     /// Fingerprints of the contents from which duplicates are drawn, oldest first; empty if contents are known by their
     /// numbers.
     duplicate_pool_fingerprints: Vec<u64>,
+    /// Popularity of the contents that are drawn (duplicates, or the contents of the source `Zipf`), by rank.
     content_rank_distribution: Zipf,
+    /// Compressed sizes of contents by quantile; `None` leaves compressed sizes unknown.
     compressed_sizes: Option<SizeQuantiles>,
+    /// Sizes of deltas (compressed differences) by quantile; `None` leaves delta sizes unknown.
     delta_sizes: Option<SizeQuantiles>,
     /// Content that each page holds; present only if silent writes or deltas need it.
     current_contents: Option<PageValues>,
-    /// Whether the number of a content says everything about it, so that tables hold the number plus one, which takes 4
-    /// bytes, instead of the fingerprint.
+    /// Whether the fingerprint of a content follows from its number alone. Tables then hold the number plus one, which
+    /// takes 4 bytes, instead of the fingerprint.
     knows_contents_by_number: bool,
 }
 
@@ -525,14 +529,15 @@ impl ContentModel {
         }
     }
 
-    /// Returns the fingerprint of a content for which tables hold `value`.
+    /// Returns the fingerprint of a content from `value`, its representation in the model's tables: its fingerprint, or
+    /// its number plus one.
     #[inline]
     fn fingerprint_of_value(&self, value: u64) -> u64 {
         if self.knows_contents_by_number { self.fingerprint_of_content(value - 1, value - 1) } else { value }
     }
 
-    /// Chooses the content of the version that the current request writes to `page`: an earlier one, or a new one if
-    /// the page has no version that old.
+    /// Chooses the content that the current request writes to `page`: an earlier version of the page, or a new version
+    /// if the page has no version that old.
     fn revert_or_create_content(&mut self, page: u64) -> u64 {
         let known = self.page_versions.get(page).unwrap_or(0);
         let (made, held) = (known >> 32, known & u64::from(u32::MAX));
@@ -558,7 +563,7 @@ impl ContentModel {
 
     /// Adds a content to the pool from which duplicates are drawn, while the pool has room. The popularity distribution
     /// is recomputed only when the size of the pool reaches a power of two, or when the pool is full, which is at most
-    /// 27 times. It covers the pool as it was then.
+    /// 27 times. Between these moments the distribution covers the contents that the pool had at the last one.
     fn add_to_pool(&mut self, content: u64) {
         let ContentSource::Duplicates { theta, pool_contents, .. } = self.spec.source else { return };
         let len = self.duplicate_pool_len + 1;
@@ -575,7 +580,7 @@ impl ContentModel {
     }
 
     /// Returns the fingerprint of content `number`; `class` determines its compressed size. The fingerprint is never 0,
-    /// which is that of the zero page.
+    /// the fingerprint of the zero page.
     #[inline]
     fn fingerprint_of_content(&self, number: u64, class: u64) -> u64 {
         let class =
@@ -663,8 +668,8 @@ struct PageValues {
     extents: Vec<Extent>,
 }
 
-/// Numbers of [`PAGES_PER_EXTENT`] pages: of 4 bytes as long as they fit, which halves the memory of a model that numbers
-/// its contents.
+/// Numbers of [`PAGES_PER_EXTENT`] pages. They have 4 bytes each as long as all of them fit, which halves the memory of
+/// a model that numbers its contents.
 #[derive(Clone, Debug, Default)]
 enum Extent {
     #[default]
@@ -710,7 +715,8 @@ impl Extent {
         }
     }
 
-    /// Sets a number in an extent that has no room for it yet: none at all, or numbers of 4 bytes only.
+    /// Makes room for a number in an extent, and sets it: an unwritten extent is allocated, and an extent of 4-byte
+    /// numbers is widened to 8 bytes if the number needs them.
     #[cold]
     fn set_with_room_for(&mut self, at: usize, value: u64) {
         *self = match (std::mem::take(self), u32::try_from(value)) {

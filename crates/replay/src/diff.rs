@@ -156,11 +156,8 @@ impl ToJson for Diff {
 
 impl Diff {
     /// Compares two files. A run is paired with the first unpaired run of equal title in the other file; the remaining
-    /// runs are paired in order. All fields are compared. Numbers whose relative difference is at most `within` count
-    /// as equal (0: only identical numbers).
-    ///
-    /// # Errors
-    /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
+    /// runs are paired in order. All fields are compared. Two numbers count as equal if they differ by at most `within`
+    /// times the larger of both (0: only identical numbers).
     pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
         if a.list_name != b.list_name {
             return Err(DiffError::DifferentKinds {
@@ -267,7 +264,7 @@ impl Difference {
     }
 }
 
-/// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and of a list its
+/// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and for a list its
 /// length.
 fn cell_text_of_value(value: Option<&Value>) -> String {
     const MAX_CELL_CHARS: usize = 24;

@@ -98,13 +98,10 @@ impl Input {
         }
     }
 
-    /// Reads the input once to measure its extent. Of a damaged trace the part before the damage counts; the replay
-    /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before:
-    /// pages, size and writes without content then cover both inputs, but the number of requests and the times are
+    /// Reads the input once to measure its extent. Of a damaged trace, the part before the damage counts; the replay
+    /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before this
+    /// one: pages, size and writes without content then cover both inputs, but the number of requests and the times are
     /// those of this input alone.
-    ///
-    /// # Errors
-    /// Errors of the reader, except damage after at least one good request.
     pub fn survey(&self, aged_by: Option<&Input>) -> Result<InputSurvey, TraceError> {
         let mut survey = InputSurvey::default();
         // Only traces have their touched pages numbered densely.
@@ -145,6 +142,7 @@ impl Input {
 struct RequestTotals {
     requests: u64,
     end_offset_bytes: u64,
+    /// Whether at least two requests have different times.
     has_different_times: bool,
 }
 
@@ -264,6 +262,7 @@ impl InputSurvey {
         }
     }
 
+    /// Counts the requests of an input in this extent; if `builder` is given, also the pages that they touch.
     fn count_requests(
         &mut self,
         requests: &mut InputReader,

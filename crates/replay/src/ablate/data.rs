@@ -1,11 +1,13 @@
-//! Ablations as a typed table: one row per subset, with its run in the columns of runs. The row of a refused subset has
-//! empty figures. The gains of the mechanisms are computed from these rows, and are written to JSON only.
+//! Ablations as a table of typed columns (for CSV and Parquet): one row per subset, with its run in the columns of
+//! runs. The row of a refused subset has empty figures. The gains of the mechanisms are computed from these rows, and
+//! are written to JSON only.
 
 use super::{Ablation, SubsetRun};
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 use crate::report::{run_data_cells, run_data_columns};
 
-/// Returns ablations as a typed table. The columns are always the same, so that files can be joined.
+/// Returns ablations as a table of typed columns, for CSV and Parquet. The columns are always the same, so that files
+/// can be joined.
 pub fn data_table(ablations: &[Ablation]) -> DataTable {
     let of_subset = ["subset", "refused"].map(|title| DataColumn::new(title, CellKind::Text));
     let mut table = DataTable::new(of_subset.into_iter().chain(run_data_columns()).collect());

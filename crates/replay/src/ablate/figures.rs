@@ -14,6 +14,7 @@ pub(super) struct AblationFigure {
     pub(super) key: &'static str,
     /// Short title of the figure for the head of a narrow column; a line above the table explains it.
     pub(super) short_title: &'static str,
+    /// Whether a greater value of the figure is better; if not, a smaller value is.
     more_is_better: bool,
 }
 
@@ -48,14 +49,15 @@ pub struct FigureGains {
     pub more_is_better: bool,
     /// Value of the figure without any mechanism; absent if that run is missing or does not have the figure.
     pub baseline: Option<f64>,
-    /// Change of the figure from the baseline (no mechanism) to all mechanisms together; the Shapley values add up to
-    /// it.
+    /// Change of the figure from the baseline (no mechanism) to all mechanisms together. The Shapley values of the
+    /// mechanisms add up to this change.
     pub whole: Option<Change>,
     /// Changes of the figure by each mechanism, one entry per mechanism.
     pub mechanisms: Vec<Gain>,
     /// Overlaps of the gains of two mechanisms, one entry per pair.
     pub overlaps: Vec<Overlap>,
-    /// Why there are no Shapley values although some runs have the figure.
+    /// Reason why Shapley values are missing although some runs have the figure; absent if the values exist, or if no
+    /// run has the figure.
     pub why_no_shapley: Option<String>,
 }
 
@@ -64,7 +66,8 @@ pub struct FigureGains {
 pub struct Change {
     /// The change in the figure's unit.
     pub absolute: f64,
-    /// The change divided by the figure of the baseline (no mechanism); absent if that is zero or unknown.
+    /// The change divided by the figure of the baseline (no mechanism); absent if the baseline's figure is zero or
+    /// unknown.
     pub relative: Option<f64>,
     /// Whether the figure is extrapolated and one of the runs involved was not steady; a longer run then gives another
     /// change.
@@ -101,14 +104,17 @@ pub struct Overlap {
 /// The values of a figure for all subsets of the content mechanisms.
 pub(super) struct FigureValues<'a> {
     figure: &'a AblationFigure,
+    /// The value of the figure for each subset of the mechanisms, as a cooperative game (for Shapley values).
     subset_game: CooperativeGame,
+    /// For each subset: whether the figure is extrapolated from a run that was not steady.
     is_subset_unsteady: Vec<bool>,
 }
 
 impl<'a> FigureValues<'a> {
     /// Collects the values of a figure from the runs of all subsets of the mechanisms. A run that ended early counts as
     /// missing, because it describes only a part of the input. If only some runs were steady, an extrapolated figure is
-    /// that of the whole run for all subsets: a change between a steady part and a whole run has no meaning.
+    /// computed from the whole run for every subset: the steady part of one run cannot be compared with the whole of
+    /// another run.
     pub(super) fn of_subsets(figure: &'a AblationFigure, subsets: &[SubsetRun]) -> Self {
         let runs: Vec<Option<&RunRecord>> =
             subsets.iter().map(|subset| subset.run.as_ref().filter(|run| !run.partial)).collect();
@@ -162,7 +168,8 @@ impl<'a> FigureValues<'a> {
         }
     }
 
-    /// Returns a change as it is, and as a share of the baseline; `subsets` are those on whose runs it rests.
+    /// Returns the change `absolute` of the figure with its share of the baseline's figure. `subsets` are the subsets
+    /// whose runs determine the change.
     fn change_based_on_subset_runs(&self, absolute: Option<f64>, subsets: &[usize]) -> Option<Change> {
         let absolute = absolute?;
         let baseline = self.subset_game.empty_subset_value().filter(|&baseline| baseline != 0.0);
@@ -174,13 +181,15 @@ impl<'a> FigureValues<'a> {
         })
     }
 
+    /// Returns the change `absolute` of the figure with its share of the baseline's figure, if the runs of all subsets
+    /// determine the change.
     fn change_based_on_all_subset_runs(&self, absolute: Option<f64>) -> Option<Change> {
         let all: Vec<usize> = (0..self.is_subset_unsteady.len()).collect();
         self.change_based_on_subset_runs(absolute, &all)
     }
 
     /// Returns why Shapley values of a figure are missing: the first subset of mechanisms without the figure. `None` if
-    /// no subset lacks it, or if all do.
+    /// no subset lacks the figure, or if all subsets lack it.
     fn why_no_shapley(&self, subsets: &[SubsetRun]) -> Option<String> {
         let values = self.subset_game.subset_values();
         let lacking = values.iter().position(Option::is_none)?;

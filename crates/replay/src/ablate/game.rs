@@ -11,6 +11,7 @@
 #[derive(Clone, PartialEq, Debug)]
 pub struct CooperativeGame {
     player_count: usize,
+    /// Value of each subset of the players; the index is the number of the subset.
     values: Vec<Option<f64>>,
 }
 
@@ -55,7 +56,8 @@ impl CooperativeGame {
         self.gain_over_subset(player, 0)
     }
 
-    /// Returns how much a player adds to the value of all other players, which is what the whole loses without it.
+    /// Returns how much a player adds to the value of all other players: what the value of all players loses without
+    /// this player.
     pub fn gain_over_all_others(&self, player: usize) -> Option<f64> {
         self.gain_over_subset(player, (self.values.len() - 1) & !(1 << player))
     }

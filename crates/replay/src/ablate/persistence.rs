@@ -5,7 +5,7 @@ use wearwell_config::{KeptPersistence, SurvivalName};
 
 use super::{Ablation, SubsetRun};
 
-/// Largest number of subsets that the note names; of more it gives the number.
+/// Largest number of subsets whose names a note lists; of more subsets, the note states the number.
 const MAX_NAMED_SUBSETS: usize = 4;
 
 impl Ablation {
@@ -43,7 +43,8 @@ fn note_of_persistence(design: &str, subsets: &[(&SubsetRun, KeptPersistence)]) 
     ))
 }
 
-/// Returns the subsets `concerned` in words: their names, or those of the others, or their number.
+/// Returns a text for the subsets `concerned`: their names, "all subsets but" the names of the `others`, or their
+/// number.
 fn subset_list(concerned: &[String], others: &[String]) -> String {
     match (concerned.len(), others.len()) {
         (..=MAX_NAMED_SUBSETS, _) => concerned.join(", "),
@@ -53,7 +54,7 @@ fn subset_list(concerned: &[String], others: &[String]) -> String {
     }
 }
 
-/// Returns the names of persistences, each once; if they differ, with the number of subsets that have each.
+/// Returns the names of persistences, each once; if there are several names, each with its number of subsets.
 fn persistence_list(persistences: &[SurvivalName]) -> String {
     let mut counts: Vec<(SurvivalName, usize)> = Vec::new();
     for &name in persistences {

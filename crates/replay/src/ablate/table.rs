@@ -192,7 +192,7 @@ fn signed_text(value: f64, digits: usize) -> String {
     }
 }
 
-/// Returns sentences on the strongest overlaps of two mechanisms, by page programs.
+/// Returns sentences on the strongest overlaps of two mechanisms, measured in page programs.
 fn overlap_sentences(programs: &FigureGains) -> String {
     let share = |pair: &Overlap| pair.overlap.and_then(|overlap| overlap.relative).unwrap_or(0.0);
     let mut pairs: Vec<&Overlap> =

@@ -15,39 +15,46 @@ use super::spec_values::SpecValues;
 use super::substitute::{READS_KEY, SCALE_KEY, SubstituteGenerator, THETA_KEY, TraceFacts};
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Specification key `theta` with a weaker default skew, for the substitutes of the traces Financial 1 and 2.
 const WEAK_ZIPF_THETA_KEY: SpecKey = SpecKey { default: "0.6", ..THETA_KEY };
 
-/// Name, description and keys of the substitute for the trace Financial 1 in a specification.
+/// Specification kind of the generated load that stands in for the trace Financial 1 of the Delta-FTL paper: its name,
+/// description and keys.
 pub(super) const FINANCIAL_1_SPEC_KIND: SpecKind = SpecKind {
     name: "f1",
     meaning: "substitute for Financial 1, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace Financial 2 in a specification.
+/// Specification kind of the generated load that stands in for the trace Financial 2 of the Delta-FTL paper: its name,
+/// description and keys.
 pub(super) const FINANCIAL_2_SPEC_KIND: SpecKind = SpecKind {
     name: "f2",
     meaning: "substitute for Financial 2, 12 hours",
     keys: &[SCALE_KEY, WEAK_ZIPF_THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace Cello99 disk 3 in a specification.
+/// Specification kind of the generated load that stands in for the trace Cello99 disk 3 of the Delta-FTL paper: its
+/// name, description and keys.
 pub(super) const CELLO99_DISK_3_SPEC_KIND: SpecKind = SpecKind {
     name: "c3",
     meaning: "substitute for Cello99 disk 3, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace Cello99 disk 8 in a specification.
+/// Specification kind of the generated load that stands in for the trace Cello99 disk 8 of the Delta-FTL paper: its
+/// name, description and keys.
 pub(super) const CELLO99_DISK_8_SPEC_KIND: SpecKind = SpecKind {
     name: "c8",
     meaning: "substitute for Cello99 disk 8, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace DAP-PS in a specification.
+/// Specification kind of the generated load that stands in for the trace DAP-PS of the Delta-FTL paper: its name,
+/// description and keys.
 pub(super) const DAP_PS_SPEC_KIND: SpecKind = SpecKind {
     name: "dap",
     meaning: "substitute for DAP-PS, 24 hours",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace MSN-CFS in a specification.
+/// Specification kind of the generated load that stands in for the trace MSN-CFS of the Delta-FTL paper: its name,
+/// description and keys.
 pub(super) const MSN_CFS_SPEC_KIND: SpecKind = SpecKind {
     name: "msn",
     meaning: "substitute for MSN-CFS, 6 hours",
@@ -80,6 +87,7 @@ const TRACE_FACTS: [TraceFacts; 6] = [
     trace_facts("msn", [0.82, 0.27, 6.0], 0.25),
 ];
 
+/// Creates the generator of the substitute named `kind` (a generated load with the counts of a trace).
 pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,

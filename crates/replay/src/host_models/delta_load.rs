@@ -22,7 +22,7 @@ use crate::workload::draw::{EventProbability, exponential_draw, uniform_below};
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `delta-load` in a specification.
+/// Specification kind of the host model `delta-load`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "delta-load",
     meaning: "a load whose share of delta writes is set (Delta-FTL)",
@@ -65,6 +65,7 @@ pub(super) struct DeltaLoad {
     /// Number of pages that have become hot (often overwritten) so far.
     pages_made_hot: u64,
     mean_overwrites_while_hot: u64,
+    /// Number of overwrites of hot pages so far.
     hot_page_overwrites: u64,
 }
 
@@ -98,6 +99,7 @@ impl DeltaLoad {
         })
     }
 
+    /// Draws a page at random: one of the hot pages, or one of all other pages if `is_hot` is false.
     fn draw_page(&mut self, is_hot: bool) -> u64 {
         if is_hot {
             return self.hot_pages[uniform_below(&mut self.random, self.hot_pages.len() as u64) as usize];

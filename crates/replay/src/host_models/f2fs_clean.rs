@@ -33,7 +33,7 @@ use crate::workload::draw::{Zipf, uniform_below};
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `f2fs-clean` in a specification.
+/// Specification kind of the host model `f2fs-clean`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "f2fs-clean",
     meaning: "F2FS in three phases: load, forced cleaning, load again",
@@ -104,6 +104,7 @@ struct File {
 /// The main area of the simulated file system: its segments of 512 blocks, and the file that owns each block.
 #[derive(Debug)]
 struct MainArea {
+    /// File that owns each block, by block number; `None` for a block that is free or invalid.
     block_owners: Vec<Option<BlockOwner>>,
     segment_valid_block_counts: Vec<u32>,
     segment_states: Vec<SegmentState>,
@@ -148,7 +149,7 @@ impl MainArea {
     }
 
     /// Returns the cleaner's victim: the closed segment with the most invalid blocks; `None` if no closed segment has
-    /// any.
+    /// an invalid block.
     fn choose_victim(&self) -> Option<u32> {
         let dirty = |segment: &u32| {
             self.segment_states[*segment as usize] == SegmentState::Closed
@@ -167,6 +168,8 @@ enum FileSystemLoad {
     Fileserver {
         append_pages: u64,
     },
+    /// A database, which overwrites pages with zipf popularity of the exponent `theta`. `pages` is set at the first
+    /// step of the load.
     Ycsb {
         theta: f64,
         pages: Option<DatabasePages>,
@@ -178,7 +181,9 @@ enum FileSystemLoad {
 struct DatabasePages {
     /// First page of each file in the common range of all files' pages.
     file_first_pages: Vec<u64>,
+    /// Popularity of the database pages, by rank.
     page_rank_distribution: Zipf,
+    /// Page for each rank of popularity, so that popular pages are scattered over the files.
     page_permutation: Permutation,
     /// Files that changed since the last sync of the database.
     dirty_files: BTreeSet<u32>,
@@ -221,6 +226,7 @@ pub(super) struct F2fsClean {
     mean_file_pages: u64,
     load: FileSystemLoad,
     seed: u64,
+    /// Number of steps in each of the two phases in which the load runs.
     steps_per_load: u64,
     copy_method: CopyMethod,
     model_phase: ModelPhase,

@@ -14,7 +14,7 @@ use super::spec_values::SpecValues;
 use super::{HostModel, REMAP_KEY};
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `file-copy` in a specification.
+/// Specification kind of the host model `file-copy`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "file-copy",
     meaning: "a tree of files is written, then copied whole, in phases",

@@ -14,7 +14,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `fileserver` in a specification.
+/// Specification kind of the host model `fileserver`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "fileserver",
     meaning: "files are created, appended to, read and deleted in place (filebench's mix)",
@@ -70,7 +70,7 @@ impl Fileserver {
         slot
     }
 
-    /// Creates a file of random size in a slot, and deletes the one that was there.
+    /// Creates a file of random size in a slot, and deletes the file that the slot held before.
     fn create_file(&mut self, slot: usize, script: &mut RequestScript) {
         self.delete_file(slot, script);
         let pages = draw_file_size_pages(&mut self.random, self.mean_file_pages);

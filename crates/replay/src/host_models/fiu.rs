@@ -38,26 +38,31 @@ use super::spec_values::SpecValues;
 use super::substitute::SCALE_KEY;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Specification key for the share of writes that repeat a content.
 const DUPLICATES_KEY: SpecKey = SpecKey {
     name: "duplicates",
     default: "0",
     meaning: "share of writes that repeat a content, 0 to 1; what is not recycled repeats live pages; 0: recycled ones only",
 };
+/// Specification key for the skew of overwrites and of returns (writes of a dead content).
 const THETA_KEY: SpecKey = SpecKey {
     name: "theta",
     default: "0.9",
     meaning: "zipf exponent of overwrites and returns (assumed), 0 to 2",
 };
+/// Specification key for the number of reads: that of Table I, or that which Figure 2 of the paper needs.
 const READS_KEY: SpecKey = SpecKey {
     name: "reads",
     default: "table",
     meaning: "table: as many as Table I has; figures: as many as Figure 2 of the paper needs",
 };
+/// Specification key for the share of the requests before the first return (write of a dead content).
 pub(super) const SHARE_BEFORE_FIRST_RECURRENCE_KEY: SpecKey = SpecKey {
     name: "from",
     default: "0.5",
     meaning: "share of the requests before the first return, 0 to 1",
 };
+/// Specification key for the number of neighbouring addresses whose dead contents are written again in a row.
 pub(super) const RECURRENCE_RUN_LENGTH_KEY: SpecKey = SpecKey {
     name: "run",
     default: "1",
@@ -74,19 +79,22 @@ const FIU_SPEC_KEYS: &[SpecKey] = &[
     RECURRENCE_RUN_LENGTH_KEY,
 ];
 
-/// Name, description and keys of the substitute for the trace FIU homes in a specification.
+/// Specification kind of the generated load that stands in for the trace FIU homes of the Recyclable SSD paper: its
+/// name, description and keys.
 pub(super) const FIU_HOMES_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-homes",
     meaning: "substitute for FIU homes, 9.3 million requests",
     keys: FIU_SPEC_KEYS,
 };
-/// Name, description and keys of the substitute for the trace FIU mail in a specification.
+/// Specification kind of the generated load that stands in for the trace FIU mail of the Recyclable SSD paper: its
+/// name, description and keys.
 pub(super) const FIU_MAIL_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-mail",
     meaning: "substitute for FIU mail, 16.3 million requests",
     keys: FIU_SPEC_KEYS,
 };
-/// Name, description and keys of the substitute for the trace FIU web-vm in a specification.
+/// Specification kind of the generated load that stands in for the trace FIU web-vm of the Recyclable SSD paper: its
+/// name, description and keys.
 pub(super) const FIU_WEB_SPEC_KIND: SpecKind = SpecKind {
     name: "fiu-web",
     meaning: "substitute for FIU web-vm, 5.9 million requests",
@@ -114,6 +122,8 @@ struct ReadPopularity {
     unread_content_recurrence_probability: f64,
     /// Probability that the content of a page with 15 reads is written again after it became dead.
     most_read_content_recurrence_probability: f64,
+    /// Exponent with which the probability that a dead content is written again grows with its number of reads
+    /// (`exponent` in the formula of this type).
     recurrence_growth_exponent: f64,
 }
 
@@ -151,7 +161,9 @@ struct FiuTraceFacts {
     recyclable_gb: f64,
     /// Published amount of data that overwrites invalidate, GB.
     invalid_gb: f64,
+    /// Published share of the recyclable pages that are among the four newest dead pages of their address.
     newest_four_recurrence_share: f64,
+    /// Published mean number of dead pages of an address that is overwritten at all.
     dead_pages_per_overwritten_address: f64,
     read_popularity: ReadPopularity,
 }
@@ -208,6 +220,7 @@ pub(super) fn is_fiu_substitute(kind: &str) -> bool {
     FIU_TRACE_FACTS.iter().any(|facts| facts.name == kind)
 }
 
+/// Creates the generator of the substitute named `kind` (a generated load with the counts of an FIU trace).
 pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,

@@ -22,19 +22,22 @@ use crate::content_model::{ContentModelSpec, ContentSource, SizeRatioDistributio
 use crate::workload::PAGE_BYTES;
 use crate::workload::spec_grammar::{SpecError, SpecKind};
 
-/// Name, description and keys of the substitute for the trace WKSN in a specification.
+/// Specification kind of the generated load that stands in for the private trace WKSN of the integrated lifetime paper:
+/// its name, description and keys.
 pub(super) const WKSN_SPEC_KIND: SpecKind = SpecKind {
     name: "wksn",
     meaning: "substitute for WKSN, a day of 77 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace Media in a specification.
+/// Specification kind of the generated load that stands in for the private trace Media of the integrated lifetime
+/// paper: its name, description and keys.
 pub(super) const MEDIA_SPEC_KIND: SpecKind = SpecKind {
     name: "media",
     meaning: "substitute for Media, a day of 138 GiB written",
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
-/// Name, description and keys of the substitute for the trace DVMT in a specification.
+/// Specification kind of the generated load that stands in for the private trace DVMT of the integrated lifetime paper:
+/// its name, description and keys.
 pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
     name: "dvmt",
     meaning: "substitute for DVMT, a day of 173 GiB written",
@@ -42,7 +45,7 @@ pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
 };
 
 const DAY_S: f64 = 86_400.0;
-/// Assumed number of reads per write of the substitutes, because the paper does not state it.
+/// Assumed number of reads per write of the substitutes, because the paper does not state the number.
 const READS_PER_WRITE: f64 = 0.3;
 /// Assumed share of the writes that go to an address that was not written before.
 const NEW_ADDRESS_SHARE: f64 = 0.2;
@@ -81,11 +84,13 @@ const TABLE_1_ROWS: [LifetimeTableRow; 3] = [
     },
 ];
 
-/// Returns the row of Table I of the integrated lifetime paper for the trace that `kind` substitutes.
+/// Returns the row of Table I of the integrated lifetime paper for the trace that the substitute named `kind` stands in
+/// for.
 fn table_1_row(kind: &str) -> &'static LifetimeTableRow {
     TABLE_1_ROWS.iter().find(|row| row.name == kind).expect("a row for each kind")
 }
 
+/// Creates the generator of the substitute named `kind` (a generated load with the counts of a trace).
 pub(super) fn substitute_generator(
     kind: &str,
     keys: &SpecValues,

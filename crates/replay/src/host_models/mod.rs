@@ -137,6 +137,10 @@ impl HostModelSpec {
         HOST_MODEL_GRAMMAR.kinds.iter().any(|kind| kind.name == name)
     }
 
+    /// Creates the generator of this specification's requests.
+    ///
+    /// # Errors
+    /// [`SpecError`] if a value of a key is invalid.
     fn build_generator(&self) -> Result<HostRequestGenerator, SpecError> {
         let options = SpecOptions::parse(&self.spec_text, &HOST_MODEL_GRAMMAR)?;
         let keys = SpecValues::new(&options);
@@ -164,6 +168,7 @@ fn chooses_contents(kind: &str) -> bool {
     kind == "predicted" || fiu::is_fiu_substitute(kind)
 }
 
+/// Number that makes the seed of the content model differ from the seed of the requests.
 const HOST_CONTENT_SEED_SALT: u64 = 0x686f_7374_7061_6765;
 
 fn build_host_model(
@@ -192,7 +197,7 @@ fn build_host_model(
 
 /// A host model (of a file system, database, ...) that generates requests step by step.
 trait HostModel: fmt::Debug + Send {
-    /// Appends the next requests of the host model to `script`. A model that appends none has ended.
+    /// Appends the next requests of the host model to `script`. A model that appends no request has ended.
     fn plan_next_requests(&mut self, script: &mut RequestScript);
 }
 
@@ -211,7 +216,7 @@ impl HostRequestGenerator {
         spec.build_generator().expect("a specification is checked when it is parsed")
     }
 
-    /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
+    /// Writes the next request into `into` and returns true; after the last request returns false and leaves `into`
     /// unchanged. The generator takes 16 bytes of memory per page of the volume.
     pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.script.is_empty() {

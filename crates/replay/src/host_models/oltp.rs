@@ -13,7 +13,7 @@ use super::spec_values::SpecValues;
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `oltp` in a specification.
+/// Specification kind of the host model `oltp`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "oltp",
     meaning: "random reads and writes of a database and a sequential log (filebench's mix)",

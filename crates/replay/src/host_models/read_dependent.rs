@@ -17,7 +17,7 @@ const fn spec_key(name: &'static str, default: &'static str, meaning: &'static s
     SpecKey { name, default, meaning }
 }
 
-/// Name, description and keys of the host model `predicted` in a specification.
+/// Specification kind of the host model `predicted`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "predicted",
     meaning: "single pages whose contents return, more often if they were read",
@@ -38,6 +38,8 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
         RECURRENCE_RUN_LENGTH_KEY,
     ],
 };
+/// Specification key for the share of the requests before the first return (write of a dead content), with the default
+/// 0.
 const RECURRENCES_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_BEFORE_FIRST_RECURRENCE_KEY };
 
 pub(super) fn read_dependent_load_generator(

@@ -49,11 +49,11 @@ pub(super) struct RecurringContentParameters {
     pub distinct_addresses: u64,
     /// Number of addresses that the host model overwrites at least once.
     pub overwritten_addresses: u64,
-    /// Number of reads that the host model generates. `None` generates all reads that the page versions need, each as
-    /// many as its class states.
+    /// Number of reads that the host model generates. `None` generates all reads that the page versions need: each
+    /// version as many as its class states.
     pub reads: Option<u64>,
     pub duration_s: f64,
-    /// Number of writes whose content is dead: it was overwritten before, and is now written again.
+    /// Number of writes that repeat a dead content, one that was overwritten before.
     pub dead_content_writes: u64,
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_content_writes: u64,
@@ -89,7 +89,7 @@ impl RecurringContentParameters {
     }
 }
 
-/// Decides at random in which of the next `draws_left` draws an event happens, such that it happens in exactly
+/// Decides at random in which of the next `draws_left` draws an event happens, such that the event happens in exactly
 /// `events_left` of them, as when cards are dealt from a shuffled deck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExactCountSampler {
@@ -128,16 +128,19 @@ pub(super) struct RecurringContentGenerator {
     arrival_interval_ns: f64,
     requests_done: u64,
     writes_left: u64,
+    /// Deals which writes are the first of their address, so that their total is exact.
     first_write_draws: ExactCountSampler,
+    /// Deals which overwrites are the first of their address, so that their total is exact.
     first_overwrite_draws: ExactCountSampler,
-    /// Number of first overwrites of an address that are postponed: the deck dealt them when every written address had
-    /// been overwritten already. They are made as soon as a new address is written.
+    /// Number of first overwrites of an address that are postponed. They were drawn when every written address had been
+    /// overwritten already, and are made as soon as a new address is written.
     postponed_first_overwrites: u64,
     /// Number of addresses that the host model has written so far; addresses are numbered in the order of their first
     /// write.
     written_addresses: u64,
     /// Number of addresses that the host model has overwritten so far.
     overwritten_addresses_so_far: u64,
+    /// Popularity of the addresses, by rank.
     address_rank_distribution: Zipf,
     address_permutation: Permutation,
     pending_reads: PendingReads,
@@ -175,8 +178,8 @@ impl RecurringContentGenerator {
         }
     }
 
-    /// Returns the address that the next overwrite writes: one that was overwritten before, or one for its first
-    /// overwrite.
+    /// Returns the address that the next overwrite writes: an address that was overwritten before, or an address for
+    /// its first overwrite.
     fn draw_overwrite_address(&mut self) -> u64 {
         let must = self.overwritten_addresses_so_far + self.postponed_first_overwrites == 0;
         let is_first = self.first_overwrite_draws.draw_event(must, &mut self.random);
@@ -265,8 +268,8 @@ impl HostModel for RecurringContentGenerator {
 /// The reads that are still to be sent to the present version (content) of each address.
 #[derive(Debug)]
 struct PendingReads {
-    /// Selects at random which of the reads that page versions need by their class are generated, so that their total
-    /// is exactly the planned number of reads.
+    /// Selects at random which of the reads that page versions need by their class are generated, so that exactly the
+    /// planned number of reads is generated.
     read_sample_draws: ExactCountSampler,
     /// Number of pending reads of the present version (content) of each address.
     pending_reads_by_address: Vec<u8>,
@@ -290,7 +293,8 @@ impl PendingReads {
         }
     }
 
-    /// Adds the pending reads of a new page version at `address`: as many as its class, or a random sample of them.
+    /// Adds the pending reads of a new page version at `address`: as many as its class (number of reads), or a random
+    /// sample of these.
     fn add_version_reads(&mut self, address: u64, class: u8, random: &mut Xoshiro256PlusPlus) {
         let cards = u64::from(class).min(self.read_sample_draws.draws_left);
         let reads = (0..cards).filter(|_| self.read_sample_draws.draw_event(false, random)).count();
@@ -306,7 +310,7 @@ impl PendingReads {
         rest
     }
 
-    /// Returns an address to read now, if more reads are pending than the backlog that is kept; otherwise `None`.
+    /// Returns an address to read now if more than `max_held_back_reads` reads are pending; otherwise `None`.
     fn take_due_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         if self.pending_read_count > self.max_held_back_reads {
             self.take_random_pending_read_address(random)
@@ -337,12 +341,13 @@ struct ContentVersion {
     /// Number of the content; 0 = none.
     content_number: u64,
     read_count_class: u8,
-    /// Whether this version was not the return of a dead version: its content was new, or that of a valid page.
+    /// Whether this version was written with a new content or with that of a valid page, and not as the return of a
+    /// dead version.
     was_written_as_new: bool,
 }
 
-/// The addresses that have been overwritten so far: their number, the Zipf distribution by which popular ones are
-/// drawn, and the page number of each.
+/// The addresses that have been overwritten so far: the Zipf distribution by which popular ones are drawn, their
+/// number, and the page number of each.
 #[derive(Clone, Copy)]
 struct OverwrittenAddresses<'a> {
     address_popularity: &'a Zipf,
@@ -362,6 +367,7 @@ struct PageContents {
     recurrence_draws: Option<ExactCountSampler>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
+    /// Deals which of the writes that repeat no dead content repeat the content of a valid page.
     live_repeat_draws: ExactCountSampler,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
@@ -424,7 +430,7 @@ impl PageContents {
         version
     }
 
-    /// If this overwrite is to write a dead content again, removes and returns that dead version; otherwise returns
+    /// If this overwrite is to write a dead content again, removes that dead version and returns it; otherwise returns
     /// `None`.
     fn take_recurring_version(
         &mut self,
@@ -449,8 +455,8 @@ impl PageContents {
             .or_else(|| self.take_version_for_due_recurrence(known_addresses, random))
     }
 
-    /// Removes and returns the newest dead version of the page next to the last return (write of a dead content). It
-    /// serves a return that is due, so that contents of neighbouring pages return together.
+    /// Removes and returns the newest dead version of the page next to the last return (write of a dead content), and
+    /// counts it as one of the due returns. So contents of neighbouring pages return together.
     fn continue_recurrence_run(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,
@@ -468,8 +474,9 @@ impl PageContents {
         Some(ContentVersion { was_written_as_new: false, ..version })
     }
 
-    /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: it has the class
-    /// (number of reads) drawn for that return, and a popular address. Returns `None` if no dead version is found.
+    /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: its class
+    /// (number of reads) is that drawn for the return, and its address is popular. Returns `None` if no such version is
+    /// found.
     fn take_version_for_due_recurrence(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,
@@ -503,7 +510,8 @@ impl PageContents {
         None
     }
 
-    /// Creates a version with a new content, or with that of a valid page, and draws its class (number of reads).
+    /// Creates a version with a new content, or with the content of a valid page, and draws its class (number of
+    /// reads).
     fn create_version(
         &mut self,
         address: u64,
@@ -524,8 +532,8 @@ impl PageContents {
         ContentVersion { content_number: number, read_count_class: class, was_written_as_new: true }
     }
 
-    /// Returns the content of a valid page, if this write is to repeat one, else `None`. Pages are chosen by the
-    /// popularity of their address.
+    /// Returns the content of a valid page if this write is to repeat one, else `None`. The page is drawn by the
+    /// popularity of its address.
     fn draw_live_content(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,

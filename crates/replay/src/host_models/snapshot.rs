@@ -15,7 +15,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `snapshot` in a specification.
+/// Specification kind of the host model `snapshot`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "snapshot",
     meaning: "a volume is copied whole, then overwritten here and there, in phases",
@@ -37,6 +37,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 pub(super) struct Snapshot {
     random: Xoshiro256PlusPlus,
     volume_pages: u64,
+    /// Number of snapshots to take in all.
     snapshot_count: u64,
     overwrites_per_snapshot: u64,
     page_rank_distribution: Zipf,

@@ -18,6 +18,10 @@ impl<'a> SpecValues<'a> {
         Self { options }
     }
 
+    /// Returns the value of `key` as an integer.
+    ///
+    /// # Errors
+    /// [`SpecError`] if the value is no integer or not within `bounds`.
     pub(super) fn integer_of_key(
         &self,
         key: &'static str,
@@ -26,6 +30,10 @@ impl<'a> SpecValues<'a> {
         self.options.integer_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
+    /// Returns the value of `key` as a number.
+    ///
+    /// # Errors
+    /// [`SpecError`] if the value is no number or not within `bounds`.
     pub(super) fn number_of_key(
         &self,
         key: &'static str,
@@ -34,7 +42,8 @@ impl<'a> SpecValues<'a> {
         self.options.number_value(key, bounds).map(|value| value.expect(COMPLETE_SPEC_MESSAGE))
     }
 
-    /// Whether the value of `key` is the first of two allowed words; any third word is an error.
+    /// Returns whether the value of `key` is the first of two allowed words; any third word is an error, which states
+    /// what is `expected`.
     pub(super) fn is_value_first_of(
         &self,
         key: &'static str,

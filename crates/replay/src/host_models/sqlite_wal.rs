@@ -37,7 +37,7 @@ use super::{HostModel, REMAP_KEY};
 use crate::workload::draw::uniform_below;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `sqlite-wal` in a specification.
+/// Specification kind of the host model `sqlite-wal`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "sqlite-wal",
     meaning: "SQLite filled by db_bench through a write-ahead log; the paper's runs: entries=1600000 and 1500000,order=sequential",
@@ -81,7 +81,8 @@ const KEY_BYTES: u64 = 16;
 const FRAMES_PER_HEADER_PAGE: u64 = 170;
 /// Bytes of an entry of the table's index: a key, a row number, lengths and a pointer.
 const INDEX_ENTRY_BYTES: u64 = 26;
-/// Share of a B-tree leaf that is filled in the long run if full leaves split in the middle.
+/// Share of a B-tree leaf that is filled in the long run if keys arrive in random order and full leaves split in the
+/// middle.
 const RANDOM_LEAF_FILL_SHARE: f64 = 0.69;
 
 /// How `SQLite` lays out table rows of one size: overflow pages per row, rows per leaf.
@@ -193,6 +194,7 @@ pub(super) struct SqliteWal {
     database_pages_of_frames: Vec<u32>,
     /// Number of complete groups of log frames (frames whose headers share a page) that were written to the log.
     full_frame_groups_written: u64,
+    /// Database pages that the current transaction changes.
     transaction_changed_pages: Vec<u32>,
     cache: PageCache,
 }
@@ -208,7 +210,7 @@ struct PageCache {
 }
 
 impl PageCache {
-    /// Decides at random whether the host must read `page` of the database, because its page cache lacks the page.
+    /// Draws whether the host must read `page` of the database from the device, because its page cache lacks the page.
     fn draw_cache_miss(&self, page: u32, random: &mut Xoshiro256PlusPlus) -> bool {
         let is_only_applied = u64::from(page) < self.checkpointed_pages && !self.logged_pages.contains(&page);
         is_only_applied

@@ -37,14 +37,17 @@ pub(super) struct TraceFacts {
     pub duration_s: f64,
 }
 
+/// Specification key for the part of the trace that is generated.
 pub(super) const SCALE_KEY: SpecKey =
     SpecKey { name: "scale", default: "0.01", meaning: "of the trace that is generated, 0.0001 to 1" };
+/// Specification key for the skew of overwrites and reads.
 pub(super) const THETA_KEY: SpecKey = SpecKey {
     name: "theta",
     default: "0.9",
     meaning: "zipf exponent of overwrites and reads (assumed), 0 to 2",
 };
 
+/// Specification key for the addresses that are read: popular ones more often, or all written ones alike.
 pub(super) const READS_KEY: SpecKey = SpecKey {
     name: "reads",
     default: "popular",
@@ -57,14 +60,15 @@ pub(super) struct SubstituteGenerator {
     random: Xoshiro256PlusPlus,
     total_requests: u64,
     arrival_interval_ns: f64,
-    /// Deals which requests are writes, so that their total is exact.
+    /// Decides which requests are writes, so that exactly the planned number of writes is generated.
     write_draws: ExactCountSampler,
-    /// Deals which writes are the first of their address, so that their total is exact.
+    /// Decides which writes are the first of their address, so that exactly the planned number of addresses is written.
     first_write_draws: ExactCountSampler,
     requests_done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
     written_addresses: u64,
+    /// Popularity of the addresses, by rank.
     address_rank_distribution: Zipf,
     reads_favor_popular_addresses: bool,
     address_permutation: Permutation,

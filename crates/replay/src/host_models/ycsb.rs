@@ -21,7 +21,7 @@ use crate::workload::draw::Zipf;
 use crate::workload::permutation::Permutation;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
-/// Name, description and keys of the host model `ycsb` in a specification.
+/// Specification kind of the host model `ycsb`: its name, description and keys.
 pub(super) const SPEC_KIND: SpecKind = SpecKind {
     name: "ycsb",
     meaning: "zipfian updates of 1-KB records in a B-tree that writes dirty leaves elsewhere at checkpoints",
@@ -41,6 +41,7 @@ const RECORDS_PER_PAGE: u64 = 4;
 #[derive(Debug)]
 pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
+    /// Popularity of the records, by rank.
     record_rank_distribution: Zipf,
     record_permutation: Permutation,
     total_updates: u64,
@@ -50,6 +51,7 @@ pub(super) struct Ycsb {
     updates_issued: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
     leaf_pages: Vec<u32>,
+    /// Pages that hold no B-tree leaf at present, counted from the end of the journal.
     free_pages: BTreeSet<u32>,
     dirty_leaves: BTreeSet<u32>,
 }

@@ -21,7 +21,8 @@ pub(super) fn html_element(name: &str, class: &str, text: &str) -> String {
     format!("<{name} class=\"{class}\">{}</{name}>\n", escape_html(text))
 }
 
-/// Returns an HTML heading. Its text may be the long specification of a generator, so it can break after commas.
+/// Returns an HTML heading. Its lines can break after commas, because the text may be the long specification of a
+/// generator.
 pub(super) fn html_heading(text: &str) -> String {
     format!("<h2>{}</h2>\n", escape_html(text).replace(',', ",<wbr>"))
 }
@@ -40,7 +41,7 @@ pub(super) fn html_table(class: &str, caption: &str, rows: &[Vec<String>]) -> St
     html_table_with_row_classes(class, caption, rows, |_| "")
 }
 
-/// Returns an HTML table; `class_of` returns the attribute of a row that sets its class, or an empty text.
+/// Returns an HTML table. `class_of` returns the HTML attribute that sets the class of a row, or an empty text.
 fn html_table_with_row_classes(
     class: &str,
     caption: &str,
@@ -94,7 +95,8 @@ fn html_table_row(row: &[String], classes: &[&str], class: &str) -> String {
     )
 }
 
-/// Returns an HTML list of sentences that a reader of the figures must know, below a title; empty without sentences.
+/// Returns an HTML list of `sentences` (notes that a reader of the figures must know) below a title; empty without
+/// sentences.
 pub(super) fn html_notes_list<'a>(title: &str, sentences: impl IntoIterator<Item = &'a str>) -> String {
     let items: Vec<String> =
         sentences.into_iter().map(|sentence| format!("<li>{}</li>", escape_html(sentence))).collect();

@@ -101,7 +101,8 @@ pub fn embedded_record(page: &str) -> Option<&str> {
     rest.split_once(after).map(|(json, _)| json)
 }
 
-/// Returns JSON of equal meaning in which no character can end an HTML script element or begin another.
+/// Returns `json` with angle brackets, ampersands and line separators escaped. The meaning is the same, but no
+/// character can end the HTML script element or begin another.
 fn escape_json_for_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {

@@ -38,7 +38,8 @@ fn profile_html(number: usize, profile: &Profile) -> String {
         + &charts_element(number)
 }
 
-/// Returns the caption of a profile's table of savings by content mechanisms: of what the table's values are shares.
+/// Returns the caption of a profile's table of savings by content mechanisms. The caption states the total of which the
+/// table's values are shares.
 fn savings_caption(profile: &Profile) -> String {
     let unit = "Shares of the host's page writes that need no program; each mechanism by itself";
     match &profile.runs {

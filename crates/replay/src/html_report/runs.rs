@@ -48,7 +48,7 @@ impl HtmlReport for Comparison {
     }
 }
 
-/// Returns the different values in their order, each once.
+/// Returns the distinct values, each once, in the order of their first occurrence.
 pub(super) fn distinct_values(values: impl Iterator<Item = String>) -> Vec<String> {
     let mut seen = BTreeSet::new();
     values.filter(|value| seen.insert(value.clone())).collect()
@@ -59,8 +59,8 @@ pub(super) fn join_up_to_three(names: &[String], what: &str) -> String {
     if names.len() > 3 { format!("{} {what}", names.len()) } else { names.join(", ") }
 }
 
-/// Returns the title of a page of runs: what was run and, if there are several inputs, their number. The name of a
-/// single input is in the heading below.
+/// Returns the title of a page of runs: what was run and, if there are several inputs, their number. A single input is
+/// named in the heading below the title.
 pub(super) fn html_page_title(what: &str, inputs: impl Iterator<Item = String>) -> String {
     match distinct_values(inputs).len() {
         0 | 1 => what.to_owned(),
@@ -159,7 +159,7 @@ fn ram_table(runs: &[&RunRecord]) -> String {
     html_table("", "Bytes of controller RAM", &rows)
 }
 
-/// A fact about a run for its HTML page: name, and a function that returns it.
+/// A fact about a run for its HTML page: the name of the fact, and a function that returns the fact as text.
 type RunFact = (&'static str, fn(&RunRecord) -> String);
 
 const RUN_FACTS: [RunFact; 10] = [
@@ -184,8 +184,8 @@ fn provenance_table(runs: &[&RunRecord]) -> String {
     html_table("left wrap", "Where the figures come from", &rows)
 }
 
-/// Returns an HTML table of every effective setting: its value, or the values of the runs if they differ, and where
-/// they come from. Rows of defaults can be hidden.
+/// Returns an HTML table of every effective setting: its value (if the runs differ, the value of each run), and where
+/// the value comes from. Rows of defaults can be hidden.
 fn settings_table(runs: &[&RunRecord]) -> String {
     let configs: Vec<BTreeMap<String, String>> = runs.iter().map(|run| settings_of_run(run)).collect();
     let keys: BTreeSet<&String> = configs.iter().flat_map(BTreeMap::keys).collect();

@@ -57,7 +57,7 @@ impl LifeRecord {
         self
     }
 
-    /// Returns the estimates of whole lives; `None` without lives, or if one of them was interrupted.
+    /// Returns the estimates of whole lives; `None` if there is no life, or if one of the lives was interrupted.
     fn estimates_of_whole_lives(&self) -> Option<LifeEstimates> {
         if self.lives.iter().any(|life| life.end == LifeEndReason::Interrupted) {
             return None;
@@ -82,8 +82,8 @@ fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
-/// Returns the host bytes at which the curves stop: the smallest host bytes of an interrupted life, or without one
-/// those of the longest life.
+/// Returns the host bytes at which the curves stop: the host bytes at which the first life was interrupted; if no life
+/// was interrupted, those of the longest life.
 fn curve_end_host_bytes(lives: &[Life]) -> Option<u64> {
     let interrupted = lives.iter().filter(|life| life.end == LifeEndReason::Interrupted);
     let first_interrupted = interrupted.map(|life| life.host_bytes).min();
@@ -96,6 +96,7 @@ fn max_bytes_between_points(life: &Life) -> u64 {
     gaps.max().unwrap_or(0)
 }
 
+/// Returns the point of the curves at which the host has written `host_bytes` to each drive.
 fn curve_point_at(courses: &mut [LifePointCursor<'_>], host_bytes: u64) -> CurvePoint {
     let states: Vec<DriveLifeState> =
         courses.iter_mut().map(|course| course.advance_to(host_bytes)).collect();
@@ -117,9 +118,11 @@ fn curve_point_at(courses: &mut [LifePointCursor<'_>], host_bytes: u64) -> Curve
 #[derive(Clone, Copy)]
 struct DriveLifeState {
     host_bytes: f64,
+    /// Page programs of the drive so far.
     page_programs: f64,
     mean_erases: f64,
     max_erases: f64,
+    /// Spare blocks left, as a share of the spare blocks of the new drive.
     spare_share: f64,
     write_amplification: f64,
 }
@@ -156,6 +159,7 @@ struct LifePointCursor<'a> {
     min_interval_bytes: f64,
     /// Host bytes and programs at the beginning of the interval over which write amplification is computed next.
     interval_start_bytes_and_programs: [f64; 2],
+    /// Write amplification of the last complete interval.
     write_amplification: f64,
 }
 
@@ -176,9 +180,9 @@ impl<'a> LifePointCursor<'a> {
         self.life.end != LifeEndReason::Interrupted && self.life.host_bytes <= host_bytes
     }
 
-    /// Returns the state of the drive after `host_bytes` host bytes, which must be more than at the call before. Write
-    /// amplification is that of the interval since then; if the end of the life makes the interval so short that one
-    /// garbage collection would dominate it, the value of the previous interval is kept.
+    /// Returns the state of the drive after `host_bytes` host bytes, which must be more than at the previous call.
+    /// Write amplification is that of the interval since the previous call. If the end of the life makes the interval
+    /// so short that one garbage collection would dominate it, the value of the previous interval is kept.
     fn advance_to(&mut self, host_bytes: u64) -> DriveLifeState {
         let state = self.interpolated_state_at(host_bytes.min(self.life.host_bytes) as f64);
         let [bytes, programs] = self.interval_start_bytes_and_programs;

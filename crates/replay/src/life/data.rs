@@ -1,5 +1,5 @@
-//! Lives of drives as typed tables, always in the same columns: one row per life, including the configuration, or one
-//! row per moment of a drive's curves.
+//! Lives of drives as tables of typed columns (for CSV and Parquet), always the same columns: one row per life,
+//! including the configuration, or one row per moment of a drive's curves.
 
 use super::{CurvePoint, Estimate, Life, LifeEndReason, LifeRecord};
 use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
@@ -7,8 +7,8 @@ use crate::data_table::{Cell, CellKind, DataColumn, DataTable};
 /// A column of a table of lives: its title and kind, and a function that returns its cell for a life.
 type LifeColumn = (&'static str, CellKind, fn(&LifeRecord, &Life) -> Cell);
 
-/// Returns lives of drives as a typed table, one row per life. All tables have the same columns, so that files of
-/// different lives can be joined; a figure that a life does not have is an empty cell.
+/// Returns lives of drives as a table of typed columns (for CSV and Parquet), one row per life. All tables have the
+/// same columns, so that files of different lives can be joined; a figure that a life does not have is an empty cell.
 pub fn data_table(records: &[LifeRecord]) -> DataTable {
     let columns = LIFE_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     let mut table = DataTable::new(columns.collect());
@@ -23,6 +23,7 @@ pub fn data_table(records: &[LifeRecord]) -> DataTable {
 /// A figure of a drive's curves: its name, and a function that returns its estimate from a point of the curves.
 type CurveFigure = (&'static str, fn(&CurvePoint) -> Estimate);
 
+/// The figures of a drive's curves, in the order of the table's columns.
 const CURVE_FIGURES: [CurveFigure; 4] = [
     ("spare", |point| point.spare),
     ("write_amplification", |point| point.write_amplification),
@@ -30,8 +31,9 @@ const CURVE_FIGURES: [CurveFigure; 4] = [
     ("max_erases", |point| point.max_erases),
 ];
 
-/// Returns the curves of drives' lives as a typed table: one row per drive and moment; of each figure the mean over the
-/// seeds, half of its 95 % interval (empty with one seed), and the extremes.
+/// Returns the curves of drives' lives as a table of typed columns (for CSV and Parquet), one row per drive and moment.
+/// Each figure has its mean over the seeds, half of the 95 % interval of the mean (empty with one seed), and the
+/// extremes.
 pub fn curves_data_table(records: &[LifeRecord]) -> DataTable {
     let mut table = DataTable::new(curve_columns());
     for record in records {
@@ -75,6 +77,7 @@ fn config_value_name<T: serde::Serialize>(value: &T) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
+/// The columns of the table of lives, from left to right.
 const LIFE_COLUMNS: &[LifeColumn] = &[
     ("input", CellKind::Text, |record, _| record.input.clone().into()),
     ("design", CellKind::Text, |record, _| record.design.clone().into()),

@@ -72,8 +72,8 @@ impl Endurance {
         bad.map(|(name, value, most)| format!("{name} is {value}: give a number from 0 to {most}"))
     }
 
-    /// Draws the endurance limit of each block, and whether its end shows as a failed erase or a failed program. A
-    /// normal draw of less than one cycle counts as one.
+    /// Draws the endurance limit of each block (number of program/erase cycles), and whether an erase or a program
+    /// fails at the limit. A normal draw of less than one cycle counts as one.
     pub fn draw_wear_limits(&self, blocks: u32, rated_cycles: u32, seed: u64) -> Vec<WearLimit> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
         let rated = f64::from(rated_cycles);
@@ -182,8 +182,9 @@ pub struct Life {
     pub passes: f64,
     /// Years until the end of the drive at the rate of the input; absent if the input has no times.
     pub years: Option<f64>,
-    /// Lifetime in host bytes as a short run would extrapolate it: host bytes of an early part of the life, divided by
-    /// the share of the rated cycles that this part used. Absent if the drive ended before that part was complete.
+    /// Lifetime in host bytes as a short run would extrapolate it: the host bytes of an early part of the life, divided
+    /// by the share of the rated cycles that this part used. Absent if the drive ended before the early part was
+    /// complete.
     pub extrapolated_bytes: Option<f64>,
     /// Share of the rated cycles of all blocks that perfect wear leveling could use before the drive ends. It is less
     /// than 1 because of the spread of endurance and early failures, which the extrapolation ignores. Write
@@ -196,7 +197,7 @@ pub struct Life {
     pub failed_blocks: u64,
     /// Distribution of the erase counts of all blocks at the end of the drive.
     pub wear: Wear,
-    /// Page programs by which wear leveling copied pages: its cost.
+    /// Number of page programs by which wear leveling copied pages.
     pub leveling_programs: u64,
     /// Number of blocks that wear leveling emptied and erased.
     pub leveling_erases: u64,
@@ -325,8 +326,9 @@ impl Leveling {
     }
 
     /// Returns the configuration settings of this kind of wear leveling for blocks of `rated_cycles`. Static leveling
-    /// gets a gap of a fiftieth of the rated cycles: a block may lag that far behind in erases. Dual-pool leveling gets
-    /// a threshold of a two-hundredth: a high threshold would level too late, and even a low one copies few pages.
+    /// gets a gap (difference of erase counts from which data is moved) of a fiftieth of the rated cycles. Dual-pool
+    /// leveling gets a gap of a two-hundredth: with a large gap it would level too late, and even with a small gap it
+    /// copies few pages.
     pub fn as_settings(self, rated_cycles: u32) -> Vec<String> {
         let (gap, threshold) = ((rated_cycles / 50).max(4), (rated_cycles / 200).max(4));
         let (dynamic, static_gap, dual_pool_gap) = match self {
@@ -390,9 +392,8 @@ pub fn first_ignored_setting_sentence(config: &Config) -> Option<String> {
 }
 
 impl LifeRecord {
-    /// Adds the lives of another record, which simulated further seeds of the same drive. Its notes, effective
-    /// configuration with origins, and RAM of wear leveling replace those of this record, because they are known only
-    /// after a life.
+    /// Adds the lives of `other`, a record with further seeds of the same drive. The notes, the effective configuration
+    /// with origins, and the RAM of wear leveling are taken from `other`, because they are known only after a life.
     pub fn add_lives_of(&mut self, other: Self) {
         let Self { lives, notes, config, origins, leveling_ram_bytes, .. } = other;
         self.lives.extend(lives);
@@ -411,8 +412,8 @@ impl LifeRecord {
     }
 
     /// Returns the years that a larger drive, of `scale_to_bytes`, would last under the same host writes per unit of
-    /// time. It endures as many drive writes as the simulated drive, provided that the footprint of the host grows in
-    /// proportion. `None` if no larger size is given, or if the input has no times.
+    /// time. The larger drive endures as many drive writes as the simulated drive, provided that the footprint of the
+    /// host grows in proportion. `None` if no larger size is given, or if the input has no times.
     pub fn scaled_years(&self, life: &Life) -> Option<f64> {
         Some(life.years? * self.scale_to_bytes? as f64 / self.exported_bytes as f64)
     }

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::{Estimate, Leveling, Life, LifeEndReason, LifeRecord};
 use crate::report::{aligned_text, decimal_digits, with_thousands_separators};
 
-/// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds
-/// a figure is a mean with half of its 95 % interval. Empty without lives.
+/// Returns the table of drives' lives: one row per figure, one column per design and wear leveling. With several seeds,
+/// each figure is a mean with half of its 95 % interval. The table is empty without lives.
 pub fn lives_table(records: &[LifeRecord]) -> String {
     to_lives_table(records).map_or_else(String::new, |LivesTable { preamble, rows, notes }| {
         preamble + &aligned_text(&rows) + &notes
@@ -90,7 +90,7 @@ fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate>
 
 const BYTES_PER_TB: f64 = 1e12;
 
-/// Returns `value` if the simulated drive has ended; a figure of a whole life has no value for an interrupted one.
+/// Returns `value` if the simulated drive has ended, else `None`: an interrupted life has no figure of a whole life.
 fn value_if_drive_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != LifeEndReason::Interrupted).then_some(value)
 }
@@ -139,8 +139,8 @@ const LIFE_FIGURES: &[LifeFigure] = &[
     life_figure("simulation, CPU s", 1, |_, life| Some(life.cpu_seconds)),
 ];
 
-/// Returns the page programs made by wear leveling, in percent of all page programs. Returns `None` if the
-/// configuration chooses the wear leveling and it has none.
+/// Returns the page programs made by wear leveling, in percent of all page programs. Returns `None` for a record of the
+/// configured wear leveling (kind `Configured`) if the configuration has no wear leveling.
 fn leveling_programs_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)

@@ -24,6 +24,7 @@ use crate::steadiness::Steadiness;
 #[derive(Clone, Debug)]
 pub(crate) struct LifetimeManagement {
     lifetime_controller: LifetimeController,
+    /// Rated program/erase cycles of a block.
     endurance_cycles: u32,
     /// Erases of physical blocks before the measured part of the run.
     erases_before_run: u64,
@@ -37,20 +38,22 @@ pub(crate) struct LifetimeManagement {
     epochs: u64,
     /// Number of epochs in which host writes were throttled.
     throttled_epochs: u64,
-    /// For each write-saving scheme (deduplication, compression, ...; index [`MechanismKind`]), how long it was
-    /// running.
+    /// For each write-saving scheme (deduplication, compression, ...; the index is a [`MechanismKind`]): how long the
+    /// scheme was running.
     scheme_activity: [SchemeActivity; MechanismKind::COUNT],
     /// Host page writes up to the last decision on the write-saving schemes.
     host_writes_at_last_decision: u64,
-    /// Start of the second epoch in which lifetime management received a request, in nanoseconds, and the page programs
-    /// before it.
+    /// Start (nanoseconds) of the second epoch in which lifetime management received a request, and the number of page
+    /// programs before that request; `None` before then, and if epochs are counted in host writes.
     second_epoch_start_ns_and_programs: Option<(u64, u64)>,
 }
 
 /// How long a write-saving scheme (deduplication, compression, ...) was running, in epochs and in host page writes.
 #[derive(Clone, Copy, Debug, Default)]
 struct SchemeActivity {
+    /// Number of epochs in which the scheme was running.
     epochs: u64,
+    /// Number of host page writes while the scheme was running.
     host_page_writes: u64,
 }
 
@@ -78,10 +81,7 @@ impl LifetimeManagement {
     }
 
     /// Returns the time in nanoseconds at which a request that arrived at `arrival_ns` may start: its arrival, or a
-    /// later time if it is a host write and writes are throttled.
-    ///
-    /// # Errors
-    /// Errors of switching schemes: turning compression off writes the pages that are buffered for a chunk.
+    /// later time if the request is a host write and writes are throttled.
     pub(crate) fn admit_request_and_get_start_ns(
         &mut self,
         device: &mut Device<SimNand>,
@@ -172,7 +172,7 @@ impl LifetimeManagement {
     }
 
     /// Returns for how many nanoseconds throttling would delay a write that arrived at `now_ns`, after the last request
-    /// of the run. It is more than 0 if earlier writes exceeded the budget.
+    /// of the run. The delay is more than 0 if earlier writes exceeded the budget.
     pub(crate) fn pending_delay_ns(&self, device: &Device<SimNand>, now_ns: u64) -> u64 {
         self.lifetime_controller.delay_ns(now_ns, programmed_bytes(device))
     }
@@ -206,6 +206,7 @@ impl LifetimeManagement {
     }
 }
 
+/// Returns the bytes of all page programs of the device since its counters were cleared.
 fn programmed_bytes(device: &Device<SimNand>) -> u64 {
     device.ftl().stats().total_programs() * device.ftl().store().geometry().page_bytes as u64
 }

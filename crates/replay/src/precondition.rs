@@ -24,17 +24,17 @@ use crate::theory;
 use crate::workload::draw::uniform_below;
 use crate::workload::permutation::Permutation;
 
-/// Returns the content that preconditioning writes to a page in a pass. It differs from the content of every trace and
-/// model: its fingerprint is a hash of page number and pass with the top bit set.
+/// Returns the content that preconditioning writes to a page in a pass. Its fingerprint is a hash of page number and
+/// pass with the top bit set, so no trace and no content model writes the same content.
 fn unique_content(page: u64, pass: u64) -> ContentDescriptor {
     ContentDescriptor::of_fingerprint(Fingerprint(mix_bits(page ^ pass << 40) | 1 << 63))
 }
 
-/// Progress callback with the preconditioning steps done and expected; on `Break` preconditioning ends and leaves the
-/// device in its state of that moment.
+/// Callback that receives the preconditioning steps done and expected. If it returns `Break`, preconditioning ends, and
+/// the device stays in its state of that moment.
 pub type OnPreconditionStep<'a> = &'a mut dyn FnMut(u64, u64) -> ControlFlow<()>;
 
-/// Preconditioning steps between two calls of the progress callback.
+/// Number of preconditioning steps between two calls of the progress callback.
 const STEPS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 
 /// Calls the progress callback of preconditioning once every [`STEPS_PER_PROGRESS_REPORT`] steps.
@@ -42,7 +42,7 @@ fn report_step(on_step: OnPreconditionStep<'_>, done: u64, total: u64) -> Contro
     if done.is_multiple_of(STEPS_PER_PROGRESS_REPORT) { on_step(done, total) } else { Continue(()) }
 }
 
-/// Writes every exported page once, in order, each with different content.
+/// Writes every exported page once, in order, each page with a content of its own.
 ///
 /// # Errors
 /// Errors of the device.
@@ -62,8 +62,8 @@ pub fn fill_sequentially<N: Nand>(
 
 /// Writes every exported page, then overwrites random pages until `physical_capacity_overwrites` physical capacities
 /// are written after the first garbage collection. Returns how steady write amplification was during these overwrites.
-/// They end there whether write amplification is steady or not, so that the resulting state does not depend on the
-/// threshold of steadiness.
+/// The overwrites end there whether write amplification is steady or not, so that the resulting state does not depend
+/// on the threshold of steadiness.
 ///
 /// # Errors
 /// As [`overwrite_at_random`].
@@ -106,10 +106,10 @@ pub fn construct_steady_state_and_overwrite<N: Nand>(
     }
 }
 
-/// Brings the device into the state of a drive that has long been in use: by [`construct_steady_state_and_overwrite`],
-/// or by [`write_to_steady_state`] if its pools (planes, or planes of a superblock) have too few blocks for that, in
-/// which case the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its state of
-/// that moment.
+/// Brings the device into the state of a drive that has long been in use, by [`construct_steady_state_and_overwrite`].
+/// If its pools (planes, or planes of a superblock) have too few blocks for that function, [`write_to_steady_state`] is
+/// used instead, and the steadiness is returned. If a write buffer absorbs nearly all writes, the device stays in its
+/// state of that moment.
 ///
 /// # Errors
 /// Errors of the device.
@@ -261,7 +261,8 @@ pub fn remap_random_pages<N: Nand>(
     device.flush().map(|()| Continue(()))
 }
 
-/// Physical capacities of overwrites without a garbage collection after which collection is assumed never to start.
+/// Number of physical capacities of overwrites without a garbage collection after which collection is assumed never to
+/// start.
 const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the write buffer absorbs nearly all \
                                        writes, so that garbage collection never starts: set precondition.mode=fill, \
@@ -281,9 +282,9 @@ fn overwrite_random_page<N: Nand>(
 /// Fills an empty device so that it is in the steady state of uniform random writes under greedy collection. Closed
 /// blocks hold as many valid pages as the mean field predicts ([`theory::greedy_steady_state`]); which logical pages
 /// they hold is a pseudo-random permutation. Host writes alternate between the pools, so every pool holds the same
-/// number of valid pages, even if bad blocks leave it fewer blocks. The counters are zero afterwards, because nobody
-/// wrote the invalid pages. Takes about 20 ns per logical page. A map and page validity on flash are written once, at
-/// the end; the space that they occupy after repeated updates is left free.
+/// number of valid pages, even if bad blocks leave a pool fewer blocks. The counters are zero afterwards, because no
+/// host wrote the invalid pages. Takes about 20 ns per logical page. A map and page validity on flash are written once,
+/// at the end; the space that they occupy after repeated updates is left free.
 ///
 /// # Errors
 /// Errors of the device; [`Error::InvalidOptions`] if the device is not empty, or so small that the blocks that garbage
@@ -329,10 +330,11 @@ fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
     (0..ftl.store().allocation_pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
 }
 
+/// The fractional part of the golden ratio: its multiples, modulo 1, cover the range from 0 to 1 evenly.
 const GOLDEN_SECTION: f64 = 0.618_033_988_749_894_9;
 
 /// Fills a block of `pool` (a plane, or the planes of a superblock) with `valid` valid pages, taken from the
-/// permutation of logical pages and spread evenly, and with invalid pages between them. Each of these is an older
+/// permutation of logical pages and spread evenly, and with invalid pages between them. Each invalid page is an older
 /// version of the next valid page, or of a page that is written later.
 fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut PageOrder) -> Result<(), Error> {
     let block_pages = ftl.store().data_pages_per_block();
@@ -398,10 +400,10 @@ impl MetadataSpace {
     /// Estimates the space that metadata on flash occupies in the steady state.
     ///
     /// Metadata that GC collects like data takes its number of pages, with the mean share of valid pages of data
-    /// blocks. If GC waits until metadata blocks are empty, translation pages take more: each is rewritten at a
-    /// constant rate, and a block waits for its last valid page, on average the harmonic number of its pages times as
-    /// long as for one page. Pages of a validity structure take no more than their number, because those of one sorted
-    /// run become invalid together.
+    /// blocks. If GC waits until metadata blocks are empty, translation pages take more space: each is rewritten at a
+    /// constant rate, and a block becomes empty only with its last valid page. With n pages per block this takes H(n) =
+    /// 1 + 1/2 + ... + 1/n times as long on average as for a single page. Pages of a validity structure take no more
+    /// than their number, because the pages of one sorted run become invalid together.
     fn estimate<N: Nand>(ftl: &Ftl<N>) -> Self {
         let pools = ftl.store().allocation_pools();
         let block_pages = ftl.store().data_pages_per_block();
@@ -474,9 +476,9 @@ impl PoolPlan {
     }
 
     /// Returns the number of valid pages of the next block that is constructed, chosen from the predicted distribution
-    /// by the fractional part of `multiple`. Successive multiples of the golden section cover 0 to 1 evenly, so that a
-    /// few thousand blocks match the distribution closely; independent random draws would deviate by tens of blocks'
-    /// worth of pages, and distort the write amplification of the next writes.
+    /// by the fractional part of `multiple` (a multiple of the golden section). Successive multiples cover 0 to 1
+    /// evenly, so that a few thousand blocks match the distribution closely. Independent random draws would deviate by
+    /// tens of blocks' worth of pages, and distort the write amplification of the next writes.
     fn valid_pages_of_next_block(&self, multiple: f64) -> u32 {
         let draw = multiple.fract();
         self.cumulative_valid_count_shares

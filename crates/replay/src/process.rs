@@ -9,7 +9,8 @@ pub fn thread_cpu_seconds() -> f64 {
     nanoseconds.map_or(0.0, |ns| ns / 1e9)
 }
 
-/// Resets the largest resident memory of this process, which [`peak_rss_bytes`] returns, to the present one.
+/// Resets the record of the largest resident memory of this process, which [`peak_rss_bytes`] returns, to the present
+/// resident memory.
 pub fn reset_peak_rss() {
     // Not every system allows it; the peak then covers the whole process.
     let _ = fs::write("/proc/self/clear_refs", "5");

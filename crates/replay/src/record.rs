@@ -37,7 +37,7 @@ pub struct RunRecord {
     pub trace: TraceRecord,
     /// The device of the run.
     pub device: DeviceRecord,
-    /// What the host wrote and what was programmed in the run, in bytes.
+    /// Bytes that the host wrote and bytes that were programmed in the run.
     #[serde(default)]
     pub bytes: BytesRecord,
     /// Whether write amplification was steady in the measured part of the run.
@@ -53,8 +53,8 @@ pub struct RunRecord {
     /// trims, and are counted as these too.
     #[serde(default)]
     pub host_page_remaps: u64,
-    /// Page writes that the write buffer absorbed, so that the FTL did not receive them: their page was written again,
-    /// or trimmed, while it was in the buffer.
+    /// Page writes that the write buffer absorbed, so that the FTL did not receive them: the page was written again, or
+    /// trimmed, while it was in the buffer.
     pub buffer_absorbed_writes: u64,
     /// Host page writes that programmed nothing because a dead page with equal content was revived.
     pub recycled_writes: u64,
@@ -63,8 +63,8 @@ pub struct RunRecord {
     /// `delta`, or `packed` (into a compressed chunk).
     #[serde(default)]
     pub writes_by_form: BTreeMap<String, u64>,
-    /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`, without
-    /// programs of garbage collection.
+    /// Share of host page writes that needed no page program for host data: `(writes - programs) / writes`. Programs of
+    /// garbage collection do not count.
     pub write_reduction: f64,
     /// Page programs of all causes.
     pub programs: u64,
@@ -112,8 +112,8 @@ pub struct RunRecord {
     /// set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeline: Option<Timeline>,
-    /// Counters at the end of each phase of the run, for inputs that have phases; the difference of two entries is the
-    /// activity of a phase.
+    /// Counters at the end of each phase of the run, for inputs that have phases; the difference of two successive
+    /// entries is the activity of a phase.
     #[serde(default)]
     pub phases: Vec<SeriesPoint>,
     /// Cost of the recovery from a loss of power after the last request, or after `recovery.after_requests` requests,
@@ -128,7 +128,7 @@ pub struct RunRecord {
     pub cpu_seconds: f64,
     /// CPU time of preconditioning, seconds.
     pub precondition_cpu_seconds: f64,
-    /// The configuration with every value that the run used; it repeats the run on the same input.
+    /// The configuration with every value that the run used; another run with it on the same input has the same result.
     pub config: Config,
     /// Where the values of the configuration come from, by key (`section.key`). Keys that are not listed have their
     /// default. Listed are also keys that decided other values and are not in `config` themselves (such as
@@ -159,8 +159,8 @@ impl RunRecord {
     }
 }
 
-/// A recovery from a loss of power that was executed: its flash operations are counted, and their times are added up as
-/// if they ran one after the other.
+/// A recovery from a loss of power that was executed in the simulation. Its flash operations are counted, and its time
+/// is the sum of their times, as if they ran one after the other.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RecoveryRecord {
     /// Cost of the whole recovery, without the pages that a battery wrote.
@@ -197,8 +197,8 @@ pub struct RecoveryOpTimes {
 
 impl RecoveryOpTimes {
     /// Returns the times of recovery's operations on a flash device: tR or tPROG, and the transfer on the channel. A
-    /// read of a spare area takes `spare_read_us` microseconds; if that is `None`, tR and the transfer of the spare
-    /// area.
+    /// read of a spare area takes `spare_read_us` microseconds; if that is `None`, it takes tR and the transfer of the
+    /// spare area.
     pub fn of_flash(timing: &FlashTiming, geometry: &Geometry, spare_read_us: Option<f64>) -> Self {
         let us = |array_ns: u64, bytes: u32| (array_ns + timing.transfer_ns(bytes)) as f64 / 1000.0;
         Self {
@@ -237,8 +237,8 @@ pub struct TraceRecord {
     pub duration_s: f64,
 }
 
-/// What the host wrote and what was programmed, in bytes. Counters of pages count a write to a part of a page as a
-/// whole page; these bytes do not.
+/// Bytes that the host wrote and bytes that were programmed. Counters of pages count a write to a part of a page as a
+/// whole page; these bytes count only the part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct BytesRecord {
@@ -255,10 +255,10 @@ pub struct BytesRecord {
     pub buffered: u64,
     /// Page writes to the FTL that cover only a part of their page; each of them programs a whole page.
     pub partial_page_writes: u64,
-    /// Page writes of a part of a page that held data, so that the page was read first (read-modify-write).
+    /// Page writes of a part of a page that held data, so that the whole page was read first (read-modify-write).
     pub completed_page_writes: u64,
     /// RAM of a controller whose map has units of 4 KiB, bytes, for comparison with [`RunRecord::ram_bytes`]; absent if
-    /// the device's pages are not larger than that.
+    /// the pages of the device are 4 KiB or smaller.
     pub ram_of_4k_map: Option<u64>,
 }
 
@@ -301,8 +301,8 @@ impl DeviceRecord {
         blocks_without_data_per_pool(self.gc_low_blocks)
     }
 
-    /// Returns the over-provisioning without the blocks that GC keeps free or open, which determines write
-    /// amplification. Negative if these blocks are more than the spare space.
+    /// Returns the over-provisioning without the blocks that GC keeps free or open. This over-provisioning determines
+    /// write amplification. It is negative if these blocks are more than the spare space.
     pub fn effective_over_provisioning(&self) -> f64 {
         let planes = self.dies() * self.layout.planes_per_die;
         let row_pages = f64::from(planes) * f64::from(self.layout.pages_per_block);
@@ -386,8 +386,8 @@ pub struct Latency {
     pub p9999: f64,
     /// Largest latency, microseconds.
     pub max: f64,
-    /// The same latency distribution, computed from the bins of the latency histogram without exact values; used only
-    /// in records of reproduced papers.
+    /// The same latency distribution as in the other fields, but computed from the bins of the latency histogram
+    /// without exact values; used only in records of reproduced papers.
     #[serde(skip)]
     pub binned: Option<Box<Latency>>,
 }
@@ -439,32 +439,33 @@ pub struct LifetimeRecord {
     /// no part was steady. Absent if no block was erased or nothing was written.
     pub host_tb_written_until_worn: Option<f64>,
     /// Whether the extrapolation rests on a steady part of the run. If not, `host_tb_written_until_worn`, `years`,
-    /// `scaled_years` and `drive_writes_per_day` hold for this moment only: a longer run of the same load gives other
-    /// figures.
+    /// `scaled_years` and `drive_writes_per_day` hold for this run length only: a longer run of the same load gives
+    /// other figures.
     pub is_from_steady_part: bool,
     /// Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent without
     /// time.
     pub years: Option<f64>,
-    /// Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second, and so fewer drive
-    /// writes. Assumes that its write amplification is equal, which holds if the footprint grows in proportion.
+    /// Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second as the simulated
+    /// drive, and so fewer drive writes per day. Assumes that both drives have the same write amplification, which
+    /// holds if the footprint grows in proportion.
     pub scaled_years: Option<f64>,
     /// Exported bytes of the drive that `scaled_years` describes; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
     /// Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
     /// `host_tb_written_until_worn` is absent.
     pub drive_writes_per_day: Option<f64>,
-    /// Years until the rated cycles are used, from the page programs of the whole measured part, including those before
-    /// the first garbage collection.
+    /// Years until the rated cycles are used, at the rate of the page programs in the whole measured part, including
+    /// those before the first garbage collection.
     pub years_by_programs: Option<f64>,
-    /// Years until the rated cycles are used, as `years_by_programs`, but without the first epoch of lifetime
-    /// management, in which nothing is known and no write-saving scheme runs: in five years that epoch is a 500,000th,
-    /// but in a short run a large part. Absent without management.
+    /// Years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of lifetime
+    /// management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it is a 500,000th
+    /// of the time, but in a short run a large part. Absent without lifetime management.
     pub years_after_first_epoch: Option<f64>,
     /// Mean response time of host writes until their content is programmed or mapped to a stored page with equal
     /// content, microseconds. A page that is buffered until a compressed chunk is full counts with the response time of
     /// the write that completes the chunk. 0 without timing or compression; `latency_us.write` is then the figure.
     pub write_until_programmed_us: f64,
-    /// Duration of the measured part, seconds: in open loop that of the trace, else the device time.
+    /// Duration of the measured part, seconds: in open loop the duration of the trace, else the device time.
     pub elapsed_s: f64,
     /// Energy of programs, hashing and compression per host page write, microjoules, with the powers and times of the
     /// paper on integrated lifetime management; reads and erases are left out, as in that paper.

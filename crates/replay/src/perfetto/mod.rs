@@ -44,7 +44,8 @@ impl RunTrace {
         packets.into_bytes()
     }
 
-    /// Adds a slice for each host request to the Perfetto trace, on as many tracks as requests are in flight at most.
+    /// Adds a slice for each host request to the Perfetto trace. The number of tracks is the largest number of requests
+    /// in flight.
     fn add_request_slices(&self, packets: &mut TracePackets, host: TrackId) {
         let mut caused: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
         for op in &self.flash_ops {

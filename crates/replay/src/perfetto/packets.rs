@@ -49,6 +49,7 @@ pub(super) struct TraceSlice {
 }
 
 impl TraceSlice {
+    /// Creates a slice without arguments, arrows and inner slices.
     pub(super) fn named(name: &str, category: &'static str, start_ns: u64, end_ns: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,8 +63,8 @@ impl TraceSlice {
         }
     }
 
-    /// Returns this slice (of a flash operation) with an inner slice for each suspension of the operation; that inner
-    /// slice contains the slices of `slices_during_suspensions` that ran during the suspension.
+    /// Returns this slice (of a flash operation) with an inner slice for each suspension of the operation. The inner
+    /// slice contains the slices of `slices_during_suspensions` that ran during that suspension.
     pub(super) fn split_by_suspensions(
         mut self,
         suspension_spans_ns: &[(u64, u64)],
@@ -125,6 +126,7 @@ enum TrackEvent {
 }
 
 impl TracePackets {
+    /// Appends the descriptor of a new track, and returns the identity of the track.
     fn append_track_descriptor(
         &mut self,
         descriptor: impl FnOnce(ProtobufMessage) -> ProtobufMessage,
@@ -134,7 +136,8 @@ impl TracePackets {
         track
     }
 
-    /// Adds a group of tracks with a name, which the viewer shows as a process.
+    /// Adds a group of tracks with this name, which the viewer shows as a process, and returns the identity of the
+    /// group.
     pub(super) fn add_process(&mut self, name: &str) -> TrackId {
         let pid = self.track_descriptors.len() as u64 + 1;
         let process = ProtobufMessage::default().with_varint(1, pid).with_string(6, name);
@@ -142,7 +145,7 @@ impl TracePackets {
         self.append_track_descriptor(|track| track.with_message(3, &process).with_varint(11, 3))
     }
 
-    /// Adds a track for slices to a group of tracks.
+    /// Adds a track for slices to a group of tracks, and returns the identity of the track.
     pub(super) fn add_track(&mut self, process: TrackId, name: &str) -> TrackId {
         let rank = self.track_descriptors.len() as u64;
         self.append_track_descriptor(|track| {
@@ -150,7 +153,7 @@ impl TracePackets {
         })
     }
 
-    /// Adds a track for the values of a counter to a group of tracks.
+    /// Adds a track for the values of a counter to a group of tracks, and returns the identity of the track.
     pub(super) fn add_counter_track(&mut self, process: TrackId, name: &str, unit: &str) -> TrackId {
         let rank = self.track_descriptors.len() as u64;
         let counter = ProtobufMessage::default().with_string(6, unit);
@@ -212,7 +215,7 @@ impl Default for EventWriter {
 }
 
 impl EventWriter {
-    /// Encodes an event as a packet, together with the names that it is the first to use.
+    /// Encodes an event as a packet. The packet also contains the names that the event is the first to use.
     fn encode_event_packet(&mut self, time_ns: u64, event: &TrackEvent) -> ProtobufMessage {
         let mut interned = ProtobufMessage::default();
         let event = match event {
@@ -233,7 +236,7 @@ impl EventWriter {
         packet.with_message(11, &event)
     }
 
-    /// Encodes the beginning of a slice, and adds the names that it is the first to use to `interned_data`.
+    /// Encodes the beginning of a slice, and adds the names that the slice is the first to use to `interned_data`.
     fn encode_slice_begin_event(
         &mut self,
         track: TrackId,

@@ -13,8 +13,8 @@ enum WireType {
 }
 
 impl ProtobufMessage {
-    /// Appends a number as a protobuf varint: seven bits per byte, the lowest first; the high bit is set in all bytes
-    /// but the last.
+    /// Appends a number as a protobuf varint: seven bits per byte, the lowest bits first; the high bit is set in all
+    /// bytes but the last.
     fn put_varint(&mut self, mut value: u64) {
         while value >= 0x80 {
             self.0.push(value as u8 | 0x80);
@@ -23,6 +23,7 @@ impl ProtobufMessage {
         self.0.push(value as u8);
     }
 
+    /// Appends the tag of a protobuf field: the number of the field, and how its value is stored.
     fn put_tag(&mut self, field: u32, wire_type: WireType) {
         self.put_varint(u64::from(field) << 3 | wire_type as u64);
     }

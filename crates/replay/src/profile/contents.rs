@@ -43,11 +43,11 @@ pub struct ContentFigures {
 struct ContentCopyCounts {
     /// Number of pages that hold the content now.
     live_pages: u32,
-    /// Largest number of pages that held the content at the same time: programs that it needs if every dead page could
-    /// be revived.
+    /// Largest number of pages that held the content at the same time: the number of programs that the content needs if
+    /// every dead page can be revived.
     max_live_pages: u32,
-    /// Number of times that a page received the content while no page held it: programs that it needs if deduplication
-    /// finds every live copy.
+    /// Number of times that a page received the content while no page held it: the number of programs that the content
+    /// needs if deduplication finds every live copy.
     writes_without_live_copy: u32,
 }
 
@@ -82,17 +82,20 @@ pub(super) struct IdealSavings {
 /// Entry of the profiler's table of contents: copies, occurrences and compressed size of one content.
 struct ContentEntry {
     copies: ContentCopyCounts,
+    /// Number of times that the content occurred.
     occurrences: u32,
     compressed_bytes: u16,
-    /// Number of distinct contents that occurred in the input before this content first did, estimated from the sample
-    /// size at that time.
+    /// Number of distinct contents that occurred in the input before the first occurrence of this content, estimated
+    /// from the sample size at that time.
     earlier_distinct_contents: u32,
 }
 
 /// Counts of the page contents in a sample.
 pub(super) struct ContentCounts {
+    /// Entries of the contents in the sample, by fingerprint.
     entry_by_content: FxHashMap<u64, ContentEntry>,
     pub(super) sample: HashSample,
+    /// Largest number of entries; when it is exceeded, the sample is halved.
     max_entries: usize,
     /// Number of all pages counted, including those whose content is not in the sample.
     pages: u64,
@@ -100,8 +103,8 @@ pub(super) struct ContentCounts {
     zero_page_copies: ContentCopyCounts,
     /// Number of distinct contents so far (without the zero page), extrapolated from the sample.
     distinct_contents_so_far: u32,
-    /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred by then:
-    /// element k counts those with n from 2^k to 2^(k + 1) - 1.
+    /// Number of pages that repeat an earlier content, by the number n of distinct contents that had occurred until
+    /// then: element k counts the pages with n from 2^k to 2^(k + 1) - 1.
     repeats_by_log2_distinct_contents: [u64; 32],
 }
 
@@ -242,8 +245,9 @@ impl ContentCounts {
         })
     }
 
-    /// Returns the Zipf exponent of the contents that repeat, and their number. Only the first contents that have 99 %
-    /// of the repetitions are counted, so that one late repetition does not extend the number to the whole input.
+    /// Returns the Zipf exponent of the contents that are repeated, and the number of these contents. Only the first
+    /// contents that have 99 % of the repetitions are counted, so that one late repetition does not extend the number
+    /// to the whole input.
     fn duplicate_theta_and_content_count(&self) -> (f64, u64) {
         let mut repeated: Vec<(u32, u32)> = self
             .entry_by_content
@@ -274,9 +278,10 @@ impl ContentCounts {
         )
     }
 
-    /// Divides the input into stages, in each of which the number of distinct contents doubled, as the content model
-    /// extends its popularity in the same steps. Returns for each stage the number of distinct contents in the sample
-    /// and the share of all repetitions that occurred in it. Contents after the first `pool` are not counted.
+    /// Divides the input into stages, in each of which the number of distinct contents doubled (the content model
+    /// extends its popularity in the same steps). Returns for each stage the number of distinct contents in the sample
+    /// and the share of all repetitions that occurred in the stage. Only the first `pool` contents count, of which
+    /// `inside` are in the sample.
     fn repeats_by_doubling_of_distinct_contents(&self, pool: u64, inside: u64) -> Vec<(u64, f64)> {
         let total: u64 = self.repeats_by_log2_distinct_contents.iter().sum();
         let of = |(octave, &count): (usize, &u64)| {

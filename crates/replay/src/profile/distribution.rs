@@ -81,6 +81,7 @@ impl SizeHistogram {
     }
 }
 
+/// Number of histogram bins per octave (doubling of the value).
 const BINS_PER_OCTAVE: u64 = 16;
 
 /// Histogram of values (such as intervals) in logarithmic bins.
@@ -124,6 +125,7 @@ fn bin_of(value: u64) -> usize {
     ((octave + 1) * BINS_PER_OCTAVE + (value >> octave) - BINS_PER_OCTAVE) as usize
 }
 
+/// Returns the value in the middle of a histogram bin.
 fn middle_of_bin(bin: usize) -> f64 {
     let bin = bin as u64;
     if bin < BINS_PER_OCTAVE {

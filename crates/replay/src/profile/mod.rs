@@ -41,17 +41,17 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::report::RESULT_SCHEMA_VERSION;
 
-/// Largest number of entries in a profiler's table of pages or contents; when it is exceeded the sample is halved.
-/// Covers 28 GB of distinct pages.
+/// Largest number of entries in a profiler's table of pages or contents; when the table has more entries, the sample is
+/// halved. Covers 28 GB of distinct pages.
 pub const MAX_TABLE_ENTRIES: usize = 7 << 20;
 
-/// Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable; figures that the
-/// input cannot have are null.
+/// Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable; a figure that
+/// does not exist for the input is null.
 #[derive(Clone, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct Profile {
     /// Name of the profiled input.
     pub input: String,
-    /// Whether profiling ended before the end of the input, or before the last run of a mechanism.
+    /// Whether profiling ended before the end of the input, or before the last run of a content mechanism on a drive.
     pub partial: bool,
     /// Sampling of contents: one of this many contents was examined; 1 = all.
     pub contents_sampled_1_of: u64,
@@ -71,7 +71,8 @@ pub struct Profile {
     pub rewrites: Option<RewriteFigures>,
     /// How unequally the writes of a trace spread over pages; null for files.
     pub skew: Option<SkewFigures>,
-    /// What each content mechanism by itself could save of the page writes, and what it saved on a drive.
+    /// What each content mechanism by itself could save of the page writes, and what it saved when it was run on a
+    /// drive.
     #[serde(default)]
     pub savings: Vec<Saving>,
     /// The drive on which the content mechanisms were run, with the results of these runs; null if they were not run.
@@ -109,6 +110,7 @@ pub struct Profiler {
     delta_sizes: SizeHistogram,
     /// Number of page writes whose content is known to be equal to the old content of the page.
     unchanged_page_writes: u64,
+    /// The last pages written, by which writes that compression would replace in its chunk buffer are counted.
     recently_written_pages: RecentlyWrittenPages,
     /// Number of page writes that replace a page that still waits in the chunk buffer of compression, so that the
     /// earlier write needs no program.
@@ -139,7 +141,7 @@ impl Profiler {
         Self::with_table_limit(sampled_one_of, MAX_TABLE_ENTRIES)
     }
 
-    /// Creates a profiler as [`Self::new`], with tables of at most `entries_max` entries.
+    /// Creates a profiler as [`Self::new`] does, with tables of at most `entries_max` entries.
     ///
     /// # Panics
     /// Panics if `sampled_one_of` or `entries_max` is 0.
@@ -216,6 +218,8 @@ impl Profiler {
         }
     }
 
+    /// Counts that a page no longer holds `content`, because it was overwritten or trimmed; does nothing if the content
+    /// is unknown.
     fn remove_copy(&mut self, content: Option<Fingerprint>) {
         if let Some(content) = content {
             self.content_counts.remove_copy(content);

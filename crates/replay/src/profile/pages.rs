@@ -51,8 +51,8 @@ pub struct SkewFigures {
     /// Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random writes hit the
     /// same page with the measured probability.
     pub zipf_theta: f64,
-    /// Largest difference between the measured share of writes to the most written pages and that of the zipf law, over
-    /// the most written 1, 2, 5, 10, 20 and 50 % of the pages.
+    /// Largest difference between two shares of writes, the measured one and that of the Zipf law, to the most written
+    /// 1, 2, 5, 10, 20 and 50 % of the pages.
     pub zipf_misfit: f64,
 }
 
@@ -93,8 +93,8 @@ impl PageWriteCounts {
         }
     }
 
-    /// Counts a page write in the sample of pages; `content` is its content if that is known. Returns the content that
-    /// the page held, if that is known.
+    /// Counts a page write in the sample of pages. `content` is the new content, if it is known. Returns the content
+    /// that the page held before, if that is known.
     pub(super) fn count_page_write(
         &mut self,
         device: u32,
@@ -131,7 +131,7 @@ impl PageWriteCounts {
         stored_fingerprint(before)
     }
 
-    /// Forgets the content of a page that was trimmed. Returns the content that it held, if that is known.
+    /// Forgets the content of a page that was trimmed. Returns the content that the page held, if it is known.
     pub(super) fn remove_trimmed_content(&mut self, device: u32, page: u64) -> Option<Fingerprint> {
         let entry = self.entries_by_page_key.get_mut(&page_key(device, page))?;
         stored_fingerprint(std::mem::take(&mut entry.held_fingerprint_plus_one))
@@ -253,8 +253,8 @@ impl PageWriteCounts {
         })
     }
 
-    /// Returns the standard error of the share of writes that the most written `share` of the pages receives, from its
-    /// spread between the parts of the sample.
+    /// Returns the standard error of the share of writes that the most written `share` of the pages receives, computed
+    /// from how this share of writes varies between the parts of the sample.
     fn top_share_error(&self, share: f64) -> f64 {
         let mut parts: [Vec<u32>; STANDARD_ERROR_GROUPS] = Default::default();
         for (key, writes) in self.page_keys_and_write_counts() {
@@ -279,7 +279,8 @@ pub(super) fn page_key(device: u32, page: u64) -> u64 {
     mix_bits(page ^ mix_bits(u64::from(device)))
 }
 
-/// Returns the fingerprint that a table entry stores plus one as `held`; `None` if the content is unknown.
+/// Returns the fingerprint in a table entry, where `held` is the fingerprint plus one; `None` if the content is unknown
+/// (`held` is 0).
 fn stored_fingerprint(held: u64) -> Option<Fingerprint> {
     held.checked_sub(1).map(Fingerprint)
 }

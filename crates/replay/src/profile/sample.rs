@@ -10,11 +10,14 @@ use wearwell::data::mix_bits;
 
 /// Number of independent parts of a sample of pages or contents, whose spread gives the standard error.
 pub(super) const STANDARD_ERROR_GROUPS: usize = 16;
+/// Number that is mixed into keys before they are hashed, so that the sample is independent of other hashes of the same
+/// keys.
 const SAMPLE_HASH_SALT: u64 = 0x7072_6f66_696c_6573;
 
 /// Rule that selects the sampled pages or contents by a hash of their key: one of `sampled_one_of` is in the sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct HashSample {
+    /// Sampling ratio: one of this many pages or contents is in the sample; 1 = all.
     pub(super) sampled_one_of: u64,
 }
 
@@ -35,8 +38,8 @@ pub(super) fn standard_error_group(key: u64) -> usize {
     (mix_bits(!key ^ SAMPLE_HASH_SALT) as usize) % STANDARD_ERROR_GROUPS
 }
 
-/// Returns the standard error of the quotient `sum(parts) / sum(wholes)`, where both slices have one sum per error
-/// group of the sample. Leaves out one group at a time (jackknife).
+/// Returns the standard error of the quotient `sum(parts) / sum(denominators_by_group)`, where both slices have one sum
+/// per error group of the sample. Leaves out one group at a time (jackknife).
 pub(super) fn standard_error_of_quotient(
     parts: &[f64; STANDARD_ERROR_GROUPS],
     denominators_by_group: &[f64; STANDARD_ERROR_GROUPS],

@@ -28,7 +28,7 @@ pub struct Saving {
     /// Content mechanism (such as deduplication) whose saving this is.
     pub mechanism: ContentMechanismName,
     /// Largest share of the page writes with known content for which a perfect mechanism would program nothing; null if
-    /// the input does not show it.
+    /// it cannot be computed from the input.
     pub at_most: Option<f64>,
     /// Standard error of `at_most`, from sampling; 0 if all pages and contents were examined.
     pub at_most_error: f64,
@@ -40,7 +40,8 @@ pub struct Saving {
 /// mechanisms.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 pub struct MeasuredSaving {
-    /// Share of the host's page writes that needed no program for host data: `write_reduction` of the run.
+    /// Share of the host's page writes that needed no program for host data: `write_reduction` in the record of the
+    /// run.
     pub page_writes: f64,
     /// Share of all page programs of the drive without mechanisms that is saved; negative if there are more.
     pub programs: f64,
@@ -81,15 +82,15 @@ impl RecentlyWrittenPages {
 }
 
 /// Returns an upper bound of the share of page writes that compression saves. `packed` is the share that packing
-/// without loss would save, `replaced_in_buffer` the share of writes that a later write may replace in the chunk
-/// buffer. A flash page holds at most four members of a chunk, which limits the share too.
+/// without loss would save; `replaced_in_buffer` is the share of writes that a later write may replace in the chunk
+/// buffer. The bound also respects that a flash page holds at most four members (logical pages) of a chunk.
 pub(super) fn max_compression_saving_share(packed: f64, replaced_in_buffer: f64) -> f64 {
     let members = wearwell::content::compress::MAX_CHUNK_MEMBERS as f64;
     (replaced_in_buffer + packed).min(replaced_in_buffer + (1.0 - replaced_in_buffer) * (1.0 - 1.0 / members))
 }
 
-/// Returns the configuration with all content mechanisms that a profile runs. Settings that have no effect with it are
-/// used by none of the runs.
+/// Returns `config` with all content mechanisms that a profile runs. A setting that has no effect in this configuration
+/// has no effect in any of the runs.
 #[must_use]
 pub fn config_with_every_mechanism(config: &Config) -> Config {
     config_with_mechanisms(

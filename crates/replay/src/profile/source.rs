@@ -12,7 +12,7 @@ use crate::input::Input;
 
 /// Number of profiled requests between two reports of progress.
 const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 12;
-/// Largest number of unreadable files that a note of the profile names.
+/// Largest number of unreadable files whose names a note of the profile lists.
 const NAMED_UNREADABLE_FILES_MAX: usize = 3;
 
 /// Why an input cannot be profiled.

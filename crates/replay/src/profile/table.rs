@@ -8,6 +8,7 @@ use super::distribution::SizeShares;
 use super::{Profile, Saving};
 use crate::report::with_thousands_separators;
 
+/// Width of the text table, columns.
 const LINE_WIDTH_CHARS: usize = 80;
 
 impl Profile {
@@ -229,7 +230,7 @@ fn format_mib(bytes: u64) -> String {
 }
 
 /// Appends `sentence` to `text`, broken at blanks into lines of at most 80 columns. The first line begins with `first`;
-/// further lines are indented by as much.
+/// further lines are indented by the width of `first`.
 fn append_wrapped(text: &mut String, first: &str, sentence: &str) {
     let mut line = first.to_owned();
     for word in sentence.split(' ') {

@@ -65,6 +65,7 @@ pub struct SizeShare {
 struct RequestKindCounts {
     requests: u64,
     bytes: u64,
+    /// Number of requests that begin where the previous request of this kind ended, on the same device number.
     sequential_requests: u64,
     /// Byte offset at which the last request of this kind (read or write) ended, by device number.
     last_end_bytes_by_device: FxHashMap<u32, u64>,
@@ -92,6 +93,7 @@ pub(super) struct TrafficCounts {
     trims: u64,
     flushes: u64,
     pages_written: u64,
+    /// Number of reads and writes that start or end inside a page.
     partial_page_requests: u64,
     empty_reads_and_writes: u64,
     /// Number of requests by the number of pages that they touch; at most 2^18 + 1 sizes, because the length of
@@ -99,6 +101,7 @@ pub(super) struct TrafficCounts {
     requests_by_page_count: BTreeMap<u64, u64>,
     latest_request_ns: u64,
     previous_request_ns: u64,
+    /// Number of requests whose time lies before that of the previous request.
     unsorted_requests: u64,
 }
 

@@ -9,21 +9,22 @@ use wearwell_trace::{Op, Request};
 
 use super::Run;
 
-/// Arrival time of the current request and completion time of the last one, and the rules by which the next one
+/// Arrival time of the current request and completion time of the last request, and the rules by which the next request
 /// arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestClock {
     pace: ArrivalPace,
+    /// Arrival time of the current request, nanoseconds.
     pub(super) arrival_ns: u64,
     /// Latest time in the trace of the requests so far, nanoseconds.
     pub(super) latest_request_trace_ns: u64,
-    /// Completion time of the last request, nanoseconds; at least the arrival and the (perhaps delayed) start of the
-    /// current one.
+    /// Completion time of the last request, nanoseconds. It is not before the arrival and the (perhaps delayed) start
+    /// of the current request.
     pub(super) last_completion_ns: u64,
 }
 
-/// Rules for when requests of a replay arrive: the arrival mode, the number in flight, and the scale of the trace's
-/// times.
+/// Rules for when requests of a replay arrive: the arrival mode, the largest number of requests in flight, and the
+/// factor for the trace's times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrivalPace {
     arrival: Arrival,
@@ -55,8 +56,9 @@ impl RequestClock {
         Self { pace, arrival_ns: 0, latest_request_trace_ns: 0, last_completion_ns: 0 }
     }
 
-    /// Sets the arrival time of a request whose time in the trace is `trace_ns`. In closed loop or with think time, it
-    /// first completes the earlier requests for which the arrival must wait.
+    /// Sets the arrival time of a request whose time in the trace is `trace_ns`; `first_ns` is the time of the first
+    /// request. In closed loop or with think time, it first completes the earlier requests for which the arrival must
+    /// wait.
     #[inline]
     pub(super) fn set_arrival_time(&mut self, timing: &mut TimingEngine, trace_ns: u64, first_ns: u64) {
         let pace = self.pace;
@@ -73,8 +75,8 @@ impl RequestClock {
         self.arrival_ns = self.arrival_ns.max(arrival_ns);
     }
 
-    /// Completes requests until fewer than `depth` are in flight. Returns the time from which fewer are in flight,
-    /// nanoseconds.
+    /// Completes requests until fewer than `depth` requests are in flight. Returns the time, in nanoseconds, from which
+    /// this is so.
     #[inline]
     fn complete_until_below_depth(&mut self, depth: usize, timing: &mut TimingEngine) -> u64 {
         // A request without flash operations completes on arrival and is not reported.

@@ -13,7 +13,7 @@ use super::Run;
 
 impl Run<'_> {
     /// Whether consecutive writes of whole pages can be executed in one call of the FTL: no background GC and no
-    /// throttling acts between them, and no trace records the state after each.
+    /// throttling acts between the writes, and no trace records the state after each write.
     pub(super) fn can_batch_writes(&self) -> bool {
         let collects_between =
             self.timing.is_some() && self.plan.resolved_device.gc_options.background_free_blocks > 0;
@@ -23,7 +23,8 @@ impl Run<'_> {
             && self.trace_recorder.is_none()
     }
 
-    /// Executes a batch of requests. Returns how many were executed, and the error of the next request if it failed.
+    /// Executes a batch of requests. Returns how many requests were executed, and the error of the next request if that
+    /// failed.
     pub(super) fn execute_batch(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         let (executed, outcome) = self.execute_batch_without_byte_counts(batch);
         self.requested_counts.written_bytes += batch[..executed].iter().map(written_bytes).sum::<u64>();
@@ -32,6 +33,7 @@ impl Run<'_> {
         (executed, outcome)
     }
 
+    /// Executes a batch as [`Self::execute_batch`] does, but does not count the requested bytes.
     fn execute_batch_without_byte_counts(&mut self, batch: &[Request]) -> (usize, Result<(), Error>) {
         if self.can_batch_writes() && batch.iter().all(|request| self.as_page_write(request).is_some()) {
             return self.write_batch(batch);

@@ -17,13 +17,15 @@ pub(super) struct CompressedChunkResponseTimes {
     /// Number of writes that waited for a compressed chunk, by the number of the request that completed the chunk; only
     /// for requests that have no completion time yet.
     waiting_writes_by_completing_request: FxHashMap<u64, u64>,
+    /// Sum, over all writes that waited for a compressed chunk, of the latencies of the requests that completed the
+    /// chunks.
     total_chunk_program_wait_ns: f64,
 }
 
 impl CompressedChunkResponseTimes {
-    /// Records a write (number `request_number`), with the number of pages in the compression buffer before and after
-    /// it. `is_buffered_for_chunk` is whether the write was buffered for a compressed chunk. An emptied buffer means
-    /// that this write completed the chunk.
+    /// Records the write with number `request_number`, and the number of pages in the compression buffer before and
+    /// after the write. `is_buffered_for_chunk` is whether the write was buffered for a compressed chunk. If the buffer
+    /// is empty after the write, this write completed the chunk.
     pub(super) fn record_chunk_write(
         &mut self,
         request_number: u64,

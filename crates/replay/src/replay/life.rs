@@ -22,15 +22,15 @@ use crate::lifetime::{blocks_good_from_factory, physical_blocks_good_from_factor
 use crate::record::SeriesPoint;
 use crate::{precondition, process};
 
-/// Largest number of points in the series that records a drive's life. When it is reached, every second point is
-/// dropped.
+/// Largest number of points in the series that records a drive's life. When the series has this many points, every
+/// second point is dropped.
 const SERIES_POINTS_MAX: usize = 400;
 /// Start and end of the range, in mean erases per block, from which the lifetime is extrapolated. A drive that was
-/// filled in order is steady after about ten erases per block, so the range starts later. If the range would be a large
-/// part of the rated cycles, [`EXTRAPOLATION_ENDURANCE_SHARE_RANGE`] applies.
+/// filled in order is steady after about ten erases per block, so the range starts later.
+/// [`EXTRAPOLATION_ENDURANCE_SHARE_RANGE`] applies instead if this range would be a large part of the rated cycles.
 const EXTRAPOLATION_MEAN_ERASES_RANGE: [f64; 2] = [15.0, 30.0];
 /// Start and end of the range, in mean erases per block as a share of the rated cycles, from which the lifetime is
-/// extrapolated. Each applies if it is fewer erases than that of [`EXTRAPOLATION_MEAN_ERASES_RANGE`].
+/// extrapolated. Start and end each apply if they are fewer erases than in [`EXTRAPOLATION_MEAN_ERASES_RANGE`].
 const EXTRAPOLATION_ENDURANCE_SHARE_RANGE: [f64; 2] = [0.1, 0.2];
 
 impl Plan<'_> {
@@ -118,7 +118,9 @@ const ENDURANCE_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 /// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
     run: Run<'a>,
+    /// Bytes that the host has written to the drive so far, including the first fill.
     host_bytes: u64,
+    /// Number of requests replayed so far.
     requests: u64,
     /// Number of the drive's good blocks beyond those that the exported pages need.
     spare_block_count: u64,
@@ -137,6 +139,7 @@ struct LifeSimulation<'a> {
     bytes_and_erases_of_extrapolation_range: [Option<(u64, f64)>; 2],
     /// Duration of all passes over the input by its own times, seconds.
     elapsed_s: f64,
+    /// States of the drive so far, at most [`SERIES_POINTS_MAX`].
     series: Vec<LifePoint>,
     /// Number of host bytes between two points of the series that records the drive's life.
     series_interval_bytes: u64,
@@ -179,6 +182,7 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
+    /// Fills the drive if `is_filled` is set, and replays the input until the drive has ended; returns why it ended.
     fn wear_out(
         &mut self,
         is_filled: bool,
@@ -224,8 +228,8 @@ impl<'a> LifeSimulation<'a> {
         Ok(filled.is_break().then_some(LifeEndReason::Interrupted))
     }
 
-    /// Replays the input once on the drive that is being worn out. Returns why the drive ended; `None` if it did not
-    /// end.
+    /// Replays the input once on the drive that is being worn out. Returns why the drive ended; `None` if the drive has
+    /// not ended at the end of the input.
     fn replay_input_once(
         &mut self,
         on_progress: OnProgress<'_>,
@@ -347,8 +351,9 @@ impl<'a> LifeSimulation<'a> {
         blocks_good_from_factory(store).map(|block| store.nand().erase_count(block))
     }
 
-    /// Returns the drive's lifetime in host bytes, extrapolated from the measured range: its host bytes divided by the
-    /// share of all rated cycles that it used; `None` if no block was erased in the range.
+    /// Returns the drive's lifetime in host bytes, extrapolated from a range of its life: the host bytes of the range,
+    /// divided by the share of all rated cycles that the range used. `None` if the life did not reach the end of the
+    /// range, or if no block was erased in the range.
     fn extrapolated_lifetime_host_bytes(&self) -> Option<f64> {
         let [Some((from, erases_before)), Some((to, erases))] = self.bytes_and_erases_of_extrapolation_range
         else {

@@ -67,7 +67,7 @@ pub enum ReplayError {
     /// The configuration is invalid.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// An input (trace or workload) that cannot be read.
+    /// An input (trace or workload) cannot be read.
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The device could not be built or preconditioned.
@@ -81,7 +81,7 @@ pub enum ReplayError {
     NoRequests {
         /// Name of the input.
         input: String,
-        /// A hint how the input could be read so that it has requests, or the reason why there are none.
+        /// A hint how the input could be read so that it has requests, or the reason why it has none.
         hint: String,
     },
 }
@@ -94,7 +94,7 @@ impl ReplayError {
     }
 }
 
-/// Phases of a run (one design on one input), or of a drive's life until it is worn out.
+/// Phases of a run (one design on one input), or of a drive's life until the drive is worn out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunPhase {
     /// Preconditioning: bringing the device into its initial state.
@@ -133,7 +133,7 @@ const REQUESTS_PER_PROGRESS_REPORT: u64 = 1 << 16;
 /// Largest number of points in a run's time series of counters.
 const SERIES_POINTS_MAX: u64 = 200;
 
-/// Reason why a phase of a run ended before the end of its input; `None` if it reached the end.
+/// Reason why a phase of a run ended before the end of its input; `None` if the phase reached the end.
 type EarlyEndReason = Option<String>;
 
 /// One design that is being run on one input.
@@ -144,7 +144,7 @@ struct Run<'a> {
     /// Executor of all requests that are not writes of exactly one page.
     executor: RequestExecutor,
     timing: Option<TimingEngine>,
-    /// Arrival time of the current request and completion time of the last one, nanoseconds.
+    /// Arrival time of the current request and completion time of the last request, nanoseconds.
     clock: RequestClock,
     /// Response times of writes that are buffered for compressed chunks; `None` without timing or on a design without
     /// such chunks.
@@ -155,10 +155,12 @@ struct Run<'a> {
     lifetime_options: Option<LifetimeOptions>,
     /// Lifetime management during the measured part; `None` if the configuration does not enable it.
     lifetime_management: Option<LifetimeManagement>,
+    /// Whether the design has a content mechanism that examines written pages.
     has_content_stage: bool,
     page_bytes: u64,
     requested_counts: RequestedCounts,
     observations: RunObservations,
+    /// Counters of the device before the measured part of the run, or before the current request.
     earlier_counters: EarlierCounters,
     /// Number of requests that aged the device before the measured part.
     aging_requests: u64,
@@ -175,7 +177,7 @@ struct RequestedCounts {
     first_request_ns: Option<u64>,
     /// Latest time in the input of the requests so far, nanoseconds.
     latest_request_ns: u64,
-    /// Number of requests with a time before the latest time until then.
+    /// Number of requests whose time in the input lies before that of an earlier request.
     out_of_order_requests: u64,
     /// Number of requests of no bytes, apart from flushes.
     empty_requests: u64,
@@ -184,7 +186,8 @@ struct RequestedCounts {
 /// Observations of the run that the counters of the device do not contain.
 #[derive(Debug, Default)]
 struct RunObservations {
-    /// How steady the random overwrites of preconditioning were; `None` if there were none, or too few to judge.
+    /// How steady write amplification was during the random overwrites of preconditioning; `None` if there were no
+    /// overwrites, or too few to judge.
     precondition_steadiness: Option<Steadiness>,
     /// Counters of the run, sampled after regular numbers of requests.
     series: Vec<SeriesPoint>,
@@ -199,7 +202,8 @@ struct RunObservations {
     last_answer_ns: u64,
 }
 
-/// Counters of the device at an earlier moment, which are subtracted from later ones to count what happened between.
+/// Counters of the device at an earlier moment. They are subtracted from later counters, to count what happened since
+/// that moment.
 #[derive(Debug, Default)]
 struct EarlierCounters {
     /// Total of the controller's work (hashing, deltas, compression) up to the current request.
@@ -208,8 +212,8 @@ struct EarlierCounters {
     buffer_absorbed_writes: u64,
     /// Writes of parts of pages before the measured part of the run.
     partial_write_counts: PartialWriteCounts,
-    /// Page writes before the measured part of the run whose content has an unknown size, although that of a part is
-    /// known.
+    /// Page writes before the measured part of the run that have a lost size: the compressed size or delta size of a
+    /// part of the page is known, but not that of the whole page.
     lost_size_counts: LostSizeCounts,
     /// Requests of the input, before the measured part of the run, that the reader moved to the start of the trace.
     requests_clamped_to_start_time: u64,
@@ -416,8 +420,9 @@ impl<'a> Run<'a> {
         Ok(ended)
     }
 
-    /// Writes out the write buffer after the last request: the host wrote its pages, so their programs and their time
-    /// count. Does nothing if power is lost after the last request, or if `buffer.keep_at_end` is set.
+    /// Writes out the write buffer after the last request: the host wrote the pages in the buffer, so their programs
+    /// and the time of these count. Does nothing if power is lost after the last request, or if `buffer.keep_at_end` is
+    /// set.
     fn write_out_buffer_at_end(&mut self) -> EarlyEndReason {
         let config = self.plan.config;
         let is_kept = config.buffer.keep_at_end || config.recovery.after_run;
@@ -436,7 +441,7 @@ impl<'a> Run<'a> {
     }
 
     /// Submits the flash operations that the device has executed since the last request to the timing engine, if there
-    /// is one, as work for which no request waits. It can start at `at_ns`, nanoseconds.
+    /// is one, as work for which no request waits. The work can start at `at_ns`, nanoseconds.
     fn submit_background_ops(&mut self, at_ns: u64) {
         if let Some(timing) = &mut self.timing {
             timing.set_pages_of_next_ops(self.device.ftl().store().flash_ops.request_op_pages());
@@ -589,8 +594,8 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Records in the trace of the run a request that was just submitted, and the flash operations and requests that
-    /// have ended since the previous request.
+    /// Records a request that was just submitted in the trace of the run. Also records the flash operations and
+    /// requests that have ended since the previous request.
     fn record_request_in_trace(&mut self, number: u64, request: &Request) {
         let counters = self.current_counters();
         if let (Some(tape), Some(timing)) = (&mut self.trace_recorder, &mut self.timing) {
@@ -599,8 +604,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Returns the number of pages that the host has read, and how many of these held nothing because they were never
-    /// written, or were deallocated.
+    /// Returns two numbers: the pages that the host has read, and those of them that held nothing because they were
+    /// never written, or were deallocated.
     #[inline]
     fn all_and_unwritten_page_reads(&self) -> [u64; 2] {
         let stats = self.device.ftl().stats();

@@ -21,14 +21,17 @@ pub struct Plan<'a> {
     pub(super) config: &'a Config,
     pub(super) input: &'a Input,
     pub(super) aging_input: Option<Input>,
+    /// Extent of the input: its requests, and the pages that they touch.
     pub(super) survey: InputSurvey,
     pub(super) resolved_device: ResolvedDevice,
     pub(super) content_spec: ContentModelSpec,
     pub(super) input_sha256: Option<String>,
+    /// Policy of the user that chooses GC victims instead of `gc.policy`; `None` if there is none.
     pub(super) user_policy: Option<UserVictimPolicy>,
 }
 
-/// Results of surveying an input (a pass over all of its requests), for further plans on the same input.
+/// Results of surveying an input (a pass over all of its requests), from which further plans for the same input can be
+/// made.
 #[derive(Clone, Debug)]
 pub struct InputSurveyResults {
     aging_input: Option<Input>,
@@ -63,8 +66,8 @@ impl<'a> Plan<'a> {
         Self::from_input_survey_results(config, self.input, self.input_survey_results())
     }
 
-    /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too; run records
-    /// contain a note on it.
+    /// Lets `policy` choose the GC victims of every run instead of `gc.policy`, in preconditioning too. The run records
+    /// contain a note on the policy.
     #[must_use]
     pub fn with_user_policy(self, policy: UserVictimPolicy) -> Self {
         Self { user_policy: Some(policy), ..self }
@@ -79,8 +82,8 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Plans the replay of an input as [`Self::new`] does, but with the results of an earlier survey; the input must
-    /// not have changed since.
+    /// Plans the replay of an input as [`Self::new`] does, but with the results of an earlier survey. The input must
+    /// not have changed since that survey.
     ///
     /// # Errors
     /// As [`Plan::new`].
@@ -97,8 +100,9 @@ impl<'a> Plan<'a> {
         Self::of_survey(config, input, (aging, survey), input_sha256)
     }
 
-    /// Refuses an unknown design, and a content model if no write lacks content, neither of the input nor of the aging
-    /// trace. Without this check such mistakes would appear only after minutes.
+    /// Refuses an unknown design. Also refuses a content model if all writes of the input and of the aging trace have
+    /// contents, because the model would have no effect. Without this check such mistakes would appear only after
+    /// minutes.
     ///
     /// # Errors
     /// [`ReplayError::Config`].
@@ -164,7 +168,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns where the values of the configuration of a run of `design` come from, by key ([`Config::origins`]). A
-    /// stored result that is used again may have been made with equal values from other places.
+    /// stored result that is reused may have equal values that come from other places.
     pub fn setting_origins(&self, design: &str) -> BTreeMap<String, Origin> {
         self.config.origins(&self.effective_config(), design)
     }
@@ -239,8 +243,8 @@ impl<'a> Plan<'a> {
         self.resolved_device.logical_pages as u64 * self.resolved_device.geometry.page_bytes as u64
     }
 
-    /// Whether only pages that the input touches exist on the device, numbered densely. Never for generators, whose
-    /// addresses are dense already.
+    /// Whether the device has only the pages that the input touches, numbered densely. Always false for generators,
+    /// whose addresses are dense already.
     pub(super) fn compacts_addresses(&self) -> bool {
         let too_far = || self.survey.end_offset_bytes > self.exported_bytes();
         match self.config.replay.addresses {
@@ -381,8 +385,8 @@ fn block_layer_stage_hint(input: &Input) -> String {
     }
 }
 
-/// Returns the trace that ages the device, if the configuration sets one. It is read with the options of the input,
-/// except for its format, which may differ.
+/// Returns the trace that ages the device, if the configuration sets one. The trace is read with the options of the
+/// input, except for the format, which may be another one.
 fn aging_input(config: &Config, input: &Input) -> Option<Input> {
     let precondition = &config.precondition;
     let path = precondition.trace.as_ref().filter(|_| precondition.mode == Precondition::Aged)?;

@@ -22,11 +22,11 @@ pub(super) struct PreparedInput {
     pub(super) content_model: ContentModel,
     /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
     footprint: Option<Arc<Footprint>>,
-    /// Whether writes without content get one from the content model, because the design examines contents.
+    /// Whether writes without content get a content from the content model, because the design examines contents.
     adds_content: bool,
     page_bytes_log2: u32,
     max_lpn: u64,
-    /// Pages that the last batch touches first, for look-ups in advance.
+    /// First pages of the requests of the last batch, for look-ups in advance.
     pub(super) lookahead: BatchLookahead,
 }
 
@@ -35,7 +35,7 @@ pub(super) struct PreparedInput {
 pub(super) struct BatchLookahead {
     /// First logical page of each write request of the batch.
     pub(super) first_lpns_of_writes: Vec<Lpn>,
-    /// Fingerprints of the contents that the write requests bring, where known.
+    /// Fingerprint of the first page of each write request of the batch, where its content is known.
     pub(super) first_fingerprints_of_writes: Vec<Fingerprint>,
     /// First logical page of each read request of the batch.
     pub(super) first_lpns_of_reads: Vec<Lpn>,
@@ -68,7 +68,7 @@ impl PreparedInput {
     }
 
     /// Reads and prepares the requests of a batch, and lists their first pages in the lookahead. Returns the number of
-    /// requests read, and the damage of the input if there is any.
+    /// requests read, and the error if the input is damaged.
     pub(super) fn read_batch(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         let (read, damage) = self.read_requests(batch);
         let batch = &mut batch[..read];
@@ -90,7 +90,7 @@ impl PreparedInput {
     }
 
     /// Fills a batch with requests, up to the end of the input or to the place where it is damaged. Returns the number
-    /// of requests read, and the damage.
+    /// of requests read, and the error if the input is damaged.
     fn read_requests(&mut self, batch: &mut [Request]) -> (usize, Option<TraceError>) {
         for (k, request) in batch.iter_mut().enumerate() {
             match self.request_reader.next_request(request) {
@@ -102,8 +102,8 @@ impl PreparedInput {
         (batch.len(), None)
     }
 
-    /// Prepares a request for the device: adds content from the model if it has none, and converts its addresses to
-    /// dense ones.
+    /// Prepares a request for the device: adds content from the model to a write without content, and converts the
+    /// addresses of the request to dense ones.
     #[inline]
     fn prepare_request(&mut self, request: &mut Request) {
         if self.adds_content {
@@ -114,7 +114,8 @@ impl PreparedInput {
         }
     }
 
-    /// Adds content from the content model to a write that has none, and adds the content of a write to the lookahead.
+    /// Adds content from the content model to a write that has no content, and adds the content of a write to the
+    /// lookahead.
     fn add_model_content(&mut self, request: &mut Request) {
         self.content_model.fill_or_record_request_content(request);
         if request.op == Op::Write {

@@ -45,26 +45,28 @@ impl Run<'_> {
     }
 }
 
-/// Executes the requests of an input on a drive, as its host does.
+/// Executes the requests of an input on a drive, as the host of the drive would do.
 #[derive(Debug)]
 pub(crate) struct RequestExecutor {
     has_content_stage: bool,
     page_bytes: u64,
     write_zeroes_mode: Zeroes,
+    /// Descriptors of the contents that the current write request writes, one per page of the device.
     content_descriptors: Vec<ContentDescriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
     read_buffer: Vec<u8>,
     copied_remaps: CopiedRemapCounts,
-    /// Counts of writes of pages (or parts) larger than 4 KiB of which only some 4-KiB parts have known sizes.
+    /// Counts of page writes with a lost size: a size is known for some 4-KiB parts of the page (larger than 4 KiB),
+    /// but not for all.
     lost_size_counts: LostSizeCounts,
 }
 
 /// Counts of remap requests of parts of pages, which the host executes as reads and writes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct CopiedRemapCounts {
-    /// Remap requests of which at least a part of a page was read and written.
+    /// Number of remap requests of which at least a part of a page was read and written.
     pub(super) requests: u64,
-    /// Writes of such parts whose content is unknown and therefore counts as new.
+    /// Number of writes of parts of pages whose content is unknown and therefore counts as new.
     pub(super) unknown_contents: u64,
 }
 
@@ -87,8 +89,8 @@ impl RequestExecutor {
         self.copied_remaps
     }
 
-    /// Returns how many page writes have an unknown size of their content because only some of their 4-KiB parts have a
-    /// known one.
+    /// Returns how many page writes have a lost size: a compressed size or delta size is known for some 4-KiB parts of
+    /// the page, but not for all.
     pub(super) fn lost_size_counts(&self) -> LostSizeCounts {
         self.lost_size_counts
     }
@@ -143,8 +145,8 @@ impl RequestExecutor {
     }
 
     /// Executes a remap request. A drive remaps whole pages only. If pages are larger than the ranges of the request,
-    /// or these begin at unlike places in their pages, the host reads and writes the parts of pages, as it would copy
-    /// on a drive without remaps; of a relocation it trims the source.
+    /// or if source and target begin at different offsets in their pages, the host copies the parts of pages by reads
+    /// and writes, as it would copy on a drive without remaps. Of a relocation, it trims the source.
     fn remap<N: Nand>(
         &mut self,
         device: &mut Device<N>,
@@ -181,7 +183,8 @@ impl RequestExecutor {
         Ok(())
     }
 
-    /// Reads `part` of the source of a remap request, which counts from its first byte, and writes it to the target.
+    /// Copies `part` of the source of a remap request to the target, by a read and a write. `part` is a byte range,
+    /// counted from the first byte of the source.
     fn copy<N: Nand>(
         &mut self,
         device: &mut Device<N>,
@@ -224,7 +227,8 @@ impl RequestExecutor {
         self.write_contents(device, &request.content, offset, len)
     }
 
-    /// Writes a byte range with the contents of its 4-KiB pages; none if they are unknown or no mechanism needs them.
+    /// Writes a byte range with the contents of its 4-KiB pages. The contents are left out if they are unknown or no
+    /// mechanism needs them.
     fn write_contents<N: Nand>(
         &mut self,
         device: &mut Device<N>,
@@ -248,9 +252,10 @@ impl RequestExecutor {
         device.write(offset, len, HostData::Descriptors(&self.content_descriptors))
     }
 
-    /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A larger page gets a
-    /// fingerprint combined from those of its 4-KiB parts, and the sums of their sizes. A smaller page gets the
-    /// fingerprint of its 4-KiB page, combined with its position in that page, and its share of the sizes.
+    /// Converts content descriptors of 4-KiB pages to descriptors of the device's pages. A page larger than 4 KiB gets
+    /// a fingerprint combined from those of its 4-KiB parts, and the sums of their sizes. A page smaller than 4 KiB
+    /// gets the fingerprint of the 4-KiB page around it, combined with its position in that page, and its share of the
+    /// sizes.
     fn convert_descriptors_to_device_pages(&mut self, offset: u64, len: u64) {
         let small = std::mem::take(&mut self.content_descriptors);
         let first_small = offset / PAGE_BYTES;
@@ -283,8 +288,8 @@ impl RequestExecutor {
         Fingerprint::combine(fingerprints.chain(within))
     }
 
-    /// Returns the compressed or delta size of a page of the device from those of its 4-KiB parts: their sum, or the
-    /// share of a page smaller than 4 KiB, rounded up.
+    /// Returns the compressed or delta size of a page of the device from the sizes of its 4-KiB parts: their sum, or,
+    /// for a page smaller than 4 KiB, its share of the size, rounded up.
     fn size_in_device_page(&self, sizes: impl Iterator<Item = u16>) -> u16 {
         let sum = ContentDescriptor::sum_of_sizes(sizes);
         if sum == ContentDescriptor::UNKNOWN_SIZE || self.page_bytes >= PAGE_BYTES {

@@ -22,8 +22,8 @@ use crate::report::{OVERLOAD_NOTE_START, with_thousands_separators};
 use crate::steadiness::Steadiness;
 use crate::timeline::{Timeline, TimelineRecorder};
 
-/// Share of the page writes that may have an unknown size of their content, although that of a part is known, without
-/// a note.
+/// Share of the page writes that may have a lost size without a note. A size (compressed or delta) is lost if it is
+/// known for a part of the page, but not for the whole page.
 const MAX_UNNOTED_LOST_SIZE_SHARE: f64 = 0.01;
 
 impl Run<'_> {
@@ -159,8 +159,8 @@ impl Run<'_> {
         }
     }
 
-    /// Returns the run's time series of counters, with a point for the end of the run if the last regular sample is
-    /// earlier.
+    /// Returns the run's time series of counters. If the last regular sample was taken before the end of the run, a
+    /// point for the end is added.
     fn counter_series_to_run_end(&self) -> Vec<SeriesPoint> {
         let end = self.current_counters();
         let is_missing = self.observations.series.last().is_none_or(|last| last.requests < end.requests);
@@ -184,8 +184,8 @@ impl Run<'_> {
     }
 
     /// Returns the RAM that a controller would need for this design if its map had units of 4 KiB, bytes; `None` if the
-    /// device's pages are not larger. Only structures with an entry per mapped page grow; the cache of a map on flash
-    /// keeps its configured size.
+    /// pages of the device are 4 KiB or smaller. Only structures with an entry per mapped page grow; the cache of a map
+    /// on flash keeps its configured size.
     fn ram_bytes_with_4k_map(&self) -> Option<u64> {
         const NAMES_OF_PER_PAGE_STRUCTURES: [&str; 3] =
             ["l2p table", "page validity bitmap", "global mapping directory"];
@@ -296,13 +296,14 @@ impl Run<'_> {
             .then(|| (self.observations.last_answer_ns as f64 / 1e9 - self.arrival_span_s()).max(0.0))
     }
 
-    /// Whether requests arrived faster than the drive answered them: the queue at the end is longer than a fiftieth of
-    /// the time in which requests arrived plus 0.02 s, which is more than any collection takes.
+    /// Whether requests arrived faster than the drive answered them: the time to answer the requests that are queued at
+    /// the end is longer than a fiftieth of the time in which requests arrived, plus 0.02 s (more than any garbage
+    /// collection takes).
     fn is_overloaded(&self) -> bool {
         self.queue_drain_s().is_some_and(|queue_s| queue_s > 0.02 + 0.02 * self.arrival_span_s())
     }
 
-    /// Returns the time from the first arrival of a request to the last in open loop, seconds.
+    /// Returns the time from the first arrival of a request to the last arrival in open loop, seconds.
     fn arrival_span_s(&self) -> f64 {
         self.input_duration_s() * self.plan.config.replay.time_scale()
     }
@@ -348,7 +349,7 @@ impl Run<'_> {
         gathered.mean_write_to_program_us(answered.mean_ns / 1e3, answered.request_count)
     }
 
-    /// Returns the duration of the measured part, seconds: in open loop that of the trace, scaled by
+    /// Returns the duration of the measured part, seconds: in open loop the duration of the trace, scaled by
     /// `replay.time_scale`, else the device time. If earlier writes have exceeded the throttling budget, the time until
     /// the next write could start is added.
     fn elapsed_s(&self) -> f64 {
@@ -431,8 +432,8 @@ impl Run<'_> {
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
     }
 
-    /// Returns a note if much work was still queued when the last request was answered. A drive answers faster than it
-    /// collects until it has used up the blocks that it keeps free.
+    /// Returns a note if much flash work was still queued when the last request was answered. A drive can answer
+    /// requests faster than it collects garbage, until it has used up the blocks that it keeps free.
     fn note_of_postponed_collections(&self) -> Option<String> {
         let end_ns = self.timing.as_ref()?.now_ns();
         let left_ns = end_ns.saturating_sub(self.observations.last_answer_ns);
@@ -455,7 +456,8 @@ impl Run<'_> {
         (mean_busy_s > 0.0).then(|| self.requested_counts.requests as f64 / mean_busy_s)
     }
 
-    /// Returns a note with the prices of a recovery, if there was one.
+    /// Returns a note with the times of flash operations on which the time of the recovery rests; `None` if there was
+    /// no recovery.
     fn note_of_recovery_time(&self) -> Option<String> {
         let RecoveryOpTimes { spare_read_us, page_read_us, program_us } = self.recovery_op_times();
         self.observations.recovery.as_ref().map(|_| {
@@ -547,7 +549,7 @@ impl Run<'_> {
         self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_different_times
     }
 
-    /// Returns a note if requests of no bytes are in no latency.
+    /// Returns a note if requests of no bytes were left out of the latencies.
     fn note_of_empty_requests(&self) -> Option<String> {
         let empty = self.requested_counts.empty_requests;
         (self.timing.is_some() && empty > 0).then(|| {
@@ -555,7 +557,8 @@ impl Run<'_> {
         })
     }
 
-    /// Returns a note if measured requests have times before that of an earlier request, and what that does to them.
+    /// Returns a note if measured requests have times before that of an earlier request; the note states how these
+    /// requests were treated.
     fn note_of_unsorted_times(&self) -> Option<String> {
         let moved = self.input.request_reader.requests_clamped_to_start_time();
         let late = self.requested_counts.out_of_order_requests + moved
@@ -613,13 +616,14 @@ impl Run<'_> {
         })
     }
 
-    /// Returns how many page writes until now have an unknown size of their content, although that of a part is known.
+    /// Returns how many page writes so far have a lost size: a compressed size or delta size that is known for a part
+    /// of the page, but not for the whole page.
     pub(super) fn lost_sizes_so_far(&self) -> LostSizeCounts {
         self.device.lost_size_counts().plus(self.executor.lost_size_counts())
     }
 
-    /// Returns a note for each kind of size that the design uses and that many pages of more than 4 KiB lack, although
-    /// the input has sizes.
+    /// Returns a note for each kind of size (compressed, delta) that the design uses and that is unknown for many pages
+    /// larger than 4 KiB, although the input has sizes.
     fn notes_of_lost_sizes(&self) -> impl Iterator<Item = String> + use<> {
         let lost = self.lost_sizes_so_far().since(self.earlier_counters.lost_size_counts);
         let ftl = self.device.ftl();
@@ -706,6 +710,7 @@ impl Run<'_> {
     }
 }
 
+/// Returns the number of host page writes as a divisor: at least 1.
 fn host_page_writes_at_least_one(stats: &Stats) -> f64 {
     stats.host_page_writes.max(1) as f64
 }

@@ -14,7 +14,7 @@ use wearwell_trace::{Op, Request};
 
 use crate::record::SeriesPoint;
 
-/// Largest number of flash operations and requests in a trace, which keeps its file below 30 MB. Operations and
+/// Largest number of flash operations and requests in a trace, which keeps the trace's file below 30 MB. Operations and
 /// requests that are running when the number is reached are added.
 pub const MAX_TRACED_OPS_AND_REQUESTS: usize = 100_000;
 
@@ -125,8 +125,8 @@ pub struct RunTrace {
 #[derive(Debug)]
 pub(super) struct RunTraceRecorder {
     window: TraceWindow,
-    /// Period of simulated time that the window covers, nanoseconds. For a window of requests, start and end are set
-    /// when the first arrives and the last is answered.
+    /// Period of simulated time that the window covers, nanoseconds. For a window of requests, the start is set when
+    /// the first request arrives, and the end when the last request is answered.
     window_ns: Range<u64>,
     /// Number of requests of the window that have not been answered; `None` for a window of time.
     unanswered_window_requests: Option<u64>,
@@ -153,8 +153,8 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Records a request that was submitted to the timing engine under `number` and arrived at `arrival_ns`, and the
-    /// counters after it.
+    /// Records a request with the given `number` and arrival time `arrival_ns` that was submitted to the timing engine,
+    /// and the counters after the request.
     pub(super) fn record_submitted_request(
         &mut self,
         number: u64,
@@ -225,7 +225,7 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Ends the window at `end_ns` if it would end later, and drops what began after its end.
+    /// Ends the window at `end_ns` if it would end later, and drops what began after `end_ns`.
     fn close_window(&mut self, end_ns: u64) {
         self.window_ns.end = self.window_ns.end.min(end_ns);
         let end_ns = self.window_ns.end;

@@ -1,4 +1,5 @@
-//! Prints run records: as a table for people, as a typed table (CSV, Parquet) for analysis, and as JSON for programs.
+//! Prints run records: as a table for people, as a table of typed columns (CSV, Parquet) for analysis, and as JSON for
+//! programs.
 
 use std::fmt::Write as _;
 
@@ -28,8 +29,9 @@ impl Comparison {
         Self { schema_version: RESULT_SCHEMA_VERSION, runs }
     }
 
-    /// Returns the records as a typed table, one row per run: input, configuration and figures. The columns are always
-    /// the same, so that files can be joined; a figure that a run does not have is empty.
+    /// Returns the records as a table of typed columns (for CSV and Parquet), one row per run: input, configuration and
+    /// figures. The columns are always the same, so that files can be joined; a figure that a run does not have is
+    /// empty.
     pub fn data_table(&self) -> DataTable {
         let mut table = DataTable::new(run_data_columns());
         for run in &self.runs {
@@ -39,8 +41,8 @@ impl Comparison {
     }
 
     /// Returns the tables, one for each input and device, with one row per figure and one column per run, followed by
-    /// the ratio to the first run. Runs that do not fit [`LINE_WIDTH_CHARS`] follow in a further part, which repeats
-    /// the first run.
+    /// the ratio to the first run. Runs that do not fit [`LINE_WIDTH_CHARS`] follow in a further part of the table,
+    /// which repeats the first run.
     pub fn to_table(&self) -> String {
         let table = |runs: &[RunRecord]| {
             let said = common_over_provisioning_settings(runs);
@@ -83,7 +85,8 @@ pub(crate) fn labelled_runs(runs: &[RunRecord]) -> Vec<(String, &RunRecord)> {
     runs.iter().map(|run| (run.design_and_variant(), run)).collect()
 }
 
-/// Divides the runs of a table into parts that fit the line width: each has the first run and as many others as fit.
+/// Divides the runs of a table into parts that fit the line width: each part has the first run and as many others as
+/// fit.
 fn split_to_line_width<'a>(runs: &'a [RunRecord], stated_settings: &[&str]) -> Vec<Vec<&'a RunRecord>> {
     let baseline = &runs[0];
     let mut pages = vec![vec![baseline]];
@@ -103,7 +106,7 @@ fn split_to_line_width<'a>(runs: &'a [RunRecord], stated_settings: &[&str]) -> V
     pages
 }
 
-/// Returns the columns of run records in a typed table: first facts that distinguish runs, then figures.
+/// Returns the columns of run records in CSV and Parquet: first facts that distinguish runs, then figures.
 pub(crate) fn run_data_columns() -> Vec<DataColumn> {
     let facts = RUN_FACT_COLUMNS.iter().map(|&(title, kind, _)| DataColumn::new(title, kind));
     facts
@@ -123,10 +126,11 @@ pub(crate) fn figure_cell(run: &RunRecord, title: &str) -> String {
     column.cell_text(run)
 }
 
-/// A fact that distinguishes runs (such as design or device): its title and kind in a typed table, and a function that
-/// returns it.
+/// A fact that distinguishes runs (such as design or device): the title and kind of its column in CSV and Parquet, and
+/// a function that returns the fact.
 type RunFact = (&'static str, CellKind, fn(&RunRecord) -> Cell);
 
+/// The columns of facts that distinguish runs, in the order of CSV and Parquet.
 const RUN_FACT_COLUMNS: &[RunFact] = &[
     ("trace", CellKind::Text, |run| run.trace.path.clone().into()),
     ("design", CellKind::Text, |run| run.design.clone().into()),
@@ -164,21 +168,24 @@ fn name_in_configuration(value: &impl Serialize) -> String {
 
 /// A figure that is computed from a run record, and how tables show it.
 pub(crate) struct FigureColumn {
-    /// Title of the figure's column in typed tables; empty if only the table for people has the figure.
+    /// Title of the figure's column in CSV and Parquet; empty if only the table for people has the figure.
     key: &'static str,
     /// Title of the figure in tables for people.
     pub(crate) title: &'static str,
     /// Function that returns the figure of a run.
     figure: FigureFunction,
+    /// Smallest number of digits after the decimal point; a small value gets more digits.
     decimal_digits_min: usize,
     /// Whether a table also shows the ratio of the figure to that of the baseline.
     shows_ratio_to_baseline: bool,
-    /// Whether the figure is extrapolated from the steady part of the run, and so marked if no part was steady.
+    /// Whether the figure is extrapolated from the steady part of the run. Such a figure is marked if no part was
+    /// steady.
     is_extrapolated: bool,
+    /// In which tables the figure is shown.
     visibility: FigureVisibility,
 }
 
-/// A function that returns a figure of a run; `None` if the run does not have it.
+/// A function that returns a figure of a run; `None` if the run does not have the figure.
 #[derive(Clone, Copy)]
 enum FigureFunction {
     /// The figure is a whole number, such as a count of pages.
@@ -204,7 +211,7 @@ impl FigureFunction {
 }
 
 impl FigureColumn {
-    /// Returns the figure of a run; `None` if the run does not have it.
+    /// Returns the figure of a run; `None` if the run does not have the figure.
     pub(crate) fn figure_of(&self, run: &RunRecord) -> Option<f64> {
         match self.figure {
             FigureFunction::Count(value) => value(run).map(|count| count as f64),
@@ -233,8 +240,9 @@ impl FigureColumn {
         self.figure_of(run).map_or_else(|| "-".to_owned(), |value| self.format_value(value) + mark)
     }
 
-    /// Returns the figure of a run as its whole measured part gives it. Only an extrapolated figure differs: it is
-    /// proportional to what the host can write until the drive is worn, and so to the inverse of write amplification.
+    /// Returns the figure of a run, computed from the whole measured part. A figure that [`Self::figure_of`]
+    /// extrapolates from the steady part is converted: multiplied by the write amplification of the steady part, and
+    /// divided by that of the whole part. Other figures are returned unchanged.
     pub(crate) fn figure_of_whole_run(&self, run: &RunRecord) -> Option<f64> {
         let figure = self.figure_of(run)?;
         if !self.is_extrapolated || !run.lifetime.is_from_steady_part || run.bytes.programmed == 0 {
@@ -265,10 +273,11 @@ impl FigureColumn {
     }
 }
 
-/// Mark after lifetimes that are extrapolated from a run that was not steady, and before the sentence that explains it.
+/// Mark that follows a lifetime extrapolated from a run that was not steady, and that begins the sentence which
+/// explains it.
 pub(crate) const NOT_STEADY_MARK: &str = "*";
-/// Mark after the ratio of two lifetimes of which one is extrapolated from the steady part of its run, and before the
-/// sentence that explains it.
+/// Mark that follows the ratio of two lifetimes of which only one is extrapolated from the steady part of its run. The
+/// sentence that explains the ratio begins with this mark.
 const WHOLE_RUNS_MARK: &str = "**";
 
 /// Returns the number of digits after the decimal point that show the first three significant digits of a value less
@@ -277,17 +286,17 @@ pub(crate) fn decimal_digits(value: f64) -> usize {
     if value > 0.0 && value < 1.0 { (2.0 - value.log10().floor()).min(9.0) as usize } else { 0 }
 }
 
-/// Whether a figure is shown in the table for people, in the typed table (CSV, Parquet), or in both.
+/// In which tables a figure is shown: the table for people, the data table (CSV, Parquet), or both.
 #[derive(Clone, Copy)]
 enum FigureVisibility {
     /// The figure is shown in both tables.
     Always,
-    /// The figure is shown in the typed table, and in the table for people if the function returns true for at least
-    /// one run.
+    /// The figure is shown in the data table (CSV, Parquet), and in the table for people if the function returns true
+    /// for at least one run.
     If(fn(&RunRecord) -> bool),
     /// The figure is shown only in the table for people, if the function returns true for all runs.
     OnlyInTableIfAll(fn(&RunRecord) -> bool),
-    /// The figure is shown only in the typed table.
+    /// The figure is shown only in the data table (CSV, Parquet).
     OnlyData,
 }
 
@@ -319,6 +328,7 @@ const fn real_number_column(
     new_figure_column(key, title, FigureFunction::Measure(value))
 }
 
+/// Returns a column for a latency, which the table for people shows only with a timing engine.
 const fn latency_column(
     key: &'static str,
     title: &'static str,
@@ -331,6 +341,7 @@ const fn latency_column(
     }
 }
 
+/// Returns a column for a figure that is extrapolated from the steady part of a run.
 const fn extrapolated_column(
     key: &'static str,
     title: &'static str,
@@ -351,10 +362,12 @@ const fn byte_amplification_mib_column(
     }
 }
 
+/// Returns a column of the data table (CSV, Parquet), which the table for people does not show.
 const fn data_only_column(key: &'static str, figure: FigureFunction) -> FigureColumn {
     FigureColumn { visibility: FigureVisibility::OnlyData, ..new_figure_column(key, key, figure) }
 }
 
+/// All columns of figures, in the order of the tables.
 const FIGURE_COLUMNS: &[FigureColumn] = &[
     data_only_column("host_bytes", FigureFunction::Count(|run| Some(run.bytes.host_written))),
     data_only_column("programmed_bytes", FigureFunction::Count(|run| Some(run.bytes.programmed))),
@@ -628,12 +641,12 @@ const FIGURE_COLUMNS: &[FigureColumn] = &[
     },
 ];
 
-/// Returns the figure (column of reports) whose title in a typed table is `key`.
+/// Returns the column of the figure whose title in CSV and Parquet is `key`.
 pub(crate) fn figure_column(key: &str) -> &'static FigureColumn {
     data_table_columns().find(|column| column.key == key).expect("figures are named in this file")
 }
 
-/// Returns the columns of the figures that a typed table (CSV, Parquet) has.
+/// Returns the columns of the figures that the data table (CSV, Parquet) has.
 fn data_table_columns() -> impl Iterator<Item = &'static FigureColumn> {
     FIGURE_COLUMNS.iter().filter(|column| !matches!(column.visibility, FigureVisibility::OnlyInTableIfAll(_)))
 }
@@ -676,7 +689,7 @@ fn value_if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
 }
 
 /// Returns a figure that depends on the rate of the requests; `None` if the drive was overloaded, because it cannot
-/// take that rate.
+/// sustain that rate.
 fn value_unless_overloaded<T>(run: &RunRecord, value: T) -> Option<T> {
     (!run.service.is_overloaded).then_some(value)
 }
@@ -698,8 +711,8 @@ fn latency_figure(
     (latency.count >= min_samples && !run.service.is_overloaded).then(|| figure(latency))
 }
 
-/// Returns the settings of over-provisioning that all runs have in common. The lines above the table state them, so
-/// that column titles leave them out.
+/// Returns the settings of over-provisioning that all runs have in common. The lines above the table state these
+/// settings, so that column titles leave them out.
 fn common_over_provisioning_settings(runs: &[RunRecord]) -> Vec<&str> {
     let of_all =
         |setting: &&str| runs.iter().all(|run| run.variant.split(' ').any(|other| other == *setting));
@@ -707,8 +720,8 @@ fn common_over_provisioning_settings(runs: &[RunRecord]) -> Vec<&str> {
     shown.filter(of_all).collect()
 }
 
-/// Returns the rows of a table of runs whose titles are stacked, one word per line, because settings would make columns
-/// wider than a terminal.
+/// Returns the rows of a table of runs with stacked titles, one word per line, because titles with settings would make
+/// columns too wide for a terminal.
 fn rows_with_stacked_titles(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>> {
     let mut rows = figure_rows(runs, stated_settings);
     let titles = rows.remove(0);
@@ -789,9 +802,9 @@ fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
     header
 }
 
-/// Returns the ratio of a figure to that of the baseline; blank if one of the two is missing, or describes only a part
-/// of the input. If only one of two lifetimes is extrapolated from a steady part, their ratio is that of the whole
-/// runs.
+/// Returns the ratio of a figure to that of the baseline; blank if one of the two figures is missing, or describes only
+/// a part of the input. If only one of the two figures is extrapolated from a steady part, both are computed from the
+/// whole runs.
 fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecord) -> String {
     let comparable = column.shows_ratio_to_baseline && !run.partial && !baseline.partial;
     let is_of_whole_runs = column.mixes_steady_parts_and_whole_runs([run, baseline]);
@@ -806,8 +819,8 @@ fn ratio_to_baseline(column: &FigureColumn, run: &RunRecord, baseline: &RunRecor
     }
 }
 
-/// Returns a line on what marked ratios compare; empty if a table of these runs marks none. The first run is the
-/// baseline.
+/// Returns a line that explains marked ratios (`**`); empty if a table of these runs has no marked ratio. The first run
+/// is the baseline.
 pub(crate) fn whole_run_ratio_line(runs: &[RunRecord]) -> String {
     let Some((baseline, others)) = runs.split_first() else { return String::new() };
     let is_marked = |run: &RunRecord| {
@@ -862,9 +875,9 @@ pub(crate) fn lines_above_table(run: &RunRecord) -> String {
     )
 }
 
-/// Returns a phrase on the blocks that garbage collection keeps free or open. If they are reserved in addition to the
-/// over-provisioning, it states their number, and otherwise how much over-provisioning they leave. Empty if they matter
-/// little.
+/// Returns a phrase on the blocks that garbage collection keeps free or open. If these blocks are reserved in addition
+/// to the over-provisioning, the phrase states their number; otherwise it states how much over-provisioning they leave.
+/// Empty if they hardly reduce the over-provisioning.
 fn gc_reserve_phrase(device: &DeviceRecord) -> String {
     let acting = device.effective_over_provisioning();
     if device.reserve_blocks > 0.0 {
@@ -908,7 +921,7 @@ fn initial_state_sentence(run: &RunRecord) -> &'static str {
 pub(crate) const OVERLOAD_NOTE_START: &str = "overload";
 
 /// Returns the notes of all runs, each once. Among several runs, the note on an overload begins with the label of the
-/// run, because some designs are overloaded where others are not.
+/// run, because only some of the designs may be overloaded.
 pub(crate) fn distinct_notes(labelled: &[(String, &RunRecord)]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for (label, run) in labelled {
@@ -960,7 +973,7 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
     text
 }
 
-/// Returns rows as aligned text: the first column to the left, all others to the right.
+/// Returns rows as aligned text: the first column aligned to the left, all other columns to the right.
 pub(crate) fn aligned_text(rows: &[Vec<String>]) -> String {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |k: usize| rows.iter().filter_map(|row| row.get(k)).map(String::len).max().unwrap_or(0);

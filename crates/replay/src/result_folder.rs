@@ -24,7 +24,7 @@ pub trait StorableResult: ToJson + FromJson {
     fn is_finished(&self) -> bool;
 }
 
-/// A record of lives is complete if it has exactly one life, which was not interrupted.
+/// A record of lives is complete if it has exactly one life, and that life was not interrupted.
 impl StorableResult for LifeRecord {
     const RESULT_KIND: &'static str = "life";
 
@@ -64,13 +64,13 @@ impl<T: StorableResult> ResultFolder<T> {
         self.folder.join(format!("{}-{key}.json", T::RESULT_KIND))
     }
 
-    /// Returns the stored result of `key`; `None` if the folder has no readable and finished result of it.
+    /// Returns the stored result of `key`; `None` if the folder has no readable and finished result for this key.
     pub fn get(&self, key: &str) -> Option<T> {
         let text = std::fs::read_to_string(self.result_path(key)).ok()?;
         T::from_json(&text).ok().filter(T::is_finished)
     }
 
-    /// Stores a result if it is finished. A concurrent reader sees the whole file or none.
+    /// Stores a result if it is finished. A concurrent reader sees either the whole file or no file.
     ///
     /// # Errors
     /// The file cannot be written.

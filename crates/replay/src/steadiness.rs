@@ -18,25 +18,26 @@ use crate::series_point::SeriesPoint;
 
 /// Number of windows into which the measured part is cut to judge steadiness, each of equally many requests.
 const STEADINESS_WINDOW_COUNT: usize = 10;
-/// Largest allowed difference of a window's write amplification from the mean of all windows, as a share of the mean.
+/// Largest difference of a window's write amplification from the mean of all windows that counts as steady, as a share
+/// of the mean.
 const MAX_RELATIVE_WINDOW_DEVIATION: f64 = 0.05;
-/// Largest allowed rise or fall of write amplification over the measured part, as a share of its mean. It is taken from
-/// a straight line fitted to the windows.
+/// Largest rise or fall of write amplification over the measured part that counts as steady, as a share of the mean.
+/// The rise is that of a straight line fitted to the windows.
 const MAX_RELATIVE_AMPLIFICATION_CHANGE: f64 = 0.02;
 
 /// How steady write amplification was in the measured part, and the totals of its steady part.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct Steadiness {
-    /// Whether the measured part was steady from `from_request` to its end.
+    /// Whether write amplification was steady from request `from_request` to the end of the measured part.
     pub is_steady: bool,
     /// Number of requests before the steady part; 0 if no part was steady.
     pub from_request: u64,
-    /// Largest difference of a window's write amplification from the mean, as a share of the mean, in the steady part;
-    /// in the last half if no part was steady.
+    /// Largest difference of a window's write amplification from the mean, as a share of the mean, in the steady part
+    /// (in the last half of the run if no part was steady).
     pub deviation: f64,
-    /// Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady part; in
-    /// the last half if no part was steady.
+    /// Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady part (in
+    /// the last half of the run if no part was steady).
     pub slope: f64,
     /// Host page writes in the steady part; in the whole measured part if no part was steady.
     pub host_page_writes: u64,
@@ -51,8 +52,8 @@ pub struct Steadiness {
 }
 
 impl Steadiness {
-    /// Judges whether write amplification was steady, from samples of a run's counters, which begin at zero with the
-    /// measured part. `exported_bytes` is the size of the drive.
+    /// Judges whether write amplification was steady, from samples of a run's counters. The counters begin at zero with
+    /// the measured part. `exported_bytes` is the size of the drive.
     pub fn of_samples(points: &[SeriesPoint], exported_bytes: u64) -> Self {
         let points: Vec<SeriesPoint> =
             std::iter::once(SeriesPoint::ZERO).chain(points.iter().copied()).collect();
@@ -109,7 +110,8 @@ impl Steadiness {
 struct AmplificationTrend {
     /// Largest difference of a window's write amplification from the mean of all windows, as a share of the mean.
     deviation: f64,
-    /// Rise of the line fitted to the write amplification of the windows, from first to last, as a share of the mean.
+    /// Rise, from the first window to the last, of the straight line fitted to the write amplification of the windows,
+    /// as a share of the mean.
     slope: f64,
     /// Smallest number of block erases in any of the windows (parts of equally many requests) of the run.
     min_window_erases: u64,

@@ -31,8 +31,8 @@ pub struct SteppedDrive {
 }
 
 impl SteppedDrive {
-    /// Creates a new, empty drive of `design`. The preset `auto` sizes it to a footprint of `footprint_pages` pages of
-    /// 4 KiB.
+    /// Creates a new, empty drive of `design`. The preset `auto` sizes the drive to a footprint of `footprint_pages`
+    /// pages of 4 KiB.
     ///
     /// # Errors
     /// A setting that has no effect on a drive without trace, clock and preconditioning; the errors of
@@ -77,17 +77,18 @@ impl SteppedDrive {
         self.device.ram_bytes_by_structure()
     }
 
-    /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order, those that may wait last.
+    /// Returns the flash operations since [`SteppedDrive::clear_flash_ops`], in order. Operations for which no request
+    /// waits come last.
     pub fn flash_ops(&self) -> impl Iterator<Item = &FlashOp> {
         self.device.flash_ops_of_last_request().iter().chain(self.device.deferred_flash_ops())
     }
 
-    /// Empties the list of flash operations.
+    /// Empties the list of recorded flash operations.
     pub fn clear_flash_ops(&mut self) {
         self.device.ftl_mut().store_mut().flash_ops.clear();
     }
 
-    /// Makes garbage collection ask `policy` for its victims; see [`wearwell::Ftl::set_user_victim_policy`].
+    /// Makes garbage collection call `policy` to choose its victims; see [`wearwell::Ftl::set_user_victim_policy`].
     pub fn set_user_victim_policy(&mut self, policy: UserVictimPolicy) {
         self.device.ftl_mut().set_user_victim_policy(Some(policy));
     }
@@ -116,7 +117,7 @@ impl SteppedDrive {
         self.device.trim(offset, len)
     }
 
-    /// Gives `len` bytes at `target_offset` the contents of those at `source_offset`; see [`Device::remap`].
+    /// Gives `len` bytes at `target_offset` the contents of the bytes at `source_offset`; see [`Device::remap`].
     ///
     /// # Errors
     /// Those of [`Device::remap`].
@@ -148,7 +149,7 @@ impl SteppedDrive {
         self.device.ftl_mut().check()
     }
 
-    /// Whether power is lost.
+    /// Whether the drive has no power.
     pub fn is_power_lost(&self) -> bool {
         self.device.ftl().store().nand().is_power_lost()
     }
@@ -158,14 +159,14 @@ impl SteppedDrive {
         self.nand_mut().cut_now();
     }
 
-    /// Cuts power after `operations` further programs, erases and NVRAM stores: the next one is interrupted, with this
-    /// outcome.
+    /// Cuts power after `operations` further programs, erases and NVRAM stores. The next operation is interrupted, with
+    /// this outcome.
     pub fn cut_power_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.nand_mut().cut_after(operations, outcome);
     }
 
-    /// Restores power and recovers the drive. `next_cut` cuts power again during the recovery, after so many operations
-    /// and with this outcome; a cut that the recovery does not reach is called off.
+    /// Restores power and recovers the drive. `next_cut` cuts power again during the recovery, after this number of
+    /// operations and with this outcome; if the recovery does not reach the cut, it is cancelled.
     ///
     /// # Errors
     /// Those of [`Device::recover`], the loss of power included.
@@ -184,7 +185,8 @@ impl SteppedDrive {
     }
 }
 
-/// Creates a new, empty drive of the design parts `parts`. It keeps the bytes of its pages, and its power can be cut.
+/// Creates a new, empty drive of the design parts `parts`. The drive keeps the bytes of its pages, and its power can be
+/// cut.
 ///
 /// # Errors
 /// Those of [`Device::new`].

@@ -23,9 +23,12 @@ use crate::report::{
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct SweepSection {
+    /// Paths of the trace files to replay.
     traces: Vec<PathBuf>,
+    /// Specifications of workload generators and host models to replay.
     workloads: Vec<String>,
     designs: Vec<String>,
+    /// Values of each setting that the sweep varies, by key.
     vary: toml::Table,
 }
 
@@ -56,8 +59,7 @@ pub struct SweepFile {
     name_and_configuration: (String, String),
 }
 
-/// The part of a sweep file with the section `[sweep]` and its subsections; everything else in the file is
-/// configuration.
+/// The section `[sweep]` of a sweep file with its subsections; everything else in the file is configuration.
 #[derive(Deserialize)]
 struct FileWithSweepSection {
     sweep: SweepSection,
@@ -121,7 +123,8 @@ impl SweepFile {
         Ok(sweep)
     }
 
-    /// Refuses names of designs that do not exist, because a run with such a name would fail only after hours.
+    /// Refuses names of designs that do not exist. Without this check, a run with such a name would fail only after
+    /// hours of other runs.
     fn require_existing_designs(&self) -> Result<(), ConfigError> {
         let names = || design::ALL.iter().map(|design| design.name);
         let designs = self.designs.iter().map(|text| text.split(':').next().unwrap_or_default());
@@ -129,7 +132,8 @@ impl SweepFile {
         unknown.map_or(Ok(()), |name| Err(ConfigError::unknown_name("design", name, names())))
     }
 
-    /// Refuses specifications of workloads that are valid in no grammar, with the entry of `sweep.workloads`.
+    /// Refuses a specification of a workload that is valid in no grammar. The error names the entry of
+    /// `sweep.workloads`.
     fn require_valid_workloads(&self) -> Result<(), ConfigError> {
         for (index, spec) in self.workloads.iter().enumerate() {
             Input::of_generator_spec(spec).map_err(|error| {
@@ -155,8 +159,8 @@ impl SweepFile {
     }
 }
 
-/// Splits a sweep file into the lines of `[sweep]` and `[sweep.*]`, and all other lines; each part has blank lines in
-/// place of the lines of the other.
+/// Splits a sweep file into two texts: the lines of `[sweep]` and `[sweep.*]`, and all other lines. In each text, blank
+/// lines replace the lines of the other.
 fn split_off_sweep_section(text: &str) -> (String, String) {
     let (mut sweep, mut rest, mut in_sweep) = (String::new(), String::new(), false);
     for line in text.lines() {
@@ -176,7 +180,7 @@ fn split_off_sweep_section(text: &str) -> (String, String) {
     (sweep, rest)
 }
 
-/// The settings (`key=value`) of all values of one key that a sweep varies.
+/// The settings (`key=value`) of one key that a sweep varies, one setting per value.
 type SettingAxis = Vec<String>;
 
 /// Adds the settings of each key in `table`, a section below `[sweep.vary]`, to `axes`; the error is a sentence.
@@ -214,15 +218,15 @@ fn add_setting_axes(
     Ok(())
 }
 
-/// Returns a TOML value in the form that it has in a setting `key=value`. A list of names, which can only be a list of
-/// content mechanisms, becomes one text.
+/// Returns a TOML value in the form that it has in a setting `key=value`. A list of names (only content mechanisms are
+/// such a list) becomes one text.
 fn setting_value(value: &toml::Value) -> String {
     let names =
         value.as_array().and_then(|items| items.iter().map(toml::Value::as_str).collect::<Option<Vec<_>>>());
     names.map_or_else(|| value.to_string(), |names| format!("\"{}\"", names.join(",")))
 }
 
-/// Returns all combinations that take one setting of each varied key; the last key varies fastest.
+/// Returns all combinations that take one setting of each varied key. The last key varies fastest.
 fn combine_axes(axes: &[SettingAxis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
         let with = |point: &Vec<String>, setting: &String| [point.clone(), vec![setting.clone()]].concat();
@@ -267,8 +271,8 @@ pub struct SweepResults {
 }
 
 impl SweepResults {
-    /// Returns the results as a typed table: [`Comparison::data_table`] with a last column `error`. A failed run has a
-    /// row with its trace, design, variant and error, and otherwise empty cells.
+    /// Returns the results as a table of typed columns (for CSV and Parquet): [`Comparison::data_table`] with a last
+    /// column `error`. A failed run has a row with its trace, design, variant and error, and otherwise empty cells.
     pub fn data_table(&self) -> DataTable {
         let columns = run_data_columns();
         let of_error = DataColumn::new("error", CellKind::Text);
@@ -317,8 +321,8 @@ impl SweepResults {
         self.comparison.runs.chunk_by(|a, b| a.trace.path == b.trace.path).map(rows)
     }
 
-    /// Returns a line for each different error of the sweep's runs: the error, the first run that it ended, and the
-    /// number of others.
+    /// Returns a line for each different error of the sweep's runs: the error, the first run that ended with it, and
+    /// the number of other runs that did.
     pub fn failure_lines(&self) -> String {
         let mut errors: Vec<(&FailedRun, usize)> = Vec::new();
         for failed in &self.failures {
@@ -352,8 +356,8 @@ impl SweepResults {
 /// Titles of the figures in the tables of a sweep.
 const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB written until worn"];
 
-/// Keys of the settings in the labels of a table's runs. A label has the last part of a key (`policy` of `gc.policy`),
-/// but the whole key if another key of the table ends in the same part.
+/// Keys of the settings that the labels of a table's runs show. A label has the last part of a key (`policy` of
+/// `gc.policy`), but the whole key if another key of the table ends in the same part.
 struct ShortKeyNames<'a>(BTreeSet<&'a str>);
 
 impl<'a> ShortKeyNames<'a> {

@@ -17,9 +17,9 @@ pub const DAYS_PER_YEAR: f64 = 365.0;
 
 /// Returns the principal branch of the Lambert W function: the `w >= -1` with `w exp(w) = x`.
 ///
-/// Domain `x >= -1/e`. Halley's iteration from a guess good to a few percent; relative error below 1e-12 except
-/// within 1e-8 of the branch point `-1/e`, where `x` itself no longer determines `w` so well.
-/// Source: Corless et al., "On the Lambert W function", 1996.
+/// Domain `x >= -1/e`. Halley's iteration from a first guess that is good to a few percent; the relative error is below
+/// 1e-12 except within 1e-8 of the branch point `-1/e`, where `x` itself does not determine `w` more closely. Source:
+/// Corless et al., "On the Lambert W function", 1996.
 pub fn lambert_w0(x: f64) -> f64 {
     assert!(x >= -1.0 / E - 1e-15, "W0 is real only from -1/e on, not at {x}");
     let branch_distance = (2.0 * (E * x + 1.0)).max(0.0).sqrt();
@@ -46,6 +46,7 @@ fn lambert_first_guess(x: f64, branch_distance: f64) -> f64 {
     log * (1.0 - log.ln_1p() / (2.0 + log))
 }
 
+/// Returns the correction to subtract from `w` in a step of Halley's iteration for `w exp(w) = x`.
 fn lambert_halley_step(w: f64, x: f64) -> f64 {
     let error = w * w.exp() - x;
     error / (w.exp() * (w + 1.0) - (w + 2.0) * error / (2.0 * w + 2.0))
@@ -60,8 +61,8 @@ fn require_utilisation(u: f64) {
 /// and on average half of every open block, do not count as physical pages, because they hold no data that GC could
 /// collect. `open_blocks` is the number of open blocks.
 ///
-/// With 8 free blocks of 16384 this moves greedy write amplification by 0.6 % at 7 % over-provisioning.
-/// The result is in (0, 1) if the reserves leave room for the logical pages.
+/// With 8 free blocks of 16384 this changes greedy write amplification by 0.6 % at 7 % over-provisioning. The result is
+/// in (0, 1) if the free and open blocks leave enough pages for the logical pages.
 pub fn effective_utilisation(
     logical_pages: u64,
     physical_pages: u64,
@@ -78,15 +79,17 @@ pub fn effective_utilisation(
 /// Returns the write amplification of FIFO (LRU) cleaning at any block size, which is also the limit of greedy cleaning
 /// for very large blocks.
 ///
-/// `A = a / (a + W0(-a exp(-a)))` with `a = 1/u`. Sources: Desnoyers, SYSTOR 2012 (LRU); Xiang and Kurkoski 2012
-/// (greedy, large blocks; arXiv 1110.4245). Domain `u` in (0, 1).
+/// `A = a / (a + W0(-a exp(-a)))` with `a = 1/u`, where `u` is the utilisation (logical / physical pages) and `W0` the
+/// Lambert W function. Sources: Desnoyers, SYSTOR 2012 (LRU); Xiang and Kurkoski 2012 (greedy, large blocks; arXiv
+/// 1110.4245). Domain `u` in (0, 1).
 pub fn fifo_write_amplification(u: f64) -> f64 {
     require_utilisation(u);
     let a = 1.0 / u;
     a / (a + lambert_w0(-a * (-a).exp()))
 }
 
-/// Returns the write amplification if the victim is a uniformly random closed block: `1 / (1 - u)`.
+/// Returns the write amplification if the victim is a uniformly random closed block: `1 / (1 - u)`, with the
+/// utilisation `u` (logical / physical pages).
 pub fn random_victim_write_amplification(u: f64) -> f64 {
     require_utilisation(u);
     1.0 / (1.0 - u)
@@ -97,13 +100,14 @@ pub fn random_victim_write_amplification(u: f64) -> f64 {
 pub struct GreedySteadyState {
     /// Page programs per host write.
     pub write_amplification: f64,
-    /// Lowest number of valid pages of a closed block, called `m` in the formulas; blocks wait with it until GC
+    /// Lowest number of valid pages of a closed block, called `m` in the formulas; blocks keep this number until GC
     /// collects them.
     pub min_valid_pages: usize,
     /// Time for which blocks wait with the lowest number `m` of valid pages before GC collects them, called `tau`, in
-    /// `[0, 1/m]`. With probability `m tau` a block loses one more page in that time.
+    /// `[0, 1/m]`. In that time a block loses one more page with the probability `m tau`.
     pub wait_time_at_min_valid_pages: f64,
-    /// Share of closed blocks with `i` valid pages, at index `i = 0..=b`; the shares sum to 1 and have the mean `u b`.
+    /// Share of closed blocks with `i` valid pages, at index `i` from 0 to `b`, the pages per block. The shares sum to
+    /// 1; their mean number of valid pages is `u b`, with the utilisation `u`.
     pub valid_count_shares: Vec<f64>,
 }
 
@@ -113,24 +117,27 @@ impl GreedySteadyState {
         self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
 
-    /// Returns the mean number of valid pages of a victim: `X = m - m tau`.
+    /// Returns the mean number of valid pages of a victim: `X = m - m tau`, with the lowest number `m` of valid pages
+    /// and the time `tau` for which blocks wait with it.
     pub fn mean_victim_valid_pages(&self) -> f64 {
         let m = self.min_valid_pages as f64;
         m - m * self.wait_time_at_min_valid_pages
     }
 }
 
-/// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block at utilisation `u`.
+/// Returns the mean-field steady state of greedy collection with `pages_per_block` pages per block (`b` in the
+/// formulas) at utilisation `u` (logical / physical pages).
 ///
-/// A block with `i` valid pages loses one at a rate proportional to `i`. So the flow `b -> b-1 -> .. -> m` is equal at
-/// every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, and their share is
-/// `c tau`. The shares sum to one: `c (H_b - H_m + tau) = 1`. Their mean is `c (b - m + m tau) = u b`. These two
-/// equations fix `tau` for a given `m`, and exactly one `m` has `tau` in `[0, 1/m]`. The write amplification is then
-/// `A = b / (b - X)`, with `X = m - m tau`. If `u` is less than `1/H_b`, blocks drain completely: `m = 0`, `A = 1`.
+/// A block with `i` valid pages loses a valid page at a rate proportional to `i`. So the flow `b -> b-1 -> .. -> m` is
+/// equal at every level if the share of blocks at `i` is `c / i`. Blocks wait at `m` for a time `tau`, and their share
+/// is `c tau`. The shares sum to one: `c (H_b - H_m + tau) = 1`, with the harmonic numbers `H`. Their mean is `c (b - m
+/// + m tau) = u b`. These two equations determine `tau` for a given `m`, and exactly one `m` has `tau` in `[0, 1/m]`.
+/// The write amplification is then `A = b / (b - X)`, with `X = m - m tau`. If `u` is less than `1/H_b`, blocks drain
+/// completely: `m = 0`, `A = 1`.
 ///
-/// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and
-/// Iliadis 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %.
-/// Domain `u` in (0, 1), at least one page per block.
+/// Believed equal to the `d -> infinity` mean field of Van Houdt 2013 and the finite-block analyses of Bux and Iliadis
+/// 2010 and Desnoyers 2012. Exact as the number of blocks grows; at 8192 blocks within 0.15 %. Domain `u` in (0, 1), at
+/// least one page per block.
 pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState {
     require_utilisation(u);
     assert!(pages_per_block > 0, "a block has at least one page");
@@ -147,8 +154,9 @@ pub fn greedy_steady_state(u: f64, pages_per_block: usize) -> GreedySteadyState 
     }
 }
 
-/// Returns `m`, the lowest number of valid pages of a closed block under greedy collection, for which `tau` lies in
-/// `[0, 1/m]`, and the difference `H_b - H_m` of harmonic numbers. Searches downwards from `m = b - 1`.
+/// Returns `m`, the lowest number of valid pages of a closed block under greedy collection, and the difference `H_b -
+/// H_m` of harmonic numbers (`b` is the pages per block). It is the `m` for which `tau`, the time for which blocks wait
+/// at `m`, lies in `[0, 1/m]`. Searches downwards from `m = b - 1`.
 fn greedy_min_valid_pages(u: f64, pages_per_block: usize) -> (usize, f64) {
     let b = pages_per_block as f64;
     let (mut m, mut harmonic_above) = (pages_per_block - 1, 1.0 / b);
@@ -179,12 +187,14 @@ fn greedy_valid_count_shares(
     shares
 }
 
-/// Returns the write amplification if the victim is the emptiest of `choices` random closed blocks (mean field).
+/// Returns the write amplification if the victim is the block with the fewest valid pages among `choices` (`d` in the
+/// formulas) random closed blocks (mean field).
 ///
-/// `S_i` is the share of blocks with at least `i` valid pages. It follows from the top: `S_{b+1} = 0` and
-/// `(b - X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`. `X`, the valid pages of a victim, is the value with
-/// `sum S_i = u b`. `A = b / (b - X)`; one choice gives exactly `1 / (1 - u)`. Source: the mean field of Van Houdt
-/// 2013. Domain: `u` in (0, 1), at least one page and one choice. Costs about `50 b` small root searches.
+/// `S_i` is the share of blocks with at least `i` of `b` valid pages. It follows from the top: `S_{b+1} = 0` and `(b -
+/// X) i (S_i - S_{i+1}) / (u b) = 1 - S_i^d`, with the utilisation `u`. `X`, the valid pages of a victim, is the value
+/// with `sum S_i = u b`. The result is `A = b / (b - X)`; one choice gives exactly `1 / (1 - u)`. Source: the mean
+/// field of Van Houdt 2013. Domain: `u` in (0, 1), at least one page and one choice. Costs about `50 b` small root
+/// searches.
 pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u32) -> f64 {
     require_utilisation(u);
     assert!(pages_per_block > 0 && choices > 0, "a block has a page, and a draw has a choice");
@@ -195,7 +205,7 @@ pub fn d_choices_write_amplification(u: f64, pages_per_block: usize, choices: u3
 }
 
 /// Returns the mean number of valid pages of a closed block at utilisation `u` if victims hold `victim_valid` valid
-/// pages. Increases with `victim_valid`.
+/// pages. The result increases with `victim_valid`.
 fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize, choices: u32) -> f64 {
     let b = pages_per_block as f64;
     let (mut above, mut sum) = (0.0, 0.0);
@@ -208,9 +218,9 @@ fn d_choices_mean_valid_pages(victim_valid: f64, u: f64, pages_per_block: usize,
 }
 
 /// Returns the share of blocks with at least `i` valid pages in the mean field of [`d_choices_write_amplification`],
-/// from the share `above` with at least `i + 1`: the `s` in `[above, 1]` with `rate (s - above) = 1 - s^choices`.
-/// Newton's method from the right end never overshoots, because the difference of the two sides is increasing and
-/// convex in `s`.
+/// from the share `above` with at least `i + 1` valid pages: the `s` in `[above, 1]` with `rate (s - above) = 1 -
+/// s^choices`. Newton's method from the right end never overshoots, because the difference of the two sides is
+/// increasing and convex in `s`.
 fn d_choices_tail_share(above: f64, rate: f64, choices: u32) -> f64 {
     let d = f64::from(choices);
     let mut s = 1.0;
@@ -238,7 +248,8 @@ fn root_by_bisection(mut low: f64, mut high: f64, increasing: impl Fn(f64) -> f6
     f64::midpoint(low, high)
 }
 
-/// Returns the erases per host page write in a steady state, `A / b`: every erase makes room for `b` programs.
+/// Returns the erases per host page write in a steady state: write amplification divided by the pages per block,
+/// because every erase makes room for that number of programs.
 pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -> f64 {
     write_amplification / pages_per_block as f64
 }
@@ -248,7 +259,7 @@ pub fn erases_per_host_write(write_amplification: f64, pages_per_block: usize) -
 ///
 /// `dirty_entries_per_translation_page` (`C/TPT`) is the number of dirty cached entries divided by the number of
 /// translation pages. A synchronisation writes all dirty entries of one translation page, on average `1 + C/TPT`.
-/// Source: derived for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `>= 0`.
+/// Source: derived for `GeckoFTL`'s lazy synchronisation (Dayan, Bonnet, Idreos, SIGMOD 2016). Domain: `C/TPT >= 0`.
 pub fn lazy_map_writes_per_dirty_insert(dirty_entries_per_translation_page: f64) -> f64 {
     assert!(dirty_entries_per_translation_page >= 0.0, "entries per translation page cannot be negative");
     1.0 / (1.0 + dirty_entries_per_translation_page)
@@ -272,9 +283,10 @@ pub fn lazy_translation_cost_per_host_write(
 
 /// Returns the write amplification of a page-validity bitmap on flash: `1 + 1/delta + (A/b)/delta`.
 ///
-/// Every host write rewrites one bitmap page (a program and a read), and every collection reads one more. `delta` is
-/// `write_read_cost_ratio`. Source: `GeckoFTL`'s baseline (SIGMOD 2016), there 1.1015 at `u = 0.7`, `delta = 10`,
-/// `b = 128` with the large-block `A`.
+/// Every host write rewrites one bitmap page (a program and a read), and every collection reads one bitmap page more.
+/// `delta` is `write_read_cost_ratio`, `A` is `write_amplification` of the data and `b` the pages per block. Source:
+/// `GeckoFTL`'s baseline (SIGMOD 2016): 1.1015 at utilisation 0.7, `delta = 10` and `b = 128`, with the large-block
+/// `A`.
 pub fn flash_bitmap_cost_per_host_write(
     write_read_cost_ratio: f64,
     write_amplification: f64,
@@ -287,18 +299,18 @@ pub fn flash_bitmap_cost_per_host_write(
 /// Steady state of a store that keeps each distinct content once, from [`zipf_dedup_steady_state`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ZipfContentSteadyState {
-    /// Probability that no live page has the content of a write, that is flash writes per host write after
-    /// deduplication.
+    /// Probability that no live page has the content of a write, which is the number of flash writes per host write
+    /// after deduplication.
     pub dedup_miss_probability: f64,
     /// Number of distinct contents divided by the number of live logical pages.
     pub distinct_contents_per_page: f64,
 }
 
 /// Returns the steady state of deduplication if contents are drawn independently, content `i` of `N` with probability
-/// proportional to `i^-a`, over `M` live pages.
+/// `p_i` proportional to `i^-a`, over `M` live pages.
 ///
-/// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`,
-/// `C = (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:
+/// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`, `C =
+/// (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:
 /// Remap-SSD's content generator (Zhou et al., FAST 2021), read as independent draws.
 pub fn zipf_dedup_steady_state(a: f64, contents_per_page: f64) -> ZipfContentSteadyState {
     assert!((0.0..1.0).contains(&a), "the continuous form needs an exponent in [0, 1), not {a}");
@@ -321,10 +333,12 @@ fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
         / f64::from(INTEGRATION_STEPS)
 }
 
-/// Returns the flash programs per host write with deduplication: only misses are programmed, and the device is emptier
-/// because pages are shared.
+/// Returns the flash programs per host write with deduplication. Only misses are programmed, and the device holds fewer
+/// valid pages because pages are shared.
 ///
-/// `miss / (1 - u')`, where `1/(1-u')` is the large-block form of write amplification at utilisation `u * distinct`.
+/// The result is `miss A(u')`, where `A` is [`fifo_write_amplification`] (the large-block limit of greedy cleaning) and
+/// `u' = u distinct` the utilisation that sharing leaves. `miss` and `distinct` are the two fields of `content`, and `u`
+/// is the utilisation (logical / physical pages).
 pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64 {
     content.dedup_miss_probability * fifo_write_amplification(u * content.distinct_contents_per_page)
 }
@@ -332,8 +346,9 @@ pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64
 /// Returns the page programs per host write, without GC, with delta compression: `1 - Pc + Pc r` (Delta-FTL, Wu and He,
 /// `EuroSys` 2012).
 ///
-/// `delta_share` is `Pc`, the share of writes stored as deltas. `pages_per_delta` is `r`: the mean ratio `Rc` if
-/// packing were perfect, or the measured pages per delta, which packing loss makes larger (0.71 for `Rc = 0.50`).
+/// `delta_share` is `Pc`, the share of writes stored as deltas. `pages_per_delta` is `r`, the flash pages per delta:
+/// the mean ratio `Rc` of delta size to page size if packing were perfect, or a greater measured value, because packing
+/// loses space (0.71 for `Rc = 0.50`).
 pub fn delta_programs_per_host_write(delta_share: f64, pages_per_delta: f64) -> f64 {
     assert!((0.0..=1.0).contains(&delta_share), "a share lies in [0, 1], not {delta_share}");
     1.0 - delta_share + delta_share * pages_per_delta
@@ -360,7 +375,8 @@ pub fn lifetime_years(bytes_until_worn: f64, host_bytes_per_day: f64) -> f64 {
     bytes_until_worn / host_bytes_per_day / DAYS_PER_YEAR
 }
 
-/// Returns the drive writes per day: the share of the exported capacity that may be written each day of the warranty.
+/// Returns the drive writes per day: the number of times that the exported capacity may be written each day of the
+/// warranty.
 pub fn drive_writes_per_day(bytes_until_worn: f64, exported_bytes: u64, warranty_years: f64) -> f64 {
     bytes_until_worn / exported_bytes as f64 / (warranty_years * DAYS_PER_YEAR)
 }

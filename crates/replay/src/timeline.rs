@@ -54,7 +54,7 @@ pub struct TimelineWindow {
     pub programs_by_cause: BTreeMap<String, u64>,
     /// Number of free blocks at the moment of this sample.
     pub free_blocks: u32,
-    /// Device time of this sample, seconds; 0 without timing.
+    /// Device time at this sample, seconds; 0 without timing.
     pub device_s: f64,
     /// Latencies of host reads answered since the previous sample; absent if there were none.
     pub read_us: Option<WindowLatency>,
@@ -62,8 +62,8 @@ pub struct TimelineWindow {
     pub write_us: Option<WindowLatency>,
 }
 
-/// Latencies of the requests answered between two samples of a timeline, microseconds. If two windows were joined to
-/// save memory, each percentile is the larger of the two.
+/// Latencies of the requests answered between two samples of a timeline, microseconds. If two windows (intervals
+/// between samples) were joined to save memory, each percentile is the larger one of the two windows.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct WindowLatency {
     /// Number of requests answered between the two samples.
@@ -85,10 +85,10 @@ pub struct TimelineFrame {
     pub requests: u64,
     /// Bytes of the host's write requests up to the moment of this block map.
     pub host_bytes: u64,
-    /// The cells of the block map, two base64url digits each, that is a number of 12 bits. The high four bits are the
-    /// valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low four state
-    /// what most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas, 4 compressed
-    /// chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired.
+    /// The cells of the block map: two base64url digits per cell, a number of 12 bits. The upper four bits are the
+    /// valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The lower four bits
+    /// state what most blocks in use hold: 0 nothing (all blocks are free), 1 data, 2 translation pages, 3 deltas, 4
+    /// compressed chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired.
     pub cells: String,
     /// Histogram of the erase counts of the drive's blocks.
     pub wear: WearHistogram,
@@ -140,7 +140,8 @@ impl WindowLatency {
 }
 
 impl TimelineWindow {
-    /// Merges the latencies of the previous window, which is dropped to save memory, into this window.
+    /// Merges the latencies of `earlier`, the window before this one, into this window; `earlier` is then dropped to
+    /// save memory.
     fn merge_latencies_of(&mut self, earlier: &Self) {
         self.read_us = WindowLatency::merged(earlier.read_us, self.read_us);
         self.write_us = WindowLatency::merged(earlier.write_us, self.write_us);
@@ -148,13 +149,14 @@ impl TimelineWindow {
 }
 
 /// Evenly spaced samples of a run whose length is unknown in advance. When the largest number of samples is stored,
-/// every second one is dropped, and from then on only half as many of the offered samples are stored.
+/// every second sample is dropped, and from then on only half as many of the offered samples are stored.
 #[derive(Debug)]
 struct BoundedSamples<T> {
     kept_samples: Vec<T>,
     max_samples: usize,
     /// One of this many offered samples is stored; the number doubles whenever every second stored sample is dropped.
     offers_per_stored_sample: u64,
+    /// Number of samples offered so far, stored or not.
     offered_samples: u64,
     /// Function that merges the contents of a dropped sample into the stored sample after it.
     merge_dropped_into_next: fn(&mut T, &T),
@@ -171,7 +173,7 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Counts an offered sample, and calls `sample` to make it only if this sample is to be stored.
+    /// Counts an offered sample. If this sample is to be stored, calls `sample` to make it.
     fn offer_sample(&mut self, sample: impl FnOnce() -> T) {
         let number = self.offered_samples;
         self.offered_samples += 1;
@@ -184,7 +186,7 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Drops the stored samples 1, 3, 5 and so on, and merges each into the sample after it.
+    /// Drops the stored samples with the indices 1, 3, 5 and so on, and merges each of them into the sample after it.
     fn drop_every_second_sample(&mut self) {
         self.offers_per_stored_sample *= 2;
         let mut dropped: Option<T> = None;
@@ -203,8 +205,8 @@ impl<T> BoundedSamples<T> {
         }
     }
 
-    /// Returns the stored samples, and `last`, the sample at the end of the run, after them. `last` replaces the stored
-    /// sample before it if `is_same` finds that both are of the same moment, or if no further sample may be stored.
+    /// Returns the stored samples, followed by `last`, the sample at the end of the run. `last` replaces the newest
+    /// stored sample if `is_same` finds that both are of the same moment, or if no further sample may be stored.
     fn into_samples_with_last(mut self, last: T, is_same: impl Fn(&T, &T) -> bool) -> Vec<T> {
         let mut last = last;
         let is_replaced = self.kept_samples.last().is_some_and(|kept_samples| is_same(kept_samples, &last));
@@ -222,9 +224,11 @@ impl<T> BoundedSamples<T> {
 #[derive(Debug)]
 pub(crate) struct TimelineRecorder {
     blocks_per_cell: u32,
+    /// Samples of the counters, each with the latencies since the previous sample.
     windows: BoundedSamples<TimelineWindow>,
+    /// Block maps (states and wear of all blocks) at moments of the run.
     frames: BoundedSamples<TimelineFrame>,
-    /// Histograms of all read and of all write latencies up to the previous sample of the timeline.
+    /// Histograms of all read latencies and of all write latencies up to the previous sample of the timeline.
     latencies_until_previous_sample: [Option<Histogram<u64>>; 2],
 }
 
@@ -291,7 +295,7 @@ fn make_window(
 }
 
 /// Returns the latencies that are in the histogram `now` but not in `before`, and sets `before` to `now`; `None` if
-/// there are none.
+/// there are no such latencies.
 fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>>) -> Option<WindowLatency> {
     let mut window = now.clone();
     if let Some(before) = before {

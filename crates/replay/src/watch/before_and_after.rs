@@ -10,6 +10,7 @@ pub(super) struct DriveBeforeAndAfter<'a> {
     pub(super) drive: &'a WatchedDriveLayout,
     pub(super) before: &'a DriveState,
     pub(super) after: &'a DriveState,
+    /// How greedy GC chooses among blocks with equally few valid pages.
     pub(super) tie_break: GreedyTieBreak,
 }
 
@@ -19,7 +20,7 @@ impl DriveBeforeAndAfter<'_> {
         format!("block {}, page {}", ppn / self.drive.block_pages, ppn % self.drive.block_pages)
     }
 
-    /// Returns the locations of flash pages as text, as [`Self::page_location`].
+    /// Returns the locations of flash pages as text, in the form of [`Self::page_location`].
     pub(super) fn page_locations(&self, pages: &[u32]) -> String {
         match pages {
             [only] => self.page_location(*only),
@@ -34,7 +35,7 @@ impl DriveBeforeAndAfter<'_> {
         (0..self.drive.logical_pages).filter(is_of).collect()
     }
 
-    /// Returns the logical pages that are stored elsewhere, or in another form, after the step.
+    /// Returns the logical pages that are stored in another place or in another form after the step than before it.
     pub(super) fn changed_lpns(&self) -> impl Iterator<Item = u32> {
         self.before.map.iter().zip(&self.after.map).filter(|(old, new)| old != new).map(|(_, new)| new.0)
     }

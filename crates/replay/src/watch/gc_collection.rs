@@ -31,8 +31,8 @@ pub(super) fn ranking_figure_name(policy: VictimPolicy) -> &'static str {
     }
 }
 
-/// Returns a phrase for the block that a victim policy takes. It ends a sentence: for `fifo` it is "the block that was
-/// filled first" after "The victim policy fifo takes".
+/// Returns a phrase for the block that a victim policy takes, to end the sentence "The victim policy fifo takes": for
+/// `fifo`, "the block that was filled first".
 fn victim_criterion_phrase(policy: &str) -> &'static str {
     match policy {
         "cost-benefit" => {
@@ -52,9 +52,12 @@ fn victim_criterion_phrase(policy: &str) -> &'static str {
 /// One garbage collection in a step: the victim, and the events of emptying and erasing it.
 pub(super) struct GcCollection<'a> {
     pool_number: u32,
+    /// Number of free blocks of the pool before the collection.
     free_blocks: u32,
     victim_block: u32,
+    /// Name of the rule by which the victim was chosen, such as `urgent`.
     selection_rule: &'a str,
+    /// Blocks from which the victim was chosen.
     candidates: &'a [CandidateRow],
     /// Events after the choice of the victim, up to and including its erase.
     events: &'a [EventRow],
@@ -87,7 +90,7 @@ pub(super) fn split_off_collections(events: &[EventRow]) -> (Vec<GcCollection<'_
 }
 
 impl GcCollection<'_> {
-    /// Returns the sentences about this collection. `again` is whether another collection came before it in the step.
+    /// Returns the sentences about this collection. `again` is whether the step has an earlier collection.
     pub(super) fn sentences(&self, scene: &DriveBeforeAndAfter<'_>, again: bool) -> Vec<String> {
         vec![
             self.gc_reason_sentence(scene, again),
@@ -138,8 +141,8 @@ impl GcCollection<'_> {
         format!("{rule} {}", self.victim_sentence(scene))
     }
 
-    /// Returns a sentence on which block is the victim and how many valid pages it has. Where the fewest valid pages
-    /// decide, the sentence also states how many other candidates have as few.
+    /// Returns a sentence on which block is the victim and how many valid pages it has. If the policy takes the block
+    /// with the fewest valid pages, the sentence also states how many other candidates have equally few.
     fn victim_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let valid_of = |row: &CandidateRow| row.1;
         let Some(victim) = self.candidates.iter().find(|row| row.0 == self.victim_block) else {
@@ -205,7 +208,7 @@ impl GcCollection<'_> {
 }
 
 /// Returns the sentences about blocks whose pages wear leveling moved. `others` are the events of a step outside
-/// garbage collections, of which copies and erases of cause `wear` count.
+/// garbage collections; of these, the copies and erases with the cause `wear` count.
 pub(super) fn wear_leveling_sentences(others: &[&EventRow], scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     let copies =
         others.iter().filter(|event| matches!(event, EventRow::Copy { cause: "wear", .. })).count() as u64;

@@ -53,8 +53,7 @@ pub struct WalkthroughOptions {
     pub power_cut_after_requests: Option<u64>,
 }
 
-/// Callback that receives each step of a step-by-step run, and the drive after the step; see
-/// [`run_walkthrough_with_step_callback`].
+/// Callback that receives each step of a step-by-step run (`wearwell watch`), and the drive after the step.
 pub type OnWalkthroughStep<'a> = &'a mut dyn FnMut(&Step, &mut SmallDrive);
 
 /// Returns the specification of a workload that shows what a design does on a small drive.
@@ -65,8 +64,8 @@ pub fn default_workload(config: &Config, design: &str) -> Result<String, ConfigE
     Ok(watched_requests::demonstration_workload(&parts_on_default_drive(config, design)?))
 }
 
-/// Returns the parts (such as map, GC and content mechanisms) of a design on a drive of default size, to determine
-/// which mechanisms the design has.
+/// Returns the parts (such as map, GC and content mechanisms) of a design on a drive of default size. They show which
+/// mechanisms the design has.
 fn parts_on_default_drive(config: &Config, design: &str) -> Result<Parts, ConfigError> {
     let drive = Config { device: DeviceConfig::default(), ..config.clone() };
     config.design_parts(design, &drive.resolve_device(1 << 16)?)
@@ -87,7 +86,7 @@ pub fn run_walkthrough(
 }
 
 /// Executes the first requests of an input as [`run_walkthrough`] does, and calls `on_step` with each step and the
-/// drive after it.
+/// drive after the step.
 ///
 /// # Errors
 /// Those of [`run_walkthrough`].
@@ -115,8 +114,8 @@ pub fn run_walkthrough_with_step_callback(
     Ok(walk)
 }
 
-/// Returns an error for a setting that has no effect on a step-by-step run (`wearwell watch`), which has no clock and
-/// starts with a new drive.
+/// Returns an error for a setting that has no effect on a step-by-step run (`wearwell watch`), because the run has no
+/// clock and starts with a new drive.
 fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     let ReplayConfig { seed, requests: _, zeroes: _, .. } = config.replay;
     let replay = ReplayConfig {

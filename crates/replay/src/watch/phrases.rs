@@ -21,7 +21,8 @@ pub(super) fn joined_list(texts: &[String]) -> String {
     }
 }
 
-/// Returns a noun with numbers, such as "pages 3, 5 and 8"; a long list of numbers is cut short.
+/// Returns a noun with numbers, such as "pages 3, 5 and 8"; of a long list, only the first numbers and the count of the
+/// others.
 pub(super) fn noun_with_numbers(noun: &str, all: &[u32]) -> String {
     let shown: Vec<String> = all.iter().take(LISTED_NUMBERS_MAX).map(u32::to_string).collect();
     let noun = if all.len() == 1 { noun.to_owned() } else { format!("{noun}s") };

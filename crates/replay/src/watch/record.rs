@@ -89,7 +89,7 @@ impl Default for CodeNames {
     }
 }
 
-/// One step: a request of the host, a loss of power, or the recovery after it.
+/// One step: a request of the host, a loss of power, or the recovery from a loss of power.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Step {
     /// Title of the step: the request, or the loss of power, in a few words.
@@ -100,11 +100,11 @@ pub struct Step {
     pub marks: Vec<StepMark>,
     /// Events that the engine reported in the step, in order.
     pub events: Vec<EventRow>,
-    /// Flash pages that the step changed, as they are after it.
+    /// Flash pages that the step changed, in their state after the step.
     pub pages: Vec<PageRow>,
-    /// Blocks that the step changed, as they are after it.
+    /// Blocks that the step changed, in their state after the step.
     pub blocks: Vec<BlockRow>,
-    /// Logical pages whose location on flash or stored form the step changed, as they are after it.
+    /// Logical pages whose location on flash or stored form the step changed, in their state after the step.
     pub map: Vec<MapRow>,
     /// Counters of the drive after the step, since it was new.
     pub counters: DriveCounters,
@@ -154,9 +154,9 @@ pub enum EventRow {
     Copy {
         /// Name of the cause of the copy, such as `gc` or `wear`.
         cause: &'static str,
-        /// PPN of the page that was copied.
+        /// PPN of the page whose content was copied.
         from: u32,
-        /// PPN of the page to which it was copied.
+        /// PPN of the page to which the content was copied.
         to: u32,
     },
     /// A block was erased.
@@ -187,13 +187,13 @@ pub enum EventRow {
 }
 
 /// A block that GC could collect: number, valid pages, age in programs, erase count, code of its kind, and the figure
-/// by which the victim policy ranks it (`None`: the policy did not examine it, or the figure is infinite because no
-/// page is valid).
+/// by which the victim policy ranks the block (`None`: the policy did not examine the block, or the figure is infinite
+/// because no page is valid).
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct CandidateRow(pub u32, pub u32, pub u64, pub u32, pub u8, pub Option<f64>);
 
-/// A flash page: PPN, code of its state, code of its kind, what its OOB names (LPN or number of a metadata page),
-/// number of logical pages mapped to it.
+/// A flash page: PPN, code of its state, code of its kind, owner that its OOB names (LPN, or number of a metadata
+/// page), number of logical pages mapped to the page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct PageRow(pub u32, pub u8, pub u8, pub Option<u32>, pub u32);
 
@@ -247,7 +247,7 @@ pub(super) fn code_of_page_kind(kind: Option<PageKind>) -> u8 {
 }
 
 impl DriveState {
-    /// Returns the state of a drive without content: every page free, every logical page a hole.
+    /// Returns the state of a drive without content: every flash page is free, and no logical page is mapped.
     pub fn of_empty_drive(drive: &WatchedDriveLayout) -> Self {
         Self {
             pages: (0..drive.blocks * drive.block_pages).map(|ppn| PageRow(ppn, 0, 0, None, 0)).collect(),
@@ -298,8 +298,8 @@ impl DriveState {
         step.map.iter().for_each(|row| self.map[row.0 as usize] = row.clone());
     }
 
-    /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of the later state `after` that
-    /// differ from this state.
+    /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of `after`, the state after the step,
+    /// that differ from the rows of this state.
     pub(super) fn set_changed_rows(&self, after: &Self, step: &mut Step) {
         fn changed_rows<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()

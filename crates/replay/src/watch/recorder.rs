@@ -163,6 +163,7 @@ struct WalkthroughRecorder<'a> {
 }
 
 impl WalkthroughRecorder<'_> {
+    /// Executes the requests; power is lost after `cut_after` of them, unless it is `None`.
     fn run_requests(&mut self, requests: &[Request], cut_after: Option<u64>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().flash_ops.enable_event_recording();
         self.finish_step(&StepKind::NewDrive)?;
@@ -185,7 +186,8 @@ impl WalkthroughRecorder<'_> {
         self.steps.iter().any(|step| step.marks.contains(&super::StepMark::Cut))
     }
 
-    /// Executes a request as one step, or as two if power is lost in it. Returns `false` if the drive refused it.
+    /// Executes a request as one step, or as two steps if power is lost in it. Returns `false` if the drive refused the
+    /// request.
     fn execute_request(&mut self, request: &Request) -> Result<bool, ReplayError> {
         match self.executor.perform_request(&mut self.device, request) {
             Ok(_) => self.finish_step(&StepKind::Request(request)).map(|()| true),
@@ -194,7 +196,7 @@ impl WalkthroughRecorder<'_> {
         }
     }
 
-    /// Records the loss of power, during a request or after the last one, and the recovery after it.
+    /// Records the loss of power, during `request` or after the last request, and the recovery from it.
     fn record_power_loss(&mut self, request: Option<&Request>) -> Result<(), ReplayError> {
         self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.finish_step(&StepKind::PowerLost(request))?;

@@ -15,7 +15,7 @@ use super::phrases::{noun_with_numbers, with_plural};
 use super::record::{EventRow, Step, StepMark, WatchedDriveLayout};
 use super::recovery;
 
-/// Largest number of logical pages of a request that are each described by sentences of their own.
+/// Largest number of logical pages of a request for which a step has sentences of their own.
 const LPNS_DESCRIBED_MAX: usize = 3;
 
 /// What happened in a step: a request, a refused request, a power loss, a recovery.
@@ -81,7 +81,7 @@ struct SentenceWriter<'a> {
     marks: BTreeSet<StepMark>,
 }
 
-/// Returns the first logical page of a request, and the one after its last.
+/// Returns the first logical page of a request, and the page after its last one.
 fn lpn_range(request: &Request, page_bytes: u32) -> (u32, u32) {
     let bytes = u64::from(page_bytes);
     let end = (request.offset_bytes + request.len_bytes).div_ceil(bytes);
@@ -135,6 +135,7 @@ impl SentenceWriter<'_> {
         }
     }
 
+    /// Adds the sentences about a request, and returns the title of the step.
     fn describe_request_and_get_title(&mut self, request: &Request) -> String {
         let title = self.request_title(request);
         self.add_marks_of_events();
@@ -154,6 +155,7 @@ impl SentenceWriter<'_> {
         title
     }
 
+    /// Adds the sentences about a loss of power, and returns the title of the step.
     fn describe_power_loss_and_get_title(&mut self, request: Option<&Request>) -> String {
         let (collections, _) = gc_collection::split_off_collections(self.events);
         self.add_marks_of_events();
@@ -171,7 +173,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Adds the marks (groups of steps) that the events of the step belong to.
+    /// Adds the marks (groups of steps) of the step that follow from its events.
     fn add_marks_of_events(&mut self) {
         for event in self.events {
             match event {
@@ -188,7 +190,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Adds sentences about the metadata that was read and written in the step, and why.
+    /// Adds sentences about the metadata that was read and written in the step, and the reasons for it.
     fn describe_metadata_operations(&mut self, others: &[&EventRow]) {
         let count = |of: &str| {
             others
@@ -302,8 +304,8 @@ impl SentenceWriter<'_> {
         });
     }
 
-    /// Adds sentences about where the logical pages of a request are stored after it, and what became of their old
-    /// flash pages.
+    /// Adds sentences about where the logical pages of a request are stored after the request, and what became of their
+    /// old flash pages.
     fn describe_lpns_of_request(&mut self, first: u32, end: u32) {
         let end = end.min(self.before_and_after.drive.logical_pages);
         for lpn in (first..end).take(LPNS_DESCRIBED_MAX) {
@@ -322,6 +324,7 @@ impl SentenceWriter<'_> {
         }
     }
 
+    /// Adds the marks (groups of steps) that follow from how `lpn` is stored after the step.
     fn add_marks_of_lpn(&mut self, lpn: u32) {
         let row = &self.before_and_after.after.map[lpn as usize];
         if self.is_mapped_without_program(lpn) {
@@ -334,7 +337,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Whether the request mapped `lpn` to a flash page without programming it.
+    /// Whether the request mapped `lpn` to a flash page that no operation of the step programmed.
     fn is_mapped_without_program(&self, lpn: u32) -> bool {
         let row = &self.before_and_after.after.map[lpn as usize];
         let Some(place) = row.2.first() else { return false };
@@ -349,6 +352,7 @@ impl SentenceWriter<'_> {
         !is_written && is_moved
     }
 
+    /// Adds a sentence about where and in which form `lpn` is stored after the step.
     fn describe_new_location(&mut self, lpn: u32) {
         self.add_marks_of_lpn(lpn);
         let scene = self.before_and_after;
@@ -486,7 +490,7 @@ impl SentenceWriter<'_> {
         }
     }
 
-    /// Adds a sentence about each page of deltas that the request filled.
+    /// Adds a sentence about each page of deltas that was programmed in the step.
     fn describe_delta_pages(&mut self, others: &[&EventRow]) {
         let scene = self.before_and_after;
         for event in others {

@@ -15,7 +15,7 @@ use crate::stepped_drive;
 /// The small drive that a step-by-step run follows (`wearwell watch`); its power can be cut.
 pub(super) type SmallDrive = Device<PowerCutNand<SimNand>>;
 
-/// Number of blocks per plane with which the search for the smallest drive that the engine accepts begins.
+/// Smallest number of blocks per plane that is tried in the search for the smallest drive that the engine accepts.
 const BLOCKS_PER_PLANE_MIN: u32 = 4;
 /// Number of blocks per plane that are added to the smallest drive that the engine accepts, so that GC finds blocks
 /// with invalid pages.
@@ -37,7 +37,7 @@ pub(super) struct PageAndBlockSize {
 
 impl PageAndBlockSize {
     /// Returns the page and block sizes that suit a design of these parts. `is_scaled` is whether the requests are
-    /// converted to the drive's page size, so that its pages may be smaller than those of the input.
+    /// converted to the drive's page size. The pages of the drive may then be smaller than those of the input.
     pub(super) fn for_parts(parts: &Parts, is_scaled: bool) -> Self {
         let content = &parts.content;
         let is_small =
@@ -50,7 +50,7 @@ impl PageAndBlockSize {
     }
 }
 
-/// Returns the configuration with the sizes of a small drive where the user set none.
+/// Returns the configuration with the sizes of a small drive for all sizes that the user did not set.
 pub(super) fn with_small_drive_settings(config: &Config, sizes: PageAndBlockSize) -> Config {
     let mut config = config.clone();
     if config.device.preset.is_none() {
@@ -126,8 +126,8 @@ fn flash_page_count(config: &Config) -> u64 {
     factors.into_iter().map(|factor| u64::from(factor.unwrap_or(1))).product()
 }
 
-/// Creates the drive that the configuration describes. The outer error is a wrong configuration, the inner one the
-/// refusal of the drive by the engine.
+/// Creates the drive that the configuration describes. The outer error means that the configuration is wrong, the inner
+/// error that the engine refuses the drive.
 fn build_drive(
     config: &Config,
     design: &str,

@@ -31,7 +31,7 @@ pub fn exponential_draw(rng: &mut impl Rng, mean: f64) -> f64 {
     -mean * libm::log1p(-uniform_in_unit_interval(rng))
 }
 
-/// Probability of a random event (such as that a request is a read), in the form in which a draw needs it.
+/// Probability of a random event (such as that a request is a read), stored as a threshold for random words.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventProbability {
     /// The event has probability 0; deciding it draws no random word.
@@ -71,11 +71,11 @@ pub fn probability_threshold(p: f64) -> u64 {
 
 /// Draws ranks `1..=n` with probability proportional to `rank^-theta`, without a table.
 ///
-/// Rejection inversion: invert the integral of `x^-theta` at a uniform height, round to the nearest rank, and reject
-/// the sliver by which the integral over `[k - 1/2, k + 1/2]` exceeds `k^-theta` (Hoermann and Derflinger,
-/// "Rejection-inversion to generate variates from monotone discrete distributions", 1996). A draw costs one logarithm
-/// and one exponential; the sliver is so thin that a second try is rare. An exponent within 1e-6 of 1 is taken as 1,
-/// which changes no weight by more than 3e-5 up to 2^32 ranks.
+/// Rejection inversion: invert the integral of `x^-theta` at a uniformly drawn height, round to the nearest rank `k`,
+/// and reject the small part by which the integral over `[k - 1/2, k + 1/2]` exceeds `k^-theta` (Hoermann and
+/// Derflinger, "Rejection-inversion to generate variates from monotone discrete distributions", 1996). A draw costs one
+/// logarithm and one exponential; the rejected part is so small that a second try is rare. An exponent within 1e-6 of 1
+/// is taken as 1, which changes no weight by more than 3e-5 up to 2^32 ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zipf {
     rank_count: u64,
@@ -83,13 +83,13 @@ pub struct Zipf {
     /// `1 - theta` of the Zipf law; if it is 0 the integral is a logarithm.
     one_minus_theta: f64,
     inverse_one_minus_theta: f64,
-    /// Upper end of the interval `(high - range, high]` from which values of the Zipf law's integral of `x^-theta`
-    /// (heights) are drawn.
+    /// Upper end of the interval from which heights are drawn, that is values of the integral of `x^-theta` (the
+    /// weights of the Zipf law). The interval has the length `weight_integral_range`.
     weight_integral_max: f64,
-    /// Length of the interval from which values of the Zipf law's integral of `x^-theta` are drawn.
+    /// Length of the interval from which heights (values of the integral of the Zipf weights `x^-theta`) are drawn.
     weight_integral_range: f64,
-    /// Largest difference by which a rank may exceed the drawn real number that was rounded to it and still be accepted
-    /// without evaluating the Zipf law's integral.
+    /// Largest excess of a rank over the drawn real number `x`, of which it is the rounded value, at which the rank is
+    /// accepted without evaluating the Zipf law's integral.
     max_rank_excess_accepted_unchecked: f64,
 }
 
@@ -131,13 +131,14 @@ impl Zipf {
         }
     }
 
-    /// Whether the drawn value `height` of the Zipf law's integral yields `rank`, or has to be drawn again. It is
-    /// rejected if it lies in the small excess of the integral around the rank over the weight of the rank.
+    /// Whether `height`, the drawn value of the Zipf law's integral, yields `rank`; otherwise it has to be drawn again.
+    /// A height is rejected if it lies in the small excess of the integral around the rank over the weight of the rank.
     #[cold]
     fn accepts_drawn_rank(&self, rank: f64, height: f64) -> bool {
         height >= self.weight_integral(rank + 0.5) - self.rank_weight(rank)
     }
 
+    /// Returns the Zipf weight `x^-theta` of the rank `x`.
     fn rank_weight(&self, x: f64) -> f64 {
         libm::exp(-self.theta * libm::log(x))
     }
@@ -152,6 +153,7 @@ impl Zipf {
         }
     }
 
+    /// Returns the `x` at which [`Self::weight_integral`] has the value `height`.
     #[inline]
     fn inverse_weight_integral(&self, height: f64) -> f64 {
         if self.one_minus_theta == 0.0 {
@@ -169,10 +171,11 @@ fn nearest_rank(x: f64) -> u64 {
     (x + 0.5) as i64 as u64
 }
 
-/// Returns the binary logarithm of a positive normal number; the absolute error is below 1e-14.
+/// Returns the binary logarithm of `v`, a positive normal number; the absolute error is below 1e-14.
 ///
-/// Without branches, so that draws overlap: half the cost of the general routine. With `v = 2^e m`, `m` in
-/// `[sqrt(1/2), sqrt(2))` and `t = (m-1)/(m+1)`, the logarithm of `m` is the odd series `2 (t + t^3/3 + t^5/5 ..)`.
+/// Has no branches, so that successive draws overlap in the processor: half the cost of the general routine. With `v =
+/// 2^e m`, `m` in `[sqrt(1/2), sqrt(2))` and `t = (m-1)/(m+1)`, the logarithm of `m` is the odd series `2 (t + t^3/3 +
+/// t^5/5 ..)`.
 #[inline]
 #[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bit patterns")]
 fn log2(v: f64) -> f64 {

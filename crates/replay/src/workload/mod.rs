@@ -34,8 +34,11 @@ pub const PAGE_BYTES: u64 = 4096;
 pub const SECTOR_BYTES: u64 = 512;
 
 const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
+/// Number that makes the random generator of arrival times differ from that of the requests.
 const ARRIVAL_SEED_SALT: u64 = 0x6172_7269_7661_6c73;
+/// Number that makes the random draws of the content model differ from those of the requests.
 const CONTENT_SEED_SALT: u64 = 0x636f_6e74_656e_7473;
+/// Number that makes the seed of the permutation that scatters pages differ from that of the requests.
 const SCRAMBLE_SEED_SALT: u64 = 0x7363_7261_6d62_6c65;
 
 /// Generates the requests that a [`WorkloadSpec`] describes.
@@ -53,8 +56,8 @@ pub struct WorkloadGenerator {
 }
 
 impl WorkloadGenerator {
-    /// Creates a generator that begins with the first request of `spec`. Panics if a value of a `spec` that was built
-    /// in code exceeds the bounds of [`WORKLOAD_GRAMMAR`].
+    /// Creates a generator that begins with the first request of `spec`. Panics if a value of `spec` exceeds the bounds
+    /// of [`WORKLOAD_GRAMMAR`], which is possible only if `spec` was not parsed from text.
     pub fn new(spec: &WorkloadSpec) -> Self {
         let content_seed = mix_bits(spec.seed ^ CONTENT_SEED_SALT);
         let operations =
@@ -72,11 +75,12 @@ impl WorkloadGenerator {
         }
     }
 
-    /// Writes the next request into `into` and returns true; after the last one returns false and leaves `into`
+    /// Writes the next request into `into` and returns true; after the last request returns false and leaves `into`
     /// unchanged.
     ///
-    /// Requests lie inside the working set. A multi-page request whose drawn page is too close to the end starts
-    /// earlier. Reads and trims carry no content. Allocates nothing once `into.content` has capacity for a request.
+    /// Requests lie inside the working set. If the drawn page of a request of several pages is too close to the end of
+    /// the working set, the request starts earlier. Reads and trims carry no content. Allocates nothing once
+    /// `into.content` has capacity for a request.
     #[inline]
     pub fn next_request(&mut self, into: &mut Request) -> bool {
         if self.requests_left == 0 {
@@ -107,8 +111,8 @@ impl WorkloadGenerator {
         self.content_model.as_ref().map(ContentModel::describe)
     }
 
-    /// Makes a request partial: it starts at any sector of its first page and has from 1 sector to one less than its
-    /// full length, but is never a whole number of aligned pages.
+    /// Makes a request partial: it starts at any sector of its first page, and its length is from 1 sector to one
+    /// sector less than the full length. The result is never a whole number of aligned pages.
     fn make_partial(&mut self, request: &mut Request) {
         let full_sectors = request.len_bytes / SECTOR_BYTES;
         let start = uniform_below(&mut self.rng, SECTORS_PER_PAGE);
@@ -121,6 +125,7 @@ impl WorkloadGenerator {
         request.len_bytes = (sectors * SECTOR_BYTES).min(room);
     }
 
+    /// Adds the contents of a write from the content model, if there is one.
     fn attach_content(&mut self, request: &mut Request) {
         let Some(model) = &mut self.content_model else { return };
         let end = request.offset_bytes + request.len_bytes;
@@ -188,15 +193,20 @@ impl<T: Copy> WeightedChoice<T> {
 /// Chooses the first page of each request that a workload generator makes.
 #[derive(Clone, Debug)]
 enum FirstPageChooser {
-    /// Requests begin with `next_page`, where the previous one ended.
+    /// Each request begins with `next_page`, the page after the previous request.
     Sequential {
         next_page: u64,
     },
+    /// All pages are equally likely.
     Uniform,
+    /// Pages have a Zipf popularity. `ranks` draws the rank of a page, and `scramble` scatters the ranks over the
+    /// working set.
     Zipf {
         ranks: Zipf,
         scramble: Option<Permutation>,
     },
+    /// Pages belong to zones (first page and number of pages) of different popularity. `scramble` scatters the pages of
+    /// the zones over the working set.
     HotCold {
         zones: WeightedChoice<(u64, u64)>,
         scramble: Option<Permutation>,
@@ -222,7 +232,7 @@ impl FirstPageChooser {
         }
     }
 
-    /// Returns the first page and the length, in pages, of a request of `size` pages in a working set of `pages`.
+    /// Returns the first page and the length, in pages, of a request of `size` pages in a working set of `pages` pages.
     #[inline]
     fn draw(&mut self, rng: &mut Xoshiro256PlusPlus, size: u64, pages: u64) -> (u64, u64) {
         let page = match self {
@@ -269,12 +279,12 @@ fn weighted_zone_page_ranges(zones: &[Zone], pages: u64) -> WeightedChoice<(u64,
     WeightedChoice::new(placed)
 }
 
-/// Returns 0 for a share that differs from zero only by the rounding error of a subtraction, and other shares
-/// unchanged.
+/// Returns 0 for a share that is nonzero only by the rounding error of a subtraction, and other shares unchanged.
 fn zero_if_rounding_error(share: f64) -> f64 {
     if share < 1e-12 { 0.0 } else { share }
 }
 
+/// Returns the page at which a zone begins, if the zones before it have the share `space` of `pages` pages.
 #[expect(clippy::cast_sign_loss, reason = "shares are not negative")]
 fn zone_boundary_page(space: f64, pages: u64) -> u64 {
     ((space * pages as f64).round() as u64).min(pages)
@@ -287,6 +297,7 @@ struct ArrivalClock {
     rng: Xoshiro256PlusPlus,
     arrival: ArrivalProcess,
     issued_requests: u64,
+    /// Arrival time of the next request without the pauses between bursts, nanoseconds.
     time_without_pauses_ns: f64,
 }
 
@@ -314,8 +325,8 @@ impl ArrivalClock {
         }
     }
 
-    /// Returns the arrival time of this request, nanoseconds, without the pauses between bursts, and advances that time
-    /// by an exponentially distributed gap to the next request. `rate` is in requests per second.
+    /// Returns the arrival time of this request, nanoseconds, without the pauses between bursts. Then advances the
+    /// clock by an exponentially distributed gap to the next request. `rate` is in requests per second.
     fn next_poisson_arrival_ns(&mut self, rate: f64) -> f64 {
         let now = self.time_without_pauses_ns;
         self.time_without_pauses_ns += draw::exponential_draw(&mut self.rng, 1e9 / rate);

@@ -14,6 +14,7 @@
 use wearwell::data::mix_bits;
 
 const FEISTEL_ROUNDS: usize = 6;
+/// Odd factor of the hash by which the rounds of the permutation mix the halves of a number.
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 
 /// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
@@ -22,12 +23,13 @@ pub struct Permutation {
     domain_len: u64,
     /// Number of bits of the left half of a permuted number.
     left_half_bits: u32,
+    /// Number of values of the right half of a permuted number.
     right_half_value_count: u64,
     round_keys: [u64; FEISTEL_ROUNDS],
 }
 
 impl Permutation {
-    /// Creates the permutation of `0..n` that `seed` selects; `n` is 1 to 2^48.
+    /// Creates the permutation of `0..domain_len` that `seed` selects; `domain_len` is 1 to 2^48.
     pub fn new(domain_len: u64, seed: u64) -> Self {
         assert!(
             (1..=1 << 48).contains(&domain_len),
@@ -48,12 +50,13 @@ impl Permutation {
         }
     }
 
-    /// Returns `n`, the number of permuted numbers.
+    /// Returns the number of permuted numbers: the permutation maps `0..n` to `0..n`, and this is `n`.
     pub fn domain_size(&self) -> u64 {
         self.domain_len
     }
 
-    /// Returns the number to which the permutation maps `index`. Panics unless `index < n`.
+    /// Returns the number to which the permutation maps `index`. Panics unless `index` is less than
+    /// [`Self::domain_size`].
     #[inline]
     pub fn apply(&self, index: u64) -> u64 {
         assert!(index < self.domain_len, "{index} is outside the permutation of {} numbers", self.domain_len);
@@ -66,7 +69,8 @@ impl Permutation {
         }
     }
 
-    /// Returns the number that the permutation maps to `image`: `invert(apply(i)) == i`. Panics unless `image < n`.
+    /// Returns the number that the permutation maps to `image`: `invert(apply(i)) == i`. Panics unless `image` is less
+    /// than [`Self::domain_size`].
     #[inline]
     pub fn invert(&self, image: u64) -> u64 {
         assert!(image < self.domain_len, "{image} is outside the permutation of {} numbers", self.domain_len);
@@ -113,16 +117,16 @@ impl Permutation {
         (round_hash(left, key) * self.right_half_value_count) >> 32
     }
 
-    /// Returns the mask that a round XORs into the left half of a permuted number: a hash of the right half, with as
-    /// many bits as the left half has (the uppermost bits of the round hash).
+    /// Returns the mask that a round XORs into the left half of a permuted number: a hash of the right half, of which
+    /// only the uppermost bits are used, as many as the left half has.
     #[inline]
     fn left_half_mask(&self, right: u64, key: u64) -> u64 {
         round_hash(right, key) >> (32 - self.left_half_bits)
     }
 }
 
-/// Returns a 32-bit hash of one half of a permuted number: the upper half of a 64-bit product, which depends on every
-/// bit of `half` (less than 2^25).
+/// Returns a 32-bit hash of `half`, one half of a permuted number (less than 2^25): the upper half of a 64-bit product,
+/// which depends on every bit of `half`.
 #[inline]
 fn round_hash(half: u64, key: u64) -> u64 {
     (half ^ key).wrapping_mul(ROUND_MULTIPLIER) >> 32

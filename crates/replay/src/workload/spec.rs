@@ -100,7 +100,7 @@ pub struct WorkloadSpec {
     pub requests: u64,
     /// Share of the workload's requests that read.
     pub read_share: f64,
-    /// Share of the workload's requests that deallocate (trim). All other requests that do not read are writes.
+    /// Share of the workload's requests that deallocate (trim). Requests that neither read nor deallocate are writes.
     pub trim_share: f64,
     /// Length of the workload's requests, in pages of 4 KiB.
     pub request_size: RequestSize,
@@ -131,8 +131,8 @@ pub enum AccessPattern {
     },
     /// Pages belong to zones of different popularity, with equal popularity inside each zone.
     HotCold {
-        /// Zones of the working set in address order; the shares of space and accesses that they do not use form one
-        /// more zone at the end.
+        /// Zones of the working set in address order. What the zones leave of the pages and accesses forms one more
+        /// zone at the end.
         zones: Vec<Zone>,
         /// Whether the pages of each zone are scattered over the working set.
         is_scrambled: bool,
@@ -142,9 +142,9 @@ pub enum AccessPattern {
 /// A part of the working set that receives a share of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Zone {
-    /// Share of the working set's pages that belong to the zone (r in models of hot and cold data).
+    /// Share of the working set's pages that belong to the zone (called r in models of hot and cold data).
     pub page_share: f64,
-    /// Share of the requests that access the zone (f in models of hot and cold data).
+    /// Share of the requests that access the zone (called f in models of hot and cold data).
     pub access_share: f64,
 }
 
@@ -271,7 +271,8 @@ fn parse_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
     Ok(pairs.into_iter().map(|(space, access)| Zone { page_share: space, access_share: access }).collect())
 }
 
-/// Returns the shares of reads and trims; a missing read share is the remainder if a write share is given, else 0.
+/// Returns the shares of reads and trims. Without a read share, all requests that neither write nor trim are reads if a
+/// write share is given; otherwise there are no reads.
 fn parse_read_and_trim_shares(options: &SpecOptions) -> Result<(f64, f64), SpecError> {
     let write = options.number_value("write", 0.0..=1.0)?;
     let read = options.number_value("read", 0.0..=1.0)?;

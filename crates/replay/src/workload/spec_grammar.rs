@@ -19,7 +19,7 @@ pub struct SpecKey {
     pub meaning: &'static str,
 }
 
-/// One kind of workload generator, host model or content model; its name is the word before the colon.
+/// One kind of workload generator, host model or content model, such as `zipf` in `zipf:theta=0.9`.
 #[derive(Clone, Copy, Debug)]
 pub struct SpecKind {
     /// Name of the kind of generator or model, the word before the colon.
@@ -99,7 +99,7 @@ pub enum SpecError {
     /// A key appears twice in a specification string.
     #[error("the key `{0}` is given twice in the specification: leave one out")]
     RepeatedKey(String),
-    /// A value in a specification string that cannot be parsed.
+    /// A value in a specification string cannot be parsed.
     #[error("`{key}={value}` in the specification: expected {expected}")]
     BadValue {
         /// Key whose value cannot be parsed.
@@ -109,7 +109,7 @@ pub enum SpecError {
         /// What kind of value the key expects.
         expected: &'static str,
     },
-    /// A value in a specification string that is outside its bounds.
+    /// A value in a specification string is outside its bounds.
     #[error("`{key}={value}` in the specification is out of range: {violated_bound}")]
     OutOfRange {
         /// Key whose value is outside its bounds.
@@ -119,7 +119,7 @@ pub enum SpecError {
         /// The bound that the value violates.
         violated_bound: String,
     },
-    /// Values in a specification string that are valid individually but contradict each other.
+    /// Values in a specification string are valid individually but contradict each other.
     #[error("in the specification, {0}")]
     ConflictingKeys(String),
 }
@@ -189,8 +189,8 @@ impl<'a> SpecOptions<'a> {
         }
     }
 
-    /// Returns the value of `key` as a list of pairs `a:b/a:b`; `None` if the key is absent. A single `a` is read as
-    /// `a:1`.
+    /// Returns the value of `key` as a list of pairs, written `a:b/a:b`; `None` if the key is absent. A single `a` is
+    /// read as `a:1`.
     pub fn weighted_values(&self, key: &'static str) -> Result<Option<Vec<(f64, f64)>>, SpecError> {
         let number = |text: &str| text.trim().parse::<f64>().ok();
         let pair = |item: &str| {
@@ -255,8 +255,8 @@ fn find_key(key: &str, kind: &'static SpecKind, grammar: &SpecGrammar) -> Result
     })
 }
 
-/// Returns the middle of a message about an unknown name: whether the nearest valid name was meant, if the two are
-/// similar, or else the end of the sentence.
+/// Returns the middle of a message about an unknown name: the question whether the nearest valid name was meant, if the
+/// two names are similar, or else the end of the sentence.
 fn did_you_mean_or_sentence_end(name: &str, nearest_name: &str) -> String {
     const MIN_SIMILARITY: f64 = 0.7;
     if strsim::jaro_winkler(name, nearest_name) > MIN_SIMILARITY {

@@ -25,12 +25,13 @@ use super::verdict::NamedValue;
 /// Traces of the Delta-FTL paper: the paper's name and the name of our substitute.
 const TRACES: [(&str, &str); 6] =
     [("F1", "f1"), ("F2", "f2"), ("C3", "c3"), ("C8", "c8"), ("DAP", "dap"), ("MSN", "msn")];
+/// Compression ratios (delta size divided by page size, called Rc) of the Delta-FTL paper.
 const COMPRESSION_RATIOS: [&str; 3] = ["0.50", "0.35", "0.20"];
 /// Skews (theta of the Zipf distribution) of the synthetic loads; hotter pages cause more deltas.
 const ZIPF_SKEWS: [&str; 3] = ["0.6", "0.9", "1.2"];
 /// Channels of the Delta-FTL paper's drive as simulated at full size, each with one chip.
 const FULL_SIZE_CHANNELS: f64 = 16.0;
-/// Prefix of the names of quick runs on a drive with [`FULL_SIZE_CHANNELS`] channels.
+/// Prefix of the names of quick (scaled-down) runs on a drive with [`FULL_SIZE_CHANNELS`] channels.
 const MANY_CHANNELS_PREFIX: &str = "16-channels-";
 /// Pages per block of the Delta-FTL paper's drive.
 const PAGES_PER_BLOCK: f64 = 64.0;
@@ -69,8 +70,8 @@ fn fitted_drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<S
     settings
 }
 
-/// GC policy in the experiments with deltas: the victim is the block with the most invalid data, of pages or of deltas
-/// (Delta-FTL, section 3.6), so invalid deltas count, too. For pages alone this is the greedy policy.
+/// GC policy in the experiments with deltas: the victim is the block with the most invalid data, and invalid deltas
+/// count as well as invalid pages (Delta-FTL, section 3.6). Without deltas this is the greedy policy.
 const DEAD_BYTES_GC_SETTING: &str = "gc.policy=dead-bytes";
 
 fn content_model_setting(ratio: &str) -> String {
@@ -118,7 +119,9 @@ const DELTA_DESIGN_VARIANTS: [(&str, &str, &[&str]); 4] = [
     ),
     ("unscanned", "no scan", &[NO_COLD_PAGE_SCAN_SETTING]),
 ];
+/// Settings with which the delta codec takes no time.
 const ZERO_CODEC_TIME_SETTINGS: [&str; 2] = ["timing.delta_encode_us=0", "timing.delta_decode_us=0"];
+/// Setting that turns off the scan for cold pages.
 const NO_COLD_PAGE_SCAN_SETTING: &str = "delta.scan_interval_writes=0";
 /// Size of the smaller table of access counts, in logical pages per table entry.
 const SMALLER_ACCESS_TABLE_PAGES_PER_ENTRY: f64 = PAGES_PER_ACCESS_COUNT_ENTRY[1];
@@ -136,6 +139,7 @@ const EXTREME_COMPRESSION_RATIOS: [&str; 2] = ["0.50", "0.20"];
 /// most writes and the one with the most deltas. Of each: the paper's name, and the name of our substitute.
 const CODEC_AND_SCAN_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 
+/// Load on each chip of the drive: requests per second, or requests in flight.
 #[derive(Clone, Copy)]
 enum LoadLevelPerChip {
     RequestsPerSecond(u32),
@@ -349,8 +353,10 @@ fn delta_load_spec(conditions: &ExperimentConditions, pages: u64, requests: f64,
 /// Experiments on one drive with one generated load `delta-load`: the baseline, and the delta design at several
 /// compression ratios.
 struct DeltaLoadExperiments<'a> {
+    /// Name of the load, with which the names of its experiments begin.
     name: String,
     spare_share: &'a str,
+    /// Keys that replace default keys in the specification of the load.
     load_spec_keys: String,
     /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
@@ -564,8 +570,8 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
     })
 }
 
-/// Returns the largest share of reads that take two flash reads among the traces, percent, whether it is that of F2,
-/// and the shares of all traces.
+/// Returns the largest share, over all traces, of reads that take two flash reads, percent; whether trace F2 has this
+/// share; the shares of all traces; and the increase of the read latency on F2, percent.
 fn largest_two_flash_read_percent(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let share = |trace: &str| delta_vs_baseline_value(runs, trace, "", "0.50", two_flash_read_percent);
     let shares: Vec<(&str, f64)> =
@@ -582,8 +588,8 @@ fn largest_two_flash_read_percent(runs: &ExperimentRecords) -> Result<Vec<NamedV
     Ok(values)
 }
 
-/// Returns the increase of the mean read latency on trace F1, percent, on the drive and, if that was run, on one of the
-/// same size with more channels, which read the pages of a request at once.
+/// Returns the increase of the mean read latency on trace F1, percent: on the drive of the other runs, and on a drive
+/// of the same size with more channels, which read the pages of a request at once. A missing run has no value.
 fn f1_read_latency_added_by_channels(runs: &ExperimentRecords) -> Vec<NamedValue> {
     [("", "latency F1 0.50"), (MANY_CHANNELS_PREFIX, "latency F1 0.50, 16 channels")]
         .into_iter()
@@ -607,7 +613,7 @@ fn gc_time_per_victim_ratios(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     Ok(values)
 }
 
-/// Returns the delta run on a load with a given share of delta writes (Pc), and its baseline.
+/// Returns the run of the delta design on a load with a given share of delta writes (Pc), and the run of its baseline.
 fn delta_load_run_and_baseline<'a>(
     runs: &'a ExperimentRecords,
     load_name: &str,
@@ -632,7 +638,8 @@ fn delta_load_variant_and_baseline<'a>(
     ))
 }
 
-/// Returns the GC count on the loads with a given Pc, percent of the baseline's, by drive and ratio Rc.
+/// Returns the GC count on the loads with a given share of delta writes (Pc), in percent of the baseline's GC count, by
+/// drive and compression ratio (Rc).
 fn delta_load_gc_count_percents(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
@@ -690,7 +697,8 @@ fn delta_load_write_latencies_saved(runs: &ExperimentRecords) -> Result<Vec<Name
     Ok(values)
 }
 
-/// Returns the increase of the mean read latency on the loads with a given Pc, percent, by drive and ratio Rc.
+/// Returns the increase of the mean read latency over the baseline on the loads with a given share of delta writes
+/// (Pc), percent, by drive and compression ratio (Rc).
 fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (drive, _) in DELTA_LOAD_DRIVE_SPARE_SHARES {
@@ -714,7 +722,7 @@ fn delta_load_read_latencies_added(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
-/// Returns the GC count, percent of the baseline's, for each compression ratio and spare share.
+/// Returns the GC count in percent of the baseline's GC count, for each compression ratio and spare share.
 fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for ratio in COMPRESSION_RATIOS {
@@ -729,7 +737,8 @@ fn gc_count_percents_by_spare_share(runs: &ExperimentRecords) -> Result<Vec<Name
     Ok(values)
 }
 
-/// Returns GC count, share of delta writes and share of reads of two pages, percent, by load variation.
+/// Returns the GC count (in percent of the baseline's), the share of delta writes and the share of reads that take two
+/// flash reads, percent, for each variation of the load.
 fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for (name, _) in DELTA_LOAD_VARIATIONS {
@@ -747,7 +756,8 @@ fn delta_effects_by_load_variation(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
-/// Returns share of delta writes and GC count, percent, for each size of the table of access counts.
+/// Returns the share of delta writes and the GC count (in percent of the baseline's), percent, for each size of the
+/// table of access counts.
 fn delta_effects_by_access_count_table_size(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for pages in PAGES_PER_ACCESS_COUNT_ENTRY {
@@ -840,7 +850,8 @@ fn map_journal_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-/// Returns reads and writes, million, share of reads, percent, and duration, hours, of a trace.
+/// Returns the figures of a trace in the paper's table: reads and writes (million), share of reads (percent), and
+/// duration (hours).
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named(&format!("{trace}/counts"))?;
     let millions = |figure: &str| run.figure_scaled_to_full_input(figure) / 1e6;
@@ -867,6 +878,7 @@ fn delta_vs_baseline_value(
     Ok(value(of(ratio)?, of("baseline")?))
 }
 
+/// Returns a value of a trace on the paper's drive, and on the drive that is fitted to the trace.
 fn values_on_both_drives(
     runs: &ExperimentRecords,
     trace: &str,
@@ -953,7 +965,8 @@ fn write_latency_saved_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'
     100.0 * (1.0 - mean(run) / mean(baseline))
 }
 
-/// Returns the increase of the mean read latency over the baseline, percent; it includes decoding and queueing.
+/// Returns the increase of the mean read latency over the baseline, percent; the latency includes decoding and
+/// queueing.
 fn read_latency_added_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let mean = |run: ExperimentRun<'_>| run.figure("latency_us.read.mean");
     100.0 * (mean(run) / mean(baseline) - 1.0)
@@ -1010,8 +1023,8 @@ fn host_program_monotonicity_values(runs: &ExperimentRecords) -> Result<Vec<Name
     ])
 }
 
-/// Returns the share of delta writes (Pc) of each trace, whether it does not depend on Rc, and whether F1 and F2 have
-/// the lowest.
+/// Returns whether the share of delta writes (Pc) of each trace is independent of the compression ratio (Rc), whether
+/// F1 and F2 have the lowest shares, and the shares of all traces.
 fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut shares = Vec::new();
     for (trace, _) in TRACES {
@@ -1042,7 +1055,8 @@ fn freed_pages_per_victim_of_c8_and_f2(runs: &ExperimentRecords) -> Result<Vec<N
     ])
 }
 
-/// Returns whether GC frees more pages per victim on F1 and on F2 than on each other trace (baseline).
+/// Returns whether GC frees more pages per victim on F1 and on F2 than on every other trace, in the runs of the
+/// baseline.
 fn whether_f1_f2_free_most_pages(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of: Result<Vec<f64>> = TRACES
         .iter()

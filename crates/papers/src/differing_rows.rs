@@ -4,7 +4,7 @@ use super::results::{ReproducedResult, Results};
 use super::target::{Difference, ReportedResult, ReportedResults};
 
 /// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
-/// the reason explains.
+/// the reason `difference` explains.
 pub(super) fn explains_a_differing_row(
     targets: &ReportedResults,
     results: &Results,

@@ -335,7 +335,7 @@ const NON_FIGURE_FIELDS: [&str; 9] = [
 ];
 
 impl Record {
-    /// Returns a digest of all figures of the record, which changes with any bit of any of them.
+    /// Returns a digest of all figures of the record, which changes if any bit of any figure changes.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
         code_digest::short_sha256(&lines.collect::<String>())
@@ -388,8 +388,8 @@ impl Record {
         }
     }
 
-    /// Replaces the lifetime figures of the record by the papers' definition: computed from all erases of the run, for
-    /// the drive as simulated.
+    /// Replaces the lifetime figures of the record by figures according to the papers' definition: computed from all
+    /// erases of the run, for the drive as simulated.
     fn set_paper_lifetime_figures(&mut self, run: &RunRecord) {
         self.figures.remove("lifetime.drive_writes_per_day");
         self.figures.remove("lifetime.host_tb_written_until_worn");
@@ -405,8 +405,8 @@ impl Record {
         }
     }
 
-    /// Adds to the figures of the record when the first erase happened, as a share of the requests, and the request
-    /// rate from then on. Precision is limited by the time series, which has at most 200 points.
+    /// Adds two figures to the record: when the first erase happened, as a share of the requests, and the request rate
+    /// after the first erase. Their precision is limited by the time series, which has at most 200 points.
     fn add_first_erase_figures(&mut self, run: &RunRecord) {
         let (Some(first), Some(last)) = (run.series.iter().find(|point| point.erases > 0), run.series.last())
         else {
@@ -423,6 +423,7 @@ impl Record {
 }
 
 impl Record {
+    /// Adds the points of the run's progress curve as figures `curve.K.device_s` and `curve.K.host_pages`.
     fn add_curve_figures(&mut self, run: &RunRecord) {
         for (k, point) in run.series.iter().take(MAX_CURVE_POINTS).enumerate() {
             let pages = point.host_page_writes + point.host_page_remaps;
@@ -455,8 +456,8 @@ fn add_flattened_numbers(name: &str, value: &serde_json::Value, into: &mut BTree
     }
 }
 
-/// Records of all experiments of a paper, by the experiment's name. Also notes which of them are used for the current
-/// row (reported result).
+/// Records of all experiments of a paper, by the experiment's name. Also notes which experiments are used for the
+/// current row (reported result).
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
     records: BTreeMap<String, Result<Record, String>>,
@@ -491,9 +492,9 @@ impl ExperimentRecords {
     }
 
     /// Returns the names of the experiments whose figures were used since the last call of this function, and the kind
-    /// of their input. `paper_generates_loads` states whether the paper has generated loads of its own. A row (reported
-    /// result) with several kinds of input counts as one on a substitute if it uses any, and otherwise as one on the
-    /// paper's trace if it uses any: such rows show values on other loads only beside those that they judge.
+    /// of their input. `paper_generates_loads` states whether the paper has generated loads of its own. If the
+    /// experiments have several kinds of input, the kind is `Substitute` if any input is a substitute, otherwise
+    /// `OfPaper` if any input is an original trace: values on other loads are then only shown, not judged.
     pub fn take_used_experiments_and_input_kind(
         &self,
         paper_generates_loads: bool,

@@ -39,8 +39,8 @@ pub struct ExperimentRunOptions {
 
 /// Receives the progress of a run of experiments and can end it.
 pub trait ExperimentObserver {
-    /// Called before an experiment starts; `Break` ends the run before it. `time_left` is the estimated time for all
-    /// remaining experiments, if there is an estimate.
+    /// Called before an experiment starts; `Break` ends the run before the experiment starts. `time_left` is the
+    /// estimated time for all remaining experiments, if there is an estimate.
     fn experiment_begins(
         &mut self,
         number: usize,
@@ -72,8 +72,8 @@ impl From<Experiment> for ExperimentJob {
     }
 }
 
-/// Returns the experiments of a paper, each with its scaled-down counterpart. Experiments on an original trace have
-/// none, because it is never scaled down.
+/// Returns the experiments of a paper, each with its scaled-down counterpart. Experiments on an original trace have no
+/// counterpart, because an original trace is never scaled down.
 pub fn experiment_jobs(paper: Paper, conditions: &ExperimentConditions) -> Vec<ExperimentJob> {
     let quick = match conditions.size {
         ExperimentSize::Quick => Vec::new(),
@@ -91,8 +91,8 @@ pub fn experiment_jobs(paper: Paper, conditions: &ExperimentConditions) -> Vec<E
 
 /// Runs those experiments of a paper whose records (results) are missing in the folder or out of date, and writes all
 /// files that are made from the results. The results are written after each experiment. A full-size record by older
-/// code stays in the folder until its experiment is repeated, and is kept if the scaled-down counterpart still has the
-/// same figures.
+/// code stays in the folder until its experiment is repeated. It is kept if the scaled-down counterpart still has the
+/// same figures as with the older code.
 ///
 /// # Errors
 /// Files that cannot be written.
@@ -161,8 +161,8 @@ impl OutdatedExperimentJob<'_> {
         &self.job.experiment.name
     }
 
-    /// Runs the scaled-down counterpart, if there is one, and then the experiment. The experiment's record by older
-    /// code is kept instead if the counterpart has the figures that it had with the older code.
+    /// Runs the scaled-down counterpart, if there is one, and then the experiment. If the counterpart has the same
+    /// figures as with the older code, the experiment is not run, and its record by the older code is kept.
     fn run(
         &self,
         on_progress: wearwell_replay::replay::OnProgress<'_>,
@@ -181,12 +181,14 @@ impl OutdatedExperimentJob<'_> {
 enum WorkerMessage {
     /// The thread wants to start an experiment and waits for the reply: true to start.
     Begins(usize, Sender<bool>),
+    /// The experiment has made progress.
     Progressed(usize, Progress),
+    /// The experiment has ended, with its record or the reason why there is none.
     Ends(usize, Result<Box<Record>, MissingRecordReason>),
 }
 
 /// Runs the experiments of `tasks`, at most `max_parallel_tasks` of them at a time. Returns false if the observer ended
-/// the run; experiments that finish after that are still recorded.
+/// the run; experiments that finish after that moment are still recorded.
 fn run_concurrently(
     tasks: &[OutdatedExperimentJob],
     max_parallel_tasks: usize,
@@ -217,8 +219,8 @@ fn run_concurrently(
 /// Stack size of the threads that run experiments, bytes: as large as that of the main thread usually is.
 const WORKER_STACK_BYTES: usize = 8 << 20;
 
-/// Runs in one of several worker threads: takes the next experiment that no thread has begun, and repeats this until
-/// none is left or the run is ended.
+/// Executes one of several worker threads: runs the next experiment that no thread has begun, and repeats this until no
+/// experiment is left or the run is ended.
 fn run_tasks_of_thread(
     tasks: &[OutdatedExperimentJob],
     next_task_index: &AtomicUsize,
@@ -329,7 +331,7 @@ fn results_in_folder(folder: &Path) -> Option<Results> {
     Results::from_json(&text).ok()
 }
 
-/// Returns the scaled-down results that full-size results in this folder are compared with: those in `papers/lx` for
+/// Returns the scaled-down results with which full-size results in this folder are compared: those in `papers/lx` for
 /// `papers/full/lx`.
 pub fn quick_results_to_compare_with(paper: Paper, size: ExperimentSize, folder: &Path) -> Option<Results> {
     let papers = folder.parent()?.parent()?;

@@ -157,8 +157,8 @@ struct OwnValueFigurePlan {
     series: &'static [BarSeries],
 }
 
-/// A series of bars in a figure, one bar per label. The bar of a label shows that value of the row (reported result)
-/// `row_id` whose name is `text_before_label`, the label and `text_after_label`, joined.
+/// A series of bars in a figure, one bar per label. The bar shows a value of the row (reported result) `row_id`. The
+/// name of this value is `text_before_label`, the label and `text_after_label`, joined.
 struct BarSeries {
     legend: &'static str,
     row_id: &'static str,

@@ -35,17 +35,22 @@ const PAGES_PER_CACHE_ENTRY: u64 = 1024;
 /// MiB.
 const LARGE_CACHE_FACTOR: u64 = 17;
 
+/// Size ratios T of Logarithmic Gecko (page validity on flash) that are compared: how much larger each sorted level is
+/// than the one before.
 const GECKO_SIZE_RATIOS: [u32; 6] = [2, 3, 4, 8, 16, 32];
 /// Number of parts of the validity bitmap of a block that the GeckoFTL paper uses by default (S).
 const PAPER_PARTS_PER_BITMAP: u32 = 4;
+/// Numbers of parts per validity bitmap (S) that are compared.
 const PARTS_PER_BITMAP: [u32; 8] = [1, 2, 4, 8, 16, 32, 64, 128];
 /// Numbers of pages per block in the GeckoFTL paper's Figure 10: its 128, larger ones as in larger devices, and two
 /// smaller ones.
 const BLOCK_SIZES_PAGES: [u64; 6] = [32, 64, 128, 256, 512, 1024];
-/// Pages per part if the validity bitmap of a block is divided into parts, of the size that the GeckoFTL paper calls
+/// Number of pages in each part of a block's validity bitmap, if the bitmap is divided as the GeckoFTL paper calls
 /// balanced.
 const PAGES_PER_BITMAP_PART: u64 = 32;
+/// Logical pages in percent of the physical pages (R) that are compared.
 const UTILISATION_PERCENTS: [u32; 5] = [50, 70, 80, 85, 90];
+/// The compared FTLs: name in the GeckoFTL paper, and name of the design in Wearwell.
 const FTL_AND_DESIGN_NAMES: [(&str, &str); 5] = [
     ("DFTL", "dftl"),
     ("LazyFTL", "lazyftl"),
@@ -127,8 +132,8 @@ const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// of the host writes, when every part of the mapping cache has been replaced several times.
 const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
 const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
-/// Settings for the prices of the paper (section 2): 3 us for a spare area, and times of pages that include the
-/// transfer.
+/// Settings for the operation times in the paper's formulas (section 2): 3 us for a spare area, and times of page
+/// operations that include the transfer.
 const PAPER_RECOVERY_TIME_SETTINGS: [&str; 2] =
     ["recovery.spare_read_us=3", "device.channel_mb_per_s=1000000"];
 
@@ -475,7 +480,8 @@ fn validity_costs_of_size_ratios(runs: &ExperimentRecords) -> Result<Vec<(u32, f
         .collect()
 }
 
-/// Returns the cost of page validity for each size ratio T, and whether all are less than the bitmap's.
+/// Returns the cost of page validity for each size ratio T, and whether each cost is less than that of the bitmap on
+/// flash.
 fn validity_costs_by_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let bitmap = runs.finished_run_named("bitmap")?;
     let (costs, bitmap_cost) = (validity_costs_of_size_ratios(runs)?, validity_cost_per_host_write(bitmap));
@@ -493,7 +499,7 @@ fn best_size_ratio(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![NamedValue::new("T", best), device_capacity_value(run_of_size_ratio(runs, 2)?)])
 }
 
-/// Returns how much of the cost of page validity of the bitmap on flash Logarithmic Gecko leaves, percent.
+/// Returns the cost of page validity in Logarithmic Gecko, in percent of the cost in a bitmap on flash, and both costs.
 fn validity_cost_percent_of_bitmap(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (gecko, bitmap) = (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("bitmap")?);
     let (ours, theirs) = (validity_cost_per_host_write(gecko), validity_cost_per_host_write(bitmap));
@@ -651,7 +657,7 @@ fn validity_cost_growth_with_capacity(runs: &ExperimentRecords) -> Result<Vec<Na
     Ok(values)
 }
 
-/// Returns the cost of page validity per host write for each utilisation R, and whether the claims hold.
+/// Returns the cost of page validity per host write for each utilisation R, and whether the paper's claims hold.
 fn validity_costs_by_utilisation(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run_of = |utilisation: u32| match utilisation {
         UTILISATION_PERCENT => runs.finished_run_named("GeckoFTL"),
@@ -802,8 +808,8 @@ fn invalid_page_log_recovery_times(runs: &ExperimentRecords) -> Result<Vec<Named
     Ok(values)
 }
 
-/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s executed recovery, and its share of the time,
-/// percent.
+/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s executed recovery, and the share of the scan
+/// in the recovery time, percent.
 fn block_scan_share_of_recovery(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = recovery_run_of(runs, ComparedFtl::GeckoFtl)?;
     let all = executed_recovery_s(runs, ComparedFtl::GeckoFtl)?;
@@ -840,7 +846,8 @@ fn executed_recovery_time_saved_percent(runs: &ExperimentRecords) -> Result<Vec<
     Ok(values)
 }
 
-/// Returns the data pages that each design programs per host write, and the largest over the smallest.
+/// Returns the data pages that each design programs per host write, and the largest of these numbers divided by the
+/// smallest.
 fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = value_per_design(runs, data_programs_per_host_write)?;
     values.insert(0, NamedValue::new("largest over smallest", largest_over_smallest_value(&values)));
@@ -848,7 +855,8 @@ fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
     Ok(values)
 }
 
-/// Returns the cost of the map per host write of DFTL, u-FTL and `GeckoFTL`, and the largest over the smallest.
+/// Returns the cost of the map per host write of DFTL, u-FTL and `GeckoFTL`, and the largest of these costs divided by
+/// the smallest.
 fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));
@@ -915,7 +923,8 @@ fn total_cost_per_host_write(run: ExperimentRun<'_>) -> f64 {
     figure_per_host_write(run, "programs") + figure_per_host_write(run, "reads") / PROGRAM_TO_READ_TIME_RATIO
 }
 
-/// Returns the cost per host write of `GeckoFTL` if GC spares metadata blocks, and if it collects them.
+/// Returns the cost per host write of `GeckoFTL` in two cases: GC spares metadata blocks, or GC collects them like data
+/// blocks.
 fn costs_with_metadata_collected(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (spared, greedy) =
         (runs.finished_run_named("GeckoFTL")?, runs.finished_run_named("GeckoFTL/metadata collected")?);
@@ -977,7 +986,8 @@ fn multi_way_merge_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
-/// Returns the pages of all runs of Logarithmic Gecko divided by those of the largest run, by size ratio.
+/// Returns the pages of all runs (sorted levels) of Logarithmic Gecko, divided by the pages of the largest run, for
+/// each size ratio.
 fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |run: ExperimentRun<'_>| -> Result<f64> {
         Ok(run.required_figure("parts.gecko_pages")?
@@ -994,8 +1004,8 @@ fn gecko_pages_over_largest_run(runs: &ExperimentRecords) -> Result<Vec<NamedVal
     Ok(values)
 }
 
-/// Returns the number of spare areas that the backward scan of a recovery reads, divided by the cache entries C; and
-/// the duration of the recovery, seconds.
+/// Returns two values: the number of spare areas that the backward scan of a recovery reads, divided by the number C of
+/// cache entries; and the duration of the recovery, seconds.
 fn backward_scan_spare_reads(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("GeckoFTL/recovered")?;
     let reads = run.required_figure("recovery.steps.changed entries.spare_reads")?;
@@ -1022,8 +1032,8 @@ fn map_correction_costs_after_recovery(runs: &ExperimentRecords) -> Result<Vec<N
     ])
 }
 
-/// Returns what cleaning of IB-FTL's log costs per report: entries inserted again, and entries written (log pages times
-/// entries per page).
+/// Returns what cleaning of IB-FTL's log costs per report of an invalid page: entries inserted again, and entries
+/// written (log pages times entries per page).
 fn log_cleaning_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let run = runs.finished_run_named("IB-FTL/log")?;
     let reports = run.required_figure("parts.log_reports")?;

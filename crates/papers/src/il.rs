@@ -62,6 +62,7 @@ const TRACES: [Trace; 3] = [
         programs_per_write_quick_and_full: [1.137, 1.140],
     },
 ];
+/// Names of the compared configurations of lifetime management (the paper's schemes).
 const LIFETIME_SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
 /// Number of host reads per host write in the generated loads that replace the paper's traces.
 const READS_PER_WRITE: f64 = 0.3;
@@ -69,7 +70,7 @@ const READS_PER_WRITE: f64 = 0.3;
 const SYNTHETIC_LOAD_WRITES_PER_S: f64 = 480.0;
 /// Writes per second of the control load: 0.98 MB/s, less than the drive's target lifetime allows.
 const CONTROL_LOAD_WRITES_PER_S: f64 = 240.0;
-/// Number of page addresses of the synthetic loads at full size. It is most of the drive, so that GC runs.
+/// Number of page addresses of the synthetic loads at full size: most pages of the drive, so that GC runs.
 const SYNTHETIC_LOAD_PAGES: f64 = 14e6;
 
 /// Name of the runs of compression on a drive [`LARGE_DRIVE_SIZE_FACTOR`] times as large, which can take the same
@@ -77,8 +78,8 @@ const SYNTHETIC_LOAD_PAGES: f64 = 14e6;
 const COMPRESSION_WITHOUT_GC_RUN_NAME: &str = "compression, never collected";
 const LARGE_DRIVE_SIZE_FACTOR: u32 = 15;
 
-/// Shares of the writes that repeat an earlier page content, in variants of Media's substitute (0.003): one less and
-/// one greater than the break-even of deduplication.
+/// Shares of the writes that repeat an earlier page content, in variants of the generated load for the trace Media
+/// (whose own share is 0.003). The first is less than the break-even of deduplication, the second greater.
 const REPEATED_WRITE_SHARES: [&str; 2] = ["0.018", "0.025"];
 
 /// Moment at which a write is acknowledged to the host.
@@ -100,8 +101,8 @@ impl AcknowledgeMoment {
         }
     }
 
-    /// Returns how many writes may be acknowledged before they are programmed. With compression it is one, which
-    /// completes a chunk of four pages compressed together, in addition to the four in the chunk buffer.
+    /// Returns how many writes may be acknowledged before they are programmed, apart from the four pages in the chunk
+    /// buffer. With compression it is one write: the write that completes a chunk of four pages compressed together.
     fn max_buffered_writes(self, scheme: &str) -> u32 {
         match (self, scheme) {
             (Self::WhenProgrammed, _) => 0,
@@ -390,7 +391,8 @@ fn saved_percent(
     Ok(100.0 * (1.0 - of(variant)? / of("baseline")?))
 }
 
-/// Returns what the scheme `integrated` saves on trace WKSN, percent, and response times, microseconds.
+/// Returns what the scheme `integrated` saves relative to the baseline on trace WKSN, percent (response times, and
+/// programs per host write), and the mean response times of all schemes, microseconds.
 fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let through = ("WKSN", "integrated", AcknowledgeMoment::WhenProgrammed);
     let mut values = vec![
@@ -417,7 +419,7 @@ fn wksn_response_time_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>
     Ok(values)
 }
 
-/// Returns the mean response times with throttling and with `integrated` on trace DVMT, microseconds.
+/// Returns the mean response times with the schemes `throttling` and `integrated` on trace DVMT, microseconds.
 fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
@@ -439,7 +441,8 @@ fn dvmt_response_times_us(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-/// Returns lifetime, years, and programs per host write of the two throttling schemes on the synthetic load.
+/// Returns the lifetime, years, and the programs per host write on the synthetic load, for the two schemes that
+/// throttle (`throttling`, `integrated`).
 fn throttled_lifetime_values(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let mut values = Vec::new();
     for scheme in ["throttling", "integrated"] {
@@ -462,9 +465,9 @@ fn energy_saved_values(runs: &ExperimentRecords, trace: &str, sign: f64) -> Resu
     ])
 }
 
-/// Returns what the integrated management decided about the trace Media, derived from the run. Compression counts as
-/// off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found more than
-/// half of the duplicates that it finds alone.
+/// Returns what the integrated lifetime management decided about the trace Media, derived from the run. Compression
+/// counts as off if less than a tenth of the pages were compressed or tried. Deduplication counts as on if it found
+/// more than half of the duplicates that the scheme `dedup` alone finds.
 fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (run, dedup) =
         (runs.finished_run_named("Media/integrated")?, runs.finished_run_named("Media/dedup")?);
@@ -480,7 +483,8 @@ fn lifetime_management_decisions(runs: &ExperimentRecords) -> Result<Vec<NamedVa
 }
 
 /// Returns the greatest savings in response time and energy relative to the baseline, percent, and the savings on the
-/// control load. The latter should be zero; otherwise the savings do not come from lifetime management.
+/// control load. The savings on the control load should be zero; otherwise the greatest savings do not come from
+/// lifetime management.
 fn greatest_response_and_energy_gains(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let of = |trace, variant, answer, value: fn(ExperimentRun<'_>) -> Result<f64>| {
         saved_percent(runs, (trace, variant, answer), value)

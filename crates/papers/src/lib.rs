@@ -50,8 +50,8 @@ pub fn experiments(paper: Paper, conditions: &ExperimentConditions) -> Vec<Exper
     }
 }
 
-/// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns an error
-/// with the reason if one of them was not run, and `None` if the row depends on no experiment.
+/// Computes Wearwell's values for one row (reported result) of a paper from the finished experiments. Returns `None` if
+/// the row depends on no experiment, and an error with the reason if an experiment that the row needs was not run.
 pub fn row_values_from_experiments(
     paper: Paper,
     id: &str,

@@ -26,8 +26,8 @@ struct Trace {
     /// share of writes among these.
     requests_million: f64,
     write_share: f64,
-    /// Size of a device on which the trace never causes an erase, in footprints of the trace: more than writes divided
-    /// by addresses.
+    /// Size of a device on which the trace never causes an erase, in footprints of the trace. It is more than the
+    /// number of writes of the trace divided by its number of addresses.
     erase_free_device_size_footprints: u32,
 }
 
@@ -344,9 +344,9 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     loads.flat_map(of).collect()
 }
 
-/// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made: the pages of a fifth of
-/// the addresses are read, and the content of every second of these is written again, but of only one in twenty others.
-/// Each load has one form that suits the mechanism and one that does not.
+/// Returns experiments on loads for which the mechanisms of the Recyclable SSD paper are made. Only the pages of a
+/// fifth of the addresses are read. Of their contents, every second one is written again after it is dead; of all other
+/// contents, one in twenty. Each load has one form that suits the mechanism and one that does not.
 fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = synthetic_scale(conditions);
     let pages = 800_000.0 * scale;
@@ -664,7 +664,8 @@ fn value_per_trace_against_baseline(
     TRACES.iter().map(of).collect()
 }
 
-/// Returns requests, million, share of writes, percent, and addresses, million, of a trace, as in Table I.
+/// Returns the figures of a trace in Table I of the paper: requests (million), share of writes (percent), and addresses
+/// (million).
 fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<NamedValue>> {
     let counts = runs.finished_run_named(&format!("{trace}/table-counts"))?;
     let millions = |figure: &str| counts.figure_scaled_to_full_input(figure) / 1e6;
@@ -699,7 +700,7 @@ fn most_frequent_class(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     fullest.unwrap_or(0) as f64
 }
 
-/// Returns the share of a histogram's counts that is in the classes 8 to 15, percent.
+/// Returns the share of the classes 8 to 15 (popularity or version of pages) in the counts of a histogram, percent.
 fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     to_percent(
         histogram_class_range_count(run, histogram, 8..16)
@@ -707,13 +708,14 @@ fn percent_of_classes_from_8(run: ExperimentRun<'_>, histogram: &str) -> f64 {
     )
 }
 
-/// Returns how many of the dead pages with this popularity (number of reads) were written again, percent.
+/// Returns the share of the dead pages with this popularity (number of reads) whose content was written again, percent.
 fn recyclable_percent_at_popularity(run: ExperimentRun<'_>, popularity: usize) -> f64 {
     let dead = histogram_class_count(run, "invalid_by_popularity", popularity);
     to_percent(histogram_class_count(run, "recycled_by_popularity", popularity) / dead.max(1.0))
 }
 
-/// Returns the largest share of dead pages of one popularity that were written again, percent.
+/// Returns the largest share of dead pages whose content was written again among all popularities (numbers of reads),
+/// percent.
 fn largest_recyclable_percent(run: ExperimentRun<'_>) -> f64 {
     (0..16).map(|popularity| recyclable_percent_at_popularity(run, popularity)).fold(0.0, f64::max)
 }
@@ -736,8 +738,8 @@ fn erases_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
     to_percent(run.figure("erases") / baseline.figure("erases"))
 }
 
-/// Adds the values of other variants (designs with settings), which are shown but not judged; none for a variant that
-/// was not run.
+/// Adds the values of other variants (designs with settings), which are shown but not judged. A variant that was not
+/// run has no value.
 fn with_unjudged_variants(
     runs: &ExperimentRecords,
     values: Result<Vec<NamedValue>>,
@@ -824,8 +826,8 @@ fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentR
     to_percent(1.0 - mean_comparisons_per_store_hit(run) / mean_comparisons_per_store_hit(baseline))
 }
 
-/// Returns one value for each triple in `names_baselines_and_runs`: its first string names the value, which is computed
-/// from the baseline run that the second names and the run that the third names.
+/// Returns one value for each triple in `names_baselines_and_runs`, computed from a baseline run and another run. A
+/// triple has the name of the value, the name of the baseline run, and the name of the other run.
 fn values_of_compared_runs(
     runs: &ExperimentRecords,
     names_baselines_and_runs: &[(&str, &str, &str)],
@@ -941,7 +943,7 @@ const RESPONSE_TIME_VARIANTS_BESIDE_PROB: [(&str, &str); 4] = [
 
 /// Returns the change of the mean response time with each of the variants (design with settings) relative to the
 /// baseline, percent; with `sign` -1 its reduction. The text of the variant is appended to the names of the traces.
-/// Variants with a write buffer are compared with the baseline that has one.
+/// Variants with a write buffer are compared with the baseline that has a write buffer, too.
 fn response_time_changes_of_variants(
     runs: &ExperimentRecords,
     variants: &[(&str, &str)],

@@ -9,8 +9,8 @@ pub enum MissingRecordReason {
     NotRun(String),
 }
 
-/// Returns the sentence that this binary cannot run an experiment because of `part`, a part of its definition. The
-/// definitions are in the same binary, so the user cannot mend it.
+/// Returns the sentence that this binary cannot run an experiment because of `part`, a part of the experiment's
+/// definition. The definitions are in the same binary, so the sentence does not ask the user to correct one.
 pub(crate) fn unsupported_part_sentence(part: &str, why: &str) -> String {
     let version = env!("CARGO_PKG_VERSION");
     format!(

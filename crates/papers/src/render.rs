@@ -81,7 +81,8 @@ table{border-collapse:collapse;font-size:13px}th,td{border:1px solid #bbb;paddin
 vertical-align:top}th{background:#eee}tr.good td:nth-child(6){background:#dfd}tr.part td:nth-child(6){background:#ffd}\
 tr.bad td:nth-child(6){background:#fdd}code{font-size:12px}img{max-width:100%}";
 
-/// Returns the page of a paper's results in HTML. It refers to the figures in the folder `figures` next to it.
+/// Returns the page of a paper's results in HTML. The page refers to the figures in the folder `figures` next to its
+/// file.
 pub fn results_html(targets: &ReportedResults, results: &Results, figures: &[DrawnFigure]) -> String {
     let page = results_page(targets, results);
     let title = escape_html(&page.title);

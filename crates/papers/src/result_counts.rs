@@ -74,8 +74,8 @@ pub struct ResultCounts {
     pub rows_without_evidence: usize,
     /// Number of rows (reported results) that were measured by older code.
     pub older_code_rows: usize,
-    /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that they are no
-    /// evidence of their own.
+    /// Number of rows (reported results) whose verdict uses the measured values of other rows, so that these rows are
+    /// no additional evidence.
     pub rows_repeating_others: usize,
     /// Number of rows (reported results) that are not compared because the generated load was made from their figures.
     pub generator_input_rows: usize,
@@ -133,8 +133,8 @@ impl ResultCounts {
         compared.count_outcome(outcome);
     }
 
-    /// Returns the number of reported results with which Wearwell's agree, on the basis of an execution on the paper's
-    /// own kind of input.
+    /// Returns the number of reported results with which Wearwell's results agree, on the basis of an execution on the
+    /// paper's own kind of input.
     pub fn reproduced_count(&self) -> usize {
         self.measured.agreeing_results + self.executed_mechanisms.agreeing_results
     }

@@ -125,9 +125,9 @@ impl Results {
         self.experiments.iter().find(|record| record.key == key)
     }
 
-    /// Returns the names of the full-size experiments whose definition has changed, or whose scaled-down counterpart
-    /// has other figures than when they were run. An experiment without a counterpart is current as long as all others
-    /// are.
+    /// Returns the names of the full-size experiments that may have other figures with the current code: their
+    /// definition has changed, or the figures of their scaled-down counterpart have. An experiment without a
+    /// counterpart is current as long as all experiments with one are current.
     fn experiments_of_older_code(&self, paper: Paper, quick: Option<&Self>) -> BTreeSet<String> {
         let setting =
             ExperimentConditions { size: self.size, seed: self.seed, traces: OriginalTraces::default() };

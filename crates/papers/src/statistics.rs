@@ -32,11 +32,13 @@ type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 /// One page version of a trace, with its content, its current address and its number of reads.
 #[derive(Clone, Copy, Debug)]
 struct PageVersion {
+    /// Index, in the list of address states, of the address that holds or last held the version.
     content: Option<Fingerprint>,
     address_index: u32,
     read_count: u8,
 }
 
+/// State of a logical address: its valid and its dead page versions, and how often it was overwritten.
 #[derive(Debug, Default)]
 struct AddressState {
     /// Index, in the list of page versions, of the version that is valid at this logical address; `None` if none is.
@@ -50,8 +52,10 @@ struct AddressState {
 #[derive(Debug, Default)]
 struct TraceCounter {
     page_versions: Vec<PageVersion>,
+    /// Index, in the list of address states, of each logical address (device number and page number).
     address_indexes: FastMap<(u32, u64), u32>,
     address_states: Vec<AddressState>,
+    /// Indexes, in the list of page versions, of the dead versions with each content, in the order in which they died.
     dead_pages_by_content: FastMap<Fingerprint, Vec<u32>>,
     read_requests: u64,
     write_requests: u64,
@@ -139,8 +143,8 @@ impl TraceCounter {
         }
     }
 
-    /// Recycles a dead page version with this content: removes the newest one from its address's list and returns its
-    /// index. `None` if there is none.
+    /// Recycles the newest dead page version with this content: removes it from the list of its address, and returns
+    /// its index. Returns `None` if no dead version has this content.
     fn recycle_dead_page(&mut self, content: Option<Fingerprint>) -> Option<u32> {
         let page = self.dead_pages_by_content.get_mut(&content?)?.pop()?;
         let PageVersion { address_index: address, read_count: reads, .. } = self.page_versions[page as usize];

@@ -70,8 +70,8 @@ fn reported_result_of_claim(target: &ReportedResult, headline: &AbstractClaim) -
     target
 }
 
-/// Returns those values of Wearwell that a claim of the abstract is about: those that the claim names, or else those
-/// that its row (reported result) judges. Those that are shown beside the claim are added.
+/// Returns those values of Wearwell that a claim of the abstract is about: the values that the claim names or, if it
+/// names none, those that its row (reported result) judges. Values that are only shown with the claim are added.
 fn abstract_claim_values(
     target: &ReportedResult,
     headline: &AbstractClaim,
@@ -85,7 +85,8 @@ fn abstract_claim_values(
     row.ours.iter().filter(is_wanted).cloned().collect()
 }
 
-/// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and what tested the reason.
+/// Returns one sentence about why Wearwell's result differs from a claim of the abstract, and which experiments tested
+/// this reason.
 fn difference_reason(targets: &ReportedResults, results: &Results, headline: &AbstractClaim) -> String {
     let of_row = targets.differences.iter().find(|difference| difference.rows.contains(&headline.row));
     let sentence = match (headline.why.as_str(), of_row) {

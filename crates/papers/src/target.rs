@@ -120,8 +120,8 @@ pub struct Difference {
     /// without such experiments is shown as untested.
     #[serde(default)]
     pub tested_by: Vec<String>,
-    /// What remains of the difference in the experiments in `tested_by`, as the end of a sentence; empty if the values
-    /// of all rows agree there with the reported ones.
+    /// What remains of the difference in the experiments in `tested_by`, as the end of a sentence. Empty if the values
+    /// of all rows in these experiments agree with the reported values.
     #[serde(default)]
     pub remains: String,
     /// Dotted names of the figures of the experiments in `tested_by` that are printed with the reason; empty if the

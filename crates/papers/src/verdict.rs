@@ -289,8 +289,8 @@ fn reported_value_name(reported: &ReportedValue) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
 
-/// Returns the deviation of Wearwell's value from the nearest reported value, percent of the latter; 0 inside a
-/// reported range, infinite if the nearest reported value is 0.
+/// Returns the deviation of Wearwell's value from the nearest reported value, in percent of the reported value; 0
+/// inside a reported range, infinite if the nearest reported value is 0.
 pub fn deviation_percent(reported: &ReportedValue, ours: f64) -> f64 {
     let (low, high) = reported.range_bounds();
     let nearest = ours.clamp(low, high);
@@ -332,14 +332,14 @@ fn worst_deviation_percent(pairs: &[(&ReportedValue, f64)]) -> Option<f64> {
     deviations.reduce(f64::max).filter(|percent| percent.is_finite())
 }
 
-/// Share of the reported effect that Wearwell's must have at least to count as one in the reported direction. A single
-/// run with one seed says nothing about smaller effects.
+/// Smallest effect that counts as one in the reported direction, as a share of the reported effect. Smaller effects may
+/// be chance in a single run with one seed.
 const LEAST_SHARE_OF_EFFECT: f64 = 0.1;
 
 /// Compares directions: [`Outcome::DirectionOnly`] if each value of Wearwell is on the same side of `neutral` (the
 /// value that means no effect) as the reported one, by at least a tenth of the reported effect, and
-/// [`Outcome::HardlyAnyEffect`] if one of them is nearer to `neutral`. `None` if a value is not on that side, or if the
-/// target (reported result) names no such value.
+/// [`Outcome::HardlyAnyEffect`] if one of these values is nearer to `neutral`. `None` if a value is not on that side,
+/// or if the target (reported result) does not state `neutral`.
 fn compare_direction(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> Option<Outcome> {
     let neutral = target.compare.neutral?;
     let has_direction = |(reported, ours): &(&ReportedValue, f64)| {

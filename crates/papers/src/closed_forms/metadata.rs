@@ -26,7 +26,9 @@ const MAX_DIRTY_ENTRY_SHARE: f64 = 0.1;
 
 /// Duration of a page read, seconds (GeckoFTL paper, section 5).
 const PAGE_READ_S: f64 = 100e-6;
+/// Duration of a read of a spare area alone, seconds (GeckoFTL paper).
 const SPARE_AREA_READ_S: f64 = 3e-6;
+/// Duration of a page program, seconds (GeckoFTL paper).
 const PAGE_PROGRAM_S: f64 = 1e-3;
 /// Duration of a page program divided by that of a page read.
 pub const PROGRAM_TO_READ_TIME_RATIO: f64 = PAGE_PROGRAM_S / PAGE_READ_S;
@@ -72,8 +74,8 @@ impl ModelledDeviceSize {
         (self.translation_table_bytes() / PAGE_BYTES).ceil()
     }
 
-    /// Returns the number of host writes between two GC victims: the pages that a victim frees, which is B (pages per
-    /// block) divided by the write amplification of large blocks.
+    /// Returns the number of host writes between two GC victims. It is the number of pages that a victim frees: B
+    /// (pages per block) divided by the write amplification of large blocks.
     pub fn host_writes_per_victim(self) -> f64 {
         self.pages_per_block / theory::fifo_write_amplification(self.utilisation)
     }
@@ -111,7 +113,7 @@ impl ModelledDeviceSize {
     }
 
     /// Returns the number of flash pages in all runs (sorted levels) of Logarithmic Gecko (page validity on flash):
-    /// twice the pages of the largest run.
+    /// twice the number of pages of the largest run.
     pub fn gecko_pages(self) -> f64 {
         2.0 * self.blocks / self.gecko_buffer_entries(1.0)
     }
@@ -250,9 +252,9 @@ impl ComparedFtl {
     }
 }
 
-/// Returns `1 / (read_amplification * reads_per_write + write_amplification * delta)`, with which the paper describes
-/// how internal operations slow down host reads (GeckoFTL paper, section 5). Delta is the duration of a program in page
-/// reads.
+/// Returns the rate of host reads relative to that of flash without internal operations, by which the paper describes
+/// how internal operations slow down host reads (GeckoFTL paper, section 5): `1 / (read_amplification * reads_per_write
+/// + write_amplification * delta)`. `delta` is the duration of a program divided by that of a read.
 pub fn host_read_rate_relative_to_flash(
     read_amplification: f64,
     reads_per_write: f64,
@@ -261,9 +263,10 @@ pub fn host_read_rate_relative_to_flash(
     1.0 / (read_amplification * reads_per_write + write_amplification * PROGRAM_TO_READ_TIME_RATIO)
 }
 
-/// Returns log2 of the factor by which the capacity, from K blocks on, has to grow until a report of an invalid page
-/// costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the RAM buffer and
-/// `cost` flash writes per entry and level, this is the case when `cost L / V = 1`.
+/// Returns log2 of the factor by which the capacity has to grow, from that of `device_size` on, until a report of an
+/// invalid page costs as much in Logarithmic Gecko as in a validity bitmap on flash. With L levels, V entries in the
+/// RAM buffer and `cost` flash writes per entry and level, this is the case when `cost L / V = 1`. `parts` is the
+/// number of parts into which a block's bitmap is divided.
 pub fn doublings_until_gecko_costs_as_bitmap(device_size: ModelledDeviceSize, parts: f64, cost: f64) -> f64 {
     let entries = device_size.gecko_buffer_entries(parts);
     let levels = entries / cost;
@@ -308,7 +311,7 @@ fn ram_and_recovery_values_by_capacity(design: ComparedFtl) -> Vec<NamedValue> {
 }
 
 /// Returns the values of the curves of the GeckoFTL paper's Figure 1, and whether its two claims hold: RAM grows
-/// linearly with capacity, and recovery time does, too (within 1 % at each doubling).
+/// linearly with capacity, and so does recovery time (within 1 % at each doubling of the capacity).
 fn ram_and_recovery_growth_values() -> Vec<NamedValue> {
     let steps: Vec<(f64, f64)> = ram_bytes_and_recovery_s_by_capacity(ComparedFtl::LazyFtl).collect();
     let doubles = |pair: &[(f64, f64)]| (pair[1].0 / pair[0].0 - 2.0).abs() < 1e-3;
@@ -335,7 +338,7 @@ fn ram_with_cache_mib_of_all_designs() -> Vec<NamedValue> {
 }
 
 /// Returns the RAM of `GeckoFTL` as Wearwell implements it, in MiB. The run directories (RAM tables that locate the
-/// pages of the validity runs on flash) are sized for the most run pages that there can be, and the block table has
+/// pages of the validity runs on flash) are sized for the largest possible number of run pages, and the block table has
 /// three bytes per block.
 fn implemented_geckoftl_ram_mib() -> f64 {
     let device = preset::preset_by_name("gk-2t").expect("the paper's device is a preset");
@@ -397,7 +400,8 @@ fn ram_saved_percent() -> Vec<NamedValue> {
     ])
 }
 
-/// Returns whether log and synchronisation take most of IB-FTL's recovery, and all its steps, seconds.
+/// Returns whether the steps for the log and for synchronisation take most of the time of IB-FTL's recovery, and the
+/// duration of every step, seconds.
 fn log_recovery_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::IbFtl);
     let both = recovery_step_duration_s(&steps, "log") + recovery_step_duration_s(&steps, "synchronisation");
@@ -408,7 +412,8 @@ fn log_recovery_dominance_values() -> Vec<NamedValue> {
     concatenated_values(claim, step_and_total_recovery_durations_s(ComparedFtl::IbFtl))
 }
 
-/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s recovery, and its share, percent.
+/// Returns whether the scan of blocks is the longest step of `GeckoFTL`'s recovery, and the share of the scan in the
+/// recovery time, percent.
 fn block_scan_dominance_values() -> Vec<NamedValue> {
     let steps = paper_device_size().recovery_step_durations_s(ComparedFtl::GeckoFtl);
     let share =

@@ -42,8 +42,8 @@ impl TraceTableRow {
         self.requests * self.write_share
     }
 
-    /// Returns the number of writes in the trace that invalidate an older version: all except the first to each
-    /// address.
+    /// Returns the number of writes in the trace that invalidate an older version of their page: all writes except the
+    /// first write to each address.
     pub fn overwrites(self) -> f64 {
         self.writes() - self.distinct_addresses
     }
@@ -114,16 +114,17 @@ pub fn page_writes_saved_by_deltas(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
-/// Returns the GC frequency with delta encoding over t, the blocks that share the invalid whole pages: consumption `1 -
-/// Pc + Pc Rc` over gain `1 - Pc`, with the share Pc of delta writes and the compression ratio Rc (Delta-FTL paper,
-/// expression 7). The area of whole pages must dominate that of deltas. This is the frequency relative to that without
-/// deltas only if t is as large as there; the paper's t is that or less.
+/// Returns the GC frequency with delta encoding divided by `t`, the paper's number of blocks that share the invalid
+/// whole pages: consumption `1 - Pc + Pc Rc` over gain `1 - Pc`, with the share `Pc` of delta writes and the
+/// compression ratio `Rc` (Delta-FTL paper, expression 7). Holds if whole pages take much more space than deltas. The
+/// result is the frequency relative to that without deltas only if `t` is as large as without deltas; in the paper `t`
+/// is at most that.
 pub fn gc_frequency_with_deltas_ratio(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
 
-/// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), relative to that
-/// with one flash read each (Delta-FTL paper, footnote 2).
+/// Returns the mean read latency if a share of the host reads takes two flash reads (page and delta), divided by the
+/// latency if every host read takes one flash read (Delta-FTL paper, footnote 2).
 pub fn read_latency_with_deltas_ratio(two_read_share: f64) -> f64 {
     (1.0 - two_read_share) + 2.0 * two_read_share
 }
@@ -185,7 +186,7 @@ pub fn flash_scan_ms(bytes: f64, dies: f64, read_us: f64) -> f64 {
 }
 
 /// Returns the share of the page writes that remain when four pages are compressed together and `saved_share` of their
-/// bytes are saved: the rest is rounded up to whole pages (integrated lifetime management paper, III-A).
+/// bytes are saved. The compressed bytes are rounded up to whole pages (integrated lifetime management paper, III-A).
 pub fn write_share_left_by_chunk_compression(saved_share: f64) -> f64 {
     (4.0 * (1.0 - saved_share)).ceil() / 4.0
 }
@@ -308,7 +309,7 @@ mod rows {
         FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
 
-    /// Returns the values of a row that has a single value without a name.
+    /// Returns the values of a row (reported result) that has a single value without a name.
     pub(super) fn single_unnamed_value(value: f64) -> Vec<NamedValue> {
         vec![NamedValue::new("", value)]
     }
@@ -317,11 +318,12 @@ mod rows {
         values.map(|(name, value)| NamedValue::new(name, value)).into()
     }
 
-    /// Returns the value of a row that is a statement: 1 if it holds, otherwise 0.
+    /// Returns the value of a row (reported result) that is a statement: 1 if the statement holds, otherwise 0.
     pub(super) fn truth_value(statement: bool) -> f64 {
         f64::from(u8::from(statement))
     }
 
+    /// Returns the values of the Recyclable SSD paper's row `id`; `None` if they do not follow from a formula.
     pub(super) fn recyclable_ssd_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
             "LX-05" => value_per_trace(|table, _| to_percent(table.overwrite_share())),
@@ -343,7 +345,9 @@ mod rows {
     const DELTA_ENCODE_CYCLES: f64 = 27_212.0;
     const DELTA_DECODE_CYCLES: f64 = 6_737.0;
     const PAGE_PROGRAM_US: f64 = 200.0;
+    /// Compression ratios (delta size divided by page size) of the Delta-FTL paper: name and value.
     const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
+    /// Shares of delta writes for which the Delta-FTL paper's formulas are computed.
     const DELTA_WRITE_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
     fn delta_pipeline_at_mhz(mhz: f64) -> DeltaPipeline {
@@ -369,6 +373,7 @@ mod rows {
             .collect()
     }
 
+    /// Returns the values of the Delta-FTL paper's row `id`; `None` if they do not follow from a formula.
     pub(super) fn delta_ftl_row_values(id: &str) -> Option<Vec<NamedValue>> {
         Some(match id {
             "DF-01" => value_per_encoder_clock(|mhz| cycles_to_us(DELTA_ENCODE_CYCLES, mhz)),
@@ -415,6 +420,7 @@ mod rows {
 
     /// Logical capacity of the drive in section 4.6 of the Remap-SSD paper (RM), bytes.
     const LOGICAL_CAPACITY_BYTES: f64 = 4.0 * TIB;
+    /// Price of a bit of NVRAM divided by that of a bit of flash (Remap-SSD paper).
     const NVRAM_TO_FLASH_BIT_COST_RATIO: f64 = 5.0;
     const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
@@ -437,6 +443,7 @@ mod rows {
         ])
     }
 
+    /// Returns the values of the Remap-SSD paper's row `id`; `None` if they do not follow from a formula.
     pub(super) fn remap_ssd_row_values(id: &str) -> Option<Vec<NamedValue>> {
         let duplicates_of = |nvram_bytes: f64| nvram_bytes / nvram_bytes_for_duplicates(1.0);
         let superblocks = 36.0 * GIB / (SUPERBLOCK_PAGES * PAGE_BYTES);
@@ -507,6 +514,8 @@ mod rows {
 
     const LIFETIME_EPOCH_S: f64 = 300.0;
 
+    /// Returns the values of the integrated lifetime management paper's row `id`; `None` if they do not follow from a
+    /// formula.
     pub(super) fn integrated_lifetime_row_values(id: &str) -> Option<Vec<NamedValue>> {
         let cost = page_compression_uj() / page_program_uj();
         let hash = page_hash_uj() / page_program_uj();

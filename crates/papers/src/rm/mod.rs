@@ -160,9 +160,9 @@ fn nvram_segment_size_setting(size: ExperimentSize) -> Vec<String> {
     }
 }
 
-/// Returns experiments with NVRAM segments of two sizes. Half a segment is wasted per superblock, and a header of fixed
-/// size per segment. So the wasted share of the NVRAM is that of the Remap-SSD paper only if superblocks and segments
-/// keep their sizes; the scaled-down device has fewer superblocks instead.
+/// Returns experiments with NVRAM segments of two sizes. Each superblock wastes half a segment on average, and each
+/// segment has a header of fixed size. So the wasted share of the NVRAM is that of the Remap-SSD paper only if
+/// superblocks and segments keep their sizes; the scaled-down device has fewer superblocks instead.
 fn segment_size_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let blocks = match conditions.size {
         ExperimentSize::Quick => 72,
@@ -469,8 +469,8 @@ fn values_by_load_and_duplicates(
         .collect()
 }
 
-/// Returns in percent how many of the wanted remaps (mappings of a further LPN to a stored page) became page programs
-/// because no NVRAM entry was free.
+/// Returns the share of the wanted remaps (mappings of a further LPN to a stored page) that became page programs
+/// because no NVRAM entry was free, percent.
 fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<NamedValue>> {
     let of = |load: &&str| {
         let run = runs.finished_run_named(&format!("{load}/segments-{mb}"))?;
@@ -482,7 +482,8 @@ fn demoted_remap_percents(runs: &ExperimentRecords, mb: u32) -> Result<Vec<Named
 }
 
 /// Returns the performance gain of Remap-SSD over the reverse map in a log on flash (`FLog`) and in a log in NVRAM
-/// (`NLog`), percent. `ratio` gets `flog` or `nlog` and returns Remap-SSD's performance divided by that of this log.
+/// (`NLog`), percent. `ratio` receives the name of the log, `flog` or `nlog`, and returns Remap-SSD's performance
+/// divided by that of the log.
 fn percent_gains_over_logs(ratio: impl Fn(&str) -> Result<f64>) -> Result<Vec<NamedValue>> {
     [("FLog", "flog"), ("NLog", "nlog")]
         .iter()
@@ -576,7 +577,8 @@ fn largest_referrer_scan_kb(runs: &ExperimentRecords) -> Result<Vec<NamedValue>>
 }
 
 /// Returns the host pages written or remapped per second after Remap-SSD's first erase, with Remap-SSD and without
-/// remaps, and which is faster. The window is a tenth of Remap-SSD's run, as shown by the paper's Figure 8b.
+/// remaps, and whether the run without remaps is faster. The measured period is a tenth of Remap-SSD's run, as in the
+/// paper's Figure 8b.
 fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let (remap, none) =
         (runs.finished_run_named("fillseq/segments")?, runs.finished_run_named("fillseq/noremap")?);

@@ -74,6 +74,7 @@ fn fitted_drive_settings(conditions: &ExperimentConditions, scale: f64) -> Vec<S
 /// count as well as invalid pages (Delta-FTL, section 3.6). Without deltas this is the greedy policy.
 const DEAD_BYTES_GC_SETTING: &str = "gc.policy=dead-bytes";
 
+/// Returns the setting of a content model in which deltas have the compression ratio `ratio`.
 fn content_model_setting(ratio: &str) -> String {
     format!("content.model=unique:delta={ratio}")
 }
@@ -355,6 +356,7 @@ fn delta_load_spec(conditions: &ExperimentConditions, pages: u64, requests: f64,
 struct DeltaLoadExperiments<'a> {
     /// Name of the load, with which the names of its experiments begin.
     name: String,
+    /// Spare share of the drive's physical pages.
     spare_share: &'a str,
     /// Keys that replace default keys in the specification of the load.
     load_spec_keys: String,
@@ -994,6 +996,7 @@ fn host_programs_per_write(run: ExperimentRun<'_>) -> f64 {
         / run.figure("host_page_writes")
 }
 
+/// Returns the value of a statement: 1 if the statement holds, otherwise 0.
 fn named_truth_value(value_name: &str, statement: bool) -> NamedValue {
     NamedValue::new(value_name, f64::from(u8::from(statement)))
 }

@@ -39,6 +39,7 @@ struct ComparisonFigurePlan {
     name: &'static str,
     title: &'static str,
     value_axis_label: &'static str,
+    /// Label and row id (of a reported result) of each group of bars, from left to right.
     labels_and_row_ids: &'static [(&'static str, &'static str)],
 }
 

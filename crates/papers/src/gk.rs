@@ -337,6 +337,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
     Some(values)
 }
 
+/// Returns the value of a statement: 1 if the statement holds, otherwise 0.
 fn named_truth_value(value_name: impl Into<String>, statement: bool) -> NamedValue {
     NamedValue::new(value_name, f64::from(u8::from(statement)))
 }
@@ -519,6 +520,7 @@ struct BlockSizeSweep {
     validity_update_costs_per_host_write: Vec<f64>,
 }
 
+/// Collects the costs of page validity from the experiments `name` for all block sizes.
 fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSweep> {
     let of = |&pages: &u64| runs.finished_run_named(&format!("{name}/B={pages}"));
     let all: Vec<ExperimentRun<'_>> = BLOCK_SIZES_PAGES.iter().map(of).collect::<Result<_>>()?;

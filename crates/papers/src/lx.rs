@@ -680,10 +680,12 @@ fn pages_to_gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
 
+/// Returns the count of a class (popularity or version of pages, 0 to 15) in a histogram.
 fn histogram_class_count(run: ExperimentRun<'_>, histogram: &str, class: usize) -> f64 {
     run.figure(&format!("{histogram}.{class}"))
 }
 
+/// Returns the sum of the counts of several classes (popularity or version of pages, 0 to 15) in a histogram.
 fn histogram_class_range_count(
     run: ExperimentRun<'_>,
     histogram_name: &str,

@@ -22,12 +22,18 @@ pub const GENERATED_NOTICE: &str =
 /// Contents of a page of results, independent of Markdown and HTML.
 struct ResultsPage {
     title: String,
+    /// Paragraphs of the introduction.
     paragraphs: Vec<String>,
+    /// Rows of the table of the claims in the paper's abstract.
     headline_rows: Vec<[String; 5]>,
+    /// Rows of the table of all reported results.
     result_rows: Vec<[String; 7]>,
+    /// Ids of rows that differ from the paper, and the reason for their difference.
     difference_reasons: Vec<(String, String)>,
+    /// Name and description of each contradiction within the paper.
     paper_contradictions: Vec<(String, String)>,
     experiment_rows: Vec<[String; 4]>,
+    /// Name of each experiment that was not run, and the reason.
     experiments_not_run: Vec<(String, String)>,
 }
 

@@ -45,6 +45,7 @@ struct AddressState {
     valid_page_index: Option<u32>,
     /// Indexes, in the list of page versions, of the dead (overwritten) versions of this logical address, oldest first.
     dead_page_indexes: Vec<u32>,
+    /// Number of times that the address was overwritten.
     overwrites: u64,
 }
 

@@ -270,6 +270,7 @@ impl fmt::Display for ContentModelSpec {
 }
 
 impl ContentSource {
+    /// Returns the name of the source in a specification, and its keys if it has any.
     fn kind_and_keys(self) -> (&'static str, Option<String>) {
         match self {
             Self::Unique => ("unique", None),
@@ -286,6 +287,7 @@ impl ContentSource {
         }
     }
 
+    /// Returns a phrase for reports on how contents are chosen.
     fn describe(self) -> String {
         match self {
             Self::Unique => "every page unique".into(),
@@ -665,6 +667,7 @@ const PAGES_PER_EXTENT: usize = 4096;
 /// allocated at their first write, so that a sparse trace over a large address space takes little memory.
 #[derive(Clone, Debug, Default)]
 struct PageValues {
+    /// Extents in the order of their page numbers, up to the last written one.
     extents: Vec<Extent>,
 }
 

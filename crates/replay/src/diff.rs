@@ -84,6 +84,7 @@ pub enum DiffError {
 /// The records of one result file.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ResultFile {
+    /// Name of the list of records in the file, such as `runs` or `drives`.
     list_name: &'static str,
     records: Vec<Map<String, Value>>,
 }
@@ -290,6 +291,7 @@ fn six_digit_text(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
 }
 
+/// Whether two values are equal, or are numbers that differ by at most `within` times the larger of both.
 fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
     match (number(a), number(b)) {
@@ -298,6 +300,7 @@ fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     }
 }
 
+/// Whether a field describes what was run; other fields are results.
 fn is_run_description_field(field: &str) -> bool {
     field.split('.').any(|name| RUN_DESCRIPTION_FIELDS.contains(&name))
 }

@@ -151,6 +151,8 @@ impl LifetimeManagement {
         self.host_writes_at_last_decision = writes;
     }
 
+    /// Returns the counters from which lifetime management decides: bytes written and programmed, bytes that can still
+    /// be programmed, and the bytes of each scheme.
     fn lifetime_counters(&self, device: &Device<SimNand>) -> LifetimeCounters {
         let stats = device.ftl().stats();
         let geometry = device.ftl().store().geometry();

@@ -205,6 +205,7 @@ impl WriteCounters {
         }
     }
 
+    /// Returns the counts between this moment and the later moment `now`, as a sample after `requests` requests.
     fn series_point_until(&self, now: &Self, requests: u64) -> SeriesPoint {
         SeriesPoint {
             requests,
@@ -326,6 +327,7 @@ pub fn construct_steady_state<N: Nand>(
     Ok(Continue(()))
 }
 
+/// Returns the steady state of every pool (plane, or planes of a superblock).
 fn pool_plans<N: Nand>(ftl: &Ftl<N>) -> Result<Vec<PoolPlan>, Error> {
     (0..ftl.store().allocation_pools()).map(|pool| PoolPlan::of_pool(ftl, pool)).collect()
 }
@@ -426,6 +428,7 @@ impl MetadataSpace {
 /// The steady state of one pool (a plane, or the planes of a superblock): how many closed blocks it has, and how many
 /// valid pages they hold.
 struct PoolPlan {
+    /// Number of closed blocks of the pool.
     closed_blocks: u32,
     /// Cumulative share of the pool's closed blocks by number of valid pages; index 0 is for blocks without valid
     /// pages.

@@ -312,6 +312,7 @@ const fn new_figure_column(key: &'static str, title: &'static str, figure: Figur
     }
 }
 
+/// Returns a column for a whole number.
 const fn count_column(
     key: &'static str,
     title: &'static str,
@@ -667,10 +668,12 @@ fn percent_of_writes_under_scheme(run: &RunRecord, scheme: &str) -> Option<f64> 
     run.lifetime.schemes.get(scheme).map(|ran| 100.0 * ran.share_of_writes)
 }
 
+/// Returns the host page writes of a run that were stored in this form, such as `delta`.
 fn writes_of_stored_form(run: &RunRecord, form: &str) -> u64 {
     run.writes_by_form.get(form).copied().unwrap_or(0)
 }
 
+/// Returns the page programs of a run with this cause.
 fn programs_of_cause(run: &RunRecord, cause: &str) -> u64 {
     run.programs_by_cause.get(cause).copied().unwrap_or(0)
 }
@@ -684,6 +687,7 @@ fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
 
+/// Returns `value` if the run had a timing engine, else `None`.
 fn value_if_timed<T>(run: &RunRecord, value: T) -> Option<T> {
     has_timing(run).then_some(value)
 }

@@ -366,6 +366,7 @@ impl<'a> ShortKeyNames<'a> {
         Self(settings.filter_map(|setting| setting.split_once('=')).map(|(key, _)| key).collect())
     }
 
+    /// Returns the name of a setting's key in labels.
     fn short_name<'k>(&self, key: &'k str) -> &'k str {
         let last_part = |key: &'k str| key.rsplit('.').next().unwrap_or(key);
         let is_of_other = |other: &&str| *other != key && other.rsplit('.').next() == Some(last_part(key));

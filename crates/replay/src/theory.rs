@@ -172,6 +172,8 @@ fn greedy_min_valid_pages(u: f64, pages_per_block: usize) -> (usize, f64) {
     (m, harmonic_above)
 }
 
+/// Returns the share of closed blocks for each number of valid pages, from 0 to the pages per block, under greedy
+/// collection.
 fn greedy_valid_count_shares(
     pages_per_block: usize,
     min_valid_pages: usize,
@@ -337,8 +339,8 @@ fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
 /// valid pages because pages are shared.
 ///
 /// The result is `miss A(u')`, where `A` is [`fifo_write_amplification`] (the large-block limit of greedy cleaning) and
-/// `u' = u distinct` the utilisation that sharing leaves. `miss` and `distinct` are the two fields of `content`, and `u`
-/// is the utilisation (logical / physical pages).
+/// `u' = u distinct` the utilisation that sharing leaves. `miss` and `distinct` are the two fields of `content`, and
+/// `u` is the utilisation (logical / physical pages).
 pub fn dedup_write_amplification(u: f64, content: ZipfContentSteadyState) -> f64 {
     content.dedup_miss_probability * fifo_write_amplification(u * content.distinct_contents_per_page)
 }

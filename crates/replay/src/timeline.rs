@@ -127,6 +127,7 @@ impl WindowLatency {
         })
     }
 
+    /// Returns the latencies of two windows joined: the sum of the counts, and the larger of each percentile.
     fn merged(earlier: Option<Self>, later: Option<Self>) -> Option<Self> {
         let (Some(a), Some(b)) = (earlier, later) else { return earlier.or(later) };
         Some(Self {
@@ -273,6 +274,7 @@ impl TimelineRecorder {
     }
 }
 
+/// Samples the counters, and the latencies since the previous sample.
 fn make_window(
     counters: &SeriesPoint,
     ftl: &Ftl<SimNand>,
@@ -305,6 +307,7 @@ fn take_latencies_since(now: &Histogram<u64>, before: &mut Option<Histogram<u64>
     WindowLatency::of_histogram(&window)
 }
 
+/// Samples the block map and the wear of the blocks.
 fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u32) -> TimelineFrame {
     let blocks = store.blocks().len();
     let mut cells = String::new();

@@ -273,6 +273,7 @@ pub fn doublings_until_gecko_costs_as_bitmap(device_size: ModelledDeviceSize, pa
     levels + (entries / parts).log2() - device_size.blocks.log2()
 }
 
+/// Returns the size of the GeckoFTL paper's device of 2 TiB.
 fn paper_device_size() -> ModelledDeviceSize {
     ModelledDeviceSize::of_capacity(2.0 * TIB)
 }

@@ -350,6 +350,7 @@ mod rows {
     /// Shares of delta writes for which the Delta-FTL paper's formulas are computed.
     const DELTA_WRITE_SHARES: [f64; 3] = [0.2, 0.5, 0.8];
 
+    /// Returns the stage durations of a delta write with the encoder at a clock of `mhz` MHz.
     fn delta_pipeline_at_mhz(mhz: f64) -> DeltaPipeline {
         DeltaPipeline {
             page_read_us: 25.0,
@@ -435,6 +436,8 @@ mod rows {
         LOGICAL_CAPACITY_BYTES / PAGE_BYTES * remapped_share * 12.0
     }
 
+    /// Returns flash writes per host write and distinct contents per page under deduplication, if contents have a Zipf
+    /// popularity with exponent 0.2.
     fn zipf_deduplication_values(contents_per_page: f64) -> Vec<NamedValue> {
         let content = theory::zipf_dedup_steady_state(0.2, contents_per_page);
         named_values([

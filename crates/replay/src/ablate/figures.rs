@@ -33,6 +33,7 @@ pub(super) const ABLATION_FIGURES: [AblationFigure; 6] = [
 ];
 
 impl AblationFigure {
+    /// Returns the column of reports that computes the figure from a run record.
     pub(super) fn figure_column(&self) -> &'static FigureColumn {
         report::figure_column(self.key)
     }
@@ -129,6 +130,7 @@ impl<'a> FigureValues<'a> {
         Self { figure, subset_game: CooperativeGame::of_subset_values(values), is_subset_unsteady }
     }
 
+    /// Returns how much each mechanism changes the figure, and how much pairs of mechanisms overlap.
     pub(super) fn gains(&self, mechanisms: &[ContentMechanismName], subsets: &[SubsetRun]) -> FigureGains {
         let (all, numbered) = (self.is_subset_unsteady.len() - 1, || mechanisms.iter().copied().enumerate());
         let game = &self.subset_game;

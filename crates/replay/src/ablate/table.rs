@@ -34,8 +34,11 @@ type TableRows = Vec<Vec<String>>;
 /// The tables of an ablation, and the lines above and below them.
 pub(crate) struct AblationTables {
     pub(crate) title: String,
+    /// Lines above the tables: the input, the device, and the drive's initial state.
     pub(crate) preamble: String,
+    /// Table of the figures of the run with each subset of the mechanisms.
     pub(crate) subsets: TableRows,
+    /// Table of how much each mechanism changes each figure.
     pub(crate) gains: TableRows,
     /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<TableRows>,

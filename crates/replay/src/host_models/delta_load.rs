@@ -49,8 +49,11 @@ pub(super) struct DeltaLoad {
     volume_pages: u64,
     requests_left: u64,
     write_probability: EventProbability,
+    /// Probability that a write is to a hot page.
     hot_write_probability: EventProbability,
+    /// Probability that a read is of a hot page.
     hot_read_probability: EventProbability,
+    /// Mean time between two requests, nanoseconds; 0 if all requests arrive at once.
     mean_arrival_gap_ns: f64,
     arrival_time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.

@@ -89,6 +89,7 @@ enum SegmentState {
 /// The owner of a valid block of the file system: a file (data block), or the file's inode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct BlockOwner {
+    /// Number of the file.
     file: u32,
     /// Number of the data block in its file; `None` for the inode.
     block_index_in_file: Option<u32>,
@@ -97,7 +98,9 @@ struct BlockOwner {
 /// A file of the simulated file system: the numbers of its data blocks, and of the block of its inode.
 #[derive(Clone, Default, Debug)]
 struct File {
+    /// Block number of each data block of the file, in the order of the file.
     blocks: Vec<u32>,
+    /// Block number of the inode; `None` if the inode is not written yet.
     inode_block: Option<u32>,
 }
 
@@ -126,6 +129,7 @@ impl MainArea {
         }
     }
 
+    /// Appends a block of `owner` to a log of the file system, and returns the number of the block.
     fn append_block(&mut self, log: AppendLog, owner: BlockOwner) -> u32 {
         let block = self.log_heads[log as usize].unwrap_or_else(|| self.open_segment() * BLOCKS_PER_SEGMENT);
         let segment = (block / BLOCKS_PER_SEGMENT) as usize;
@@ -166,12 +170,13 @@ impl MainArea {
 enum FileSystemLoad {
     /// A file server, which appends `append_pages` pages at a time.
     Fileserver {
+        /// Number of pages of an append.
         append_pages: u64,
     },
-    /// A database, which overwrites pages with zipf popularity of the exponent `theta`. `pages` is set at the first
-    /// step of the load.
     Ycsb {
+        /// Exponent of the zipf law of the pages' popularity.
         theta: f64,
+        /// Pages of the database; `None` before the first step of the load.
         pages: Option<DatabasePages>,
     },
 }

@@ -31,7 +31,9 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 pub(super) struct FileCopy {
     /// Size of each file of the tree, pages.
     file_page_counts: Vec<u64>,
+    /// Total size of the files of the tree, pages.
     file_tree_pages: u64,
+    /// Number of copies of the tree to write in all.
     copies_wanted: u64,
     copy_method: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.

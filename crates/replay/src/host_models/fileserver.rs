@@ -39,6 +39,7 @@ pub(super) struct Fileserver {
     pages_per_slot: u64,
     mean_file_pages: u64,
     pages_per_append: u64,
+    /// Number of files created so far before the loops of the load.
     initial_files_created: usize,
     load_loops_left: u64,
 }

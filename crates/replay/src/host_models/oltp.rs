@@ -33,6 +33,7 @@ const LOG_WRITE_PAGES: u64 = 64;
 #[derive(Debug)]
 pub(super) struct Oltp {
     random: Xoshiro256PlusPlus,
+    /// Number of pages of the data files.
     data_pages: u64,
     /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
     log_write_slots: u64,

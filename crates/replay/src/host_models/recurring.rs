@@ -52,6 +52,7 @@ pub(super) struct RecurringContentParameters {
     /// Number of reads that the host model generates. `None` generates all reads that the page versions need: each
     /// version as many as its class states.
     pub reads: Option<u64>,
+    /// Time over which the requests arrive, seconds.
     pub duration_s: f64,
     /// Number of writes that repeat a dead content, one that was overwritten before.
     pub dead_content_writes: u64,
@@ -93,7 +94,9 @@ impl RecurringContentParameters {
 /// `events_left` of them, as when cards are dealt from a shuffled deck.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ExactCountSampler {
+    /// Number of events that are still to happen.
     pub events_left: u64,
+    /// Number of draws that are still to be made.
     pub draws_left: u64,
 }
 
@@ -142,6 +145,7 @@ pub(super) struct RecurringContentGenerator {
     overwritten_addresses_so_far: u64,
     /// Popularity of the addresses, by rank.
     address_rank_distribution: Zipf,
+    /// Page number of each address, by which addresses are scattered over the volume.
     address_permutation: Permutation,
     pending_reads: PendingReads,
     contents: PageContents,
@@ -231,6 +235,7 @@ impl RecurringContentGenerator {
         script.plan_read(self.address_permutation.apply(address), 1);
     }
 
+    /// Sets the arrival time of the next request, and counts the request.
     fn set_next_arrival(&mut self, script: &mut RequestScript) {
         script.set_arrival_time((self.requests_done as f64 * self.arrival_interval_ns) as u64);
         self.requests_done += 1;
@@ -372,6 +377,7 @@ struct PageContents {
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.
     due_recurrences: Vec<(u8, bool)>,
+    /// Version (content) that each address holds at present.
     present_versions: Vec<ContentVersion>,
     /// Dead versions (overwritten contents) of each address, oldest first.
     dead_versions: Vec<Vec<ContentVersion>>,

@@ -40,11 +40,14 @@ pub(super) struct Snapshot {
     /// Number of snapshots to take in all.
     snapshot_count: u64,
     overwrites_per_snapshot: u64,
+    /// Popularity of the pages for overwrites, by rank.
     page_rank_distribution: Zipf,
+    /// Page for each rank of popularity, so that popular pages are scattered over the volume.
     page_permutation: Permutation,
     copy_method: CopyMethod,
     is_volume_filled: bool,
     snapshots_taken: u64,
+    /// Number of overwrites left until the next snapshot.
     overwrites_left: u64,
 }
 

@@ -88,6 +88,7 @@ const RANDOM_LEAF_FILL_SHARE: f64 = 0.69;
 /// How `SQLite` lays out table rows of one size: overflow pages per row, rows per leaf.
 #[derive(Clone, Copy, Debug)]
 struct RowLayout {
+    /// Number of overflow pages per row.
     overflow_pages: u64,
     rows_per_leaf: u64,
 }
@@ -126,6 +127,7 @@ struct Database {
     rows_in_last_table_leaf: u64,
     index_leaf_pages: Vec<u32>,
     entries_per_index_leaf: u64,
+    /// Number of different keys stored so far.
     key_count: u64,
 }
 
@@ -206,6 +208,7 @@ struct PageCache {
     /// Number of pages of the database file at the last checkpoint; pages with higher numbers are only in the
     /// write-ahead log.
     checkpointed_pages: u64,
+    /// Leaf pages that were changed since the last checkpoint, so that the log has their newest version.
     logged_pages: FxHashSet<u32>,
 }
 

@@ -70,7 +70,10 @@ pub(super) struct SubstituteGenerator {
     written_addresses: u64,
     /// Popularity of the addresses, by rank.
     address_rank_distribution: Zipf,
+    /// Whether addresses that are overwritten often are also read often; otherwise all written addresses are read
+    /// alike.
     reads_favor_popular_addresses: bool,
+    /// Page number of each address, by which addresses are scattered over the volume.
     address_permutation: Permutation,
 }
 

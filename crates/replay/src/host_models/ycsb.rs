@@ -43,6 +43,7 @@ pub(super) struct Ycsb {
     random: Xoshiro256PlusPlus,
     /// Popularity of the records, by rank.
     record_rank_distribution: Zipf,
+    /// Record for each rank of popularity, so that popular records are scattered over the leaves.
     record_permutation: Permutation,
     total_updates: u64,
     updates_per_checkpoint: u64,

@@ -142,6 +142,7 @@ pub(super) fn run_details_html(runs: &[RunRecord]) -> String {
         )
 }
 
+/// Returns the first row of a table with one column per run: `first`, and the titles of the runs.
 fn title_row(first: &str, runs: &[&RunRecord]) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.design_and_variant())).collect()
 }
@@ -175,6 +176,7 @@ const RUN_FACTS: [RunFact; 10] = [
     ("device preset", |run| run.device.preset.clone()),
 ];
 
+/// Returns an HTML table of the facts that identify each run, such as version, seed and input.
 fn provenance_table(runs: &[&RunRecord]) -> String {
     let row = |(name, value): &RunFact| {
         std::iter::once((*name).to_owned()).chain(runs.iter().map(|run| value(run))).collect()

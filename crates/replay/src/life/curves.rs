@@ -154,6 +154,7 @@ impl DriveLifeState {
 /// Reader of one life's recorded states, which are visited in order from the beginning of the life.
 struct LifePointCursor<'a> {
     life: &'a Life,
+    /// Bytes per page program.
     page_bytes: f64,
     /// Smallest number of host bytes in an interval for which write amplification is computed.
     min_interval_bytes: f64,

@@ -15,8 +15,10 @@ pub fn lives_table(records: &[LifeRecord]) -> String {
 
 /// The table of drives' lives, and the lines above and below it.
 pub(crate) struct LivesTable {
+    /// Line above the table, which describes the drive.
     pub(crate) preamble: String,
     pub(crate) rows: Vec<Vec<String>>,
+    /// Notes below the table.
     pub(crate) notes: String,
 }
 
@@ -73,6 +75,7 @@ struct LifeFigure {
     min_decimal_digits: usize,
     /// Whether the row of the figure is shown even if no record has the figure.
     is_always_shown: bool,
+    /// Function that returns the figure of a life; `None` if the life does not have the figure.
     value_of: fn(&LifeRecord, &Life) -> Option<f64>,
 }
 

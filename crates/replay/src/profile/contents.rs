@@ -94,12 +94,14 @@ struct ContentEntry {
 pub(super) struct ContentCounts {
     /// Entries of the contents in the sample, by fingerprint.
     entry_by_content: FxHashMap<u64, ContentEntry>,
+    /// Rule that selects the contents in the sample.
     pub(super) sample: HashSample,
     /// Largest number of entries; when it is exceeded, the sample is halved.
     max_entries: usize,
     /// Number of all pages counted, including those whose content is not in the sample.
     pages: u64,
     zero_pages: u64,
+    /// Counts of the pages that hold the zero content.
     zero_page_copies: ContentCopyCounts,
     /// Number of distinct contents so far (without the zero page), extrapolated from the sample.
     distinct_contents_so_far: u32,

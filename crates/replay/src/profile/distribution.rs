@@ -87,11 +87,14 @@ const BINS_PER_OCTAVE: u64 = 16;
 /// Histogram of values (such as intervals) in logarithmic bins.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LogHistogram {
+    /// Sum of the weights of the values in each bin.
     bin_weights: Vec<u64>,
+    /// Sum of the weights of all values.
     total_weight: u64,
 }
 
 impl LogHistogram {
+    /// Adds a value with a weight, the number of values that it stands for in a sample.
     pub(super) fn add_value(&mut self, value: u64, weight: u64) {
         let bin = bin_of(value);
         if self.bin_weights.len() <= bin {

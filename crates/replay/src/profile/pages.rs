@@ -59,6 +59,7 @@ pub struct SkewFigures {
 /// Entry of the profiler's table of pages: writes and content of one page.
 struct PageEntry {
     write_count: u32,
+    /// Number of the page's last write, among the writes of all pages.
     last_write_number: u64,
     last_write_ns: u64,
     /// Fingerprint of the page's content, plus one; 0 if it is unknown.
@@ -69,9 +70,12 @@ struct PageEntry {
 pub(super) struct PageWriteCounts {
     entries_by_page_key: FxHashMap<u64, PageEntry>,
     pub(super) sample: HashSample,
+    /// Largest number of entries; when it is reached, the sample is halved.
     max_page_entries: usize,
     total_page_writes: u64,
+    /// Intervals between two writes of a page, in writes of all pages.
     rewrite_intervals_page_writes: LogHistogram,
+    /// Intervals between two writes of a page, in nanoseconds.
     rewrite_intervals_ns: LogHistogram,
     /// Overwrites of pages whose old and new content are known, extrapolated from the sample.
     known_content_overwrites: u64,

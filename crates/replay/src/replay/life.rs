@@ -334,6 +334,7 @@ impl<'a> LifeSimulation<'a> {
         self.run.sample_timeline(&self.life_counters());
     }
 
+    /// Returns the present state of the drive as a point of its life.
     fn life_point(&self) -> LifePoint {
         let failed = self.failed_blocks() as f64 / self.spare_block_count.max(1) as f64;
         LifePoint {

@@ -20,10 +20,12 @@ use crate::report::with_thousands_separators;
 pub struct Plan<'a> {
     pub(super) config: &'a Config,
     pub(super) input: &'a Input,
+    /// Trace that ages the device before the input; `None` if there is none.
     pub(super) aging_input: Option<Input>,
     /// Extent of the input: its requests, and the pages that they touch.
     pub(super) survey: InputSurvey,
     pub(super) resolved_device: ResolvedDevice,
+    /// Content model for writes that have no content.
     pub(super) content_spec: ContentModelSpec,
     pub(super) input_sha256: Option<String>,
     /// Policy of the user that chooses GC victims instead of `gc.policy`; `None` if there is none.

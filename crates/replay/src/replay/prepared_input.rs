@@ -25,6 +25,7 @@ pub(super) struct PreparedInput {
     /// Whether writes without content get a content from the content model, because the design examines contents.
     adds_content: bool,
     page_bytes_log2: u32,
+    /// Greatest logical page number of the device.
     max_lpn: u64,
     /// First pages of the requests of the last batch, for look-ups in advance.
     pub(super) lookahead: BatchLookahead,

@@ -14,6 +14,7 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 use super::Run;
 
 impl Run<'_> {
+    /// Executes a request on the run's device, and returns the kind of request that the device executed.
     #[inline]
     pub(super) fn perform_request(&mut self, request: &Request) -> Result<RequestKind, Error> {
         if let Some((lpn, descriptor)) = self.as_page_write(request) {
@@ -50,6 +51,7 @@ impl Run<'_> {
 pub(crate) struct RequestExecutor {
     has_content_stage: bool,
     page_bytes: u64,
+    /// What write-zeroes requests do.
     write_zeroes_mode: Zeroes,
     /// Descriptors of the contents that the current write request writes, one per page of the device.
     content_descriptors: Vec<ContentDescriptor>,
@@ -248,6 +250,7 @@ impl RequestExecutor {
         self.write_descriptors(device, offset, len)
     }
 
+    /// Writes a byte range with the contents in `content_descriptors`.
     fn write_descriptors<N: Nand>(&self, device: &mut Device<N>, offset: u64, len: u64) -> Result<(), Error> {
         device.write(offset, len, HostData::Descriptors(&self.content_descriptors))
     }

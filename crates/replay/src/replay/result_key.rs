@@ -32,6 +32,8 @@ impl Plan<'_> {
         self.result_key(&record.design, &self.config_of_lives(), &format!("{seed} {endurance:?} {is_filled}"))
     }
 
+    /// Returns the digest of code, input, design and settings, and of `more`, everything else on which the result
+    /// depends.
     fn result_key(&self, design: &str, config: &Config, more: &str) -> String {
         let (made_by, input, read) =
             (code_digest::code_digest_of_runs(), self.input.name(), self.describe_input_file());

@@ -27,6 +27,7 @@ use crate::timeline::{Timeline, TimelineRecorder};
 const MAX_UNNOTED_LOST_SIZE_SHARE: f64 = 0.01;
 
 impl Run<'_> {
+    /// Adds the present counters to the run's time series and to its timeline, if it has one.
     pub(super) fn sample_counters(&mut self) {
         let counters = self.current_counters();
         self.observations.series.push(counters);
@@ -69,6 +70,7 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the times of the flash operations of a recovery on this device.
     fn recovery_op_times(&self) -> RecoveryOpTimes {
         let device = &self.plan.resolved_device;
         let spare_read_us = self.plan.config.recovery.spare_read_us;
@@ -376,6 +378,7 @@ impl Run<'_> {
         in_programs * energy.program.energy_pj() as f64 / 1e6
     }
 
+    /// Returns the notes of the run record: what a reader of its figures must know.
     pub(super) fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.has_content_stage && self.plan.survey.has_writes_without_content {

@@ -204,6 +204,8 @@ impl RunTraceRecorder {
         }
     }
 
+    /// Adds a request that was answered to the trace if it overlaps the window. The answer of the last request of a
+    /// window of requests closes the window.
     fn record_completion(&mut self, traced_request: TracedRequest) {
         let Some((op, offset_bytes, len_bytes)) =
             self.in_flight_requests.remove(&traced_request.request_number)

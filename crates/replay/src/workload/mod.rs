@@ -47,6 +47,7 @@ pub struct WorkloadGenerator {
     rng: Xoshiro256PlusPlus,
     requests_left: u64,
     working_set_pages: u64,
+    /// Operation of each request: read, write or trim, with their shares.
     operations: WeightedChoice<Op>,
     request_sizes_pages: WeightedChoice<u32>,
     first_pages: FirstPageChooser,
@@ -197,18 +198,17 @@ enum FirstPageChooser {
     Sequential {
         next_page: u64,
     },
-    /// All pages are equally likely.
     Uniform,
-    /// Pages have a Zipf popularity. `ranks` draws the rank of a page, and `scramble` scatters the ranks over the
-    /// working set.
     Zipf {
+        /// Distribution of the popularity ranks of pages.
         ranks: Zipf,
+        /// Permutation that scatters the ranks over the working set; `None` leaves popular pages at its start.
         scramble: Option<Permutation>,
     },
-    /// Pages belong to zones (first page and number of pages) of different popularity. `scramble` scatters the pages of
-    /// the zones over the working set.
     HotCold {
+        /// First page and number of pages of each zone, weighted by the accesses of the zone.
         zones: WeightedChoice<(u64, u64)>,
+        /// Permutation that scatters the pages of the zones over the working set; `None` leaves zones in one piece.
         scramble: Option<Permutation>,
     },
 }
@@ -248,6 +248,7 @@ impl FirstPageChooser {
     }
 }
 
+/// Returns the page to which `scramble` maps `page`; without a permutation, `page` itself.
 #[inline]
 fn scatter_page(scramble: Option<&Permutation>, page: u64) -> u64 {
     scramble.map_or(page, |permutation| permutation.apply(page))

@@ -20,6 +20,7 @@ const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 /// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
+    /// Number of permuted numbers.
     domain_len: u64,
     /// Number of bits of the left half of a permuted number.
     left_half_bits: u32,
@@ -83,6 +84,7 @@ impl Permutation {
         }
     }
 
+    /// Applies all rounds once. The result may be outside the permuted range, and is then permuted again.
     #[inline]
     fn permute_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);
@@ -94,6 +96,7 @@ impl Permutation {
         (right << self.left_half_bits) | left
     }
 
+    /// Inverts [`Self::permute_once`].
     #[inline]
     fn invert_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);
@@ -105,6 +108,7 @@ impl Permutation {
         (right << self.left_half_bits) | left
     }
 
+    /// Returns the left and the right half of a number.
     #[inline]
     fn split_halves(&self, at: u64) -> (u64, u64) {
         (at & ((1 << self.left_half_bits) - 1), at >> self.left_half_bits)

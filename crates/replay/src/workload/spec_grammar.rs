@@ -217,6 +217,7 @@ pub(crate) fn parse_value<T: FromStr>(
     value.trim().parse().map_err(|_| SpecError::BadValue { key, value: value.into(), expected })
 }
 
+/// Returns `number` if it is within `bounds`; otherwise an error that names the key and its value.
 pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     key: &'static str,
     value: &str,

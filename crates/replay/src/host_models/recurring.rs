@@ -54,7 +54,7 @@ pub(super) struct RecurringContentParameters {
     pub reads: Option<u64>,
     /// Time over which the requests arrive, seconds.
     pub duration_s: f64,
-    /// Number of writes that repeat a dead content, one that was overwritten before.
+    /// Number of writes that repeat a dead content (one that was overwritten before).
     pub dead_content_writes: u64,
     /// Number of writes that repeat the content of a valid page; not counted as returns.
     pub live_content_writes: u64,
@@ -131,9 +131,9 @@ pub(super) struct RecurringContentGenerator {
     arrival_interval_ns: f64,
     requests_done: u64,
     writes_left: u64,
-    /// Deals which writes are the first of their address, so that their total is exact.
+    /// Decides which writes are the first of their address, so that their total is exact.
     first_write_draws: ExactCountSampler,
-    /// Deals which overwrites are the first of their address, so that their total is exact.
+    /// Decides which overwrites are the first of their address, so that their total is exact.
     first_overwrite_draws: ExactCountSampler,
     /// Number of first overwrites of an address that are postponed. They were drawn when every written address had been
     /// overwritten already, and are made as soon as a new address is written.
@@ -372,7 +372,7 @@ struct PageContents {
     recurrence_draws: Option<ExactCountSampler>,
     /// Number of overwrites that are still to be generated.
     overwrites_left: u64,
-    /// Deals which of the writes that repeat no dead content repeat the content of a valid page.
+    /// Decides which of the writes that repeat no dead content repeat the content of a valid page.
     live_repeat_draws: ExactCountSampler,
     /// Writes of a dead content ("returns") that are due but for which no dead version was found yet: class (number of
     /// reads) of the version, and whether it must be among the newest of its address.

@@ -82,8 +82,8 @@ fn curve_points(lives: &[Life]) -> Vec<CurvePoint> {
     moments.map(|host_bytes| curve_point_at(&mut courses, host_bytes)).collect()
 }
 
-/// Returns the host bytes at which the curves stop: the host bytes at which the first life was interrupted; if no life
-/// was interrupted, those of the longest life.
+/// Returns the host bytes at which the curves stop: the smallest host bytes at which a life was interrupted; if no life
+/// was interrupted, the host bytes of the longest life.
 fn curve_end_host_bytes(lives: &[Life]) -> Option<u64> {
     let interrupted = lives.iter().filter(|life| life.end == LifeEndReason::Interrupted);
     let first_interrupted = interrupted.map(|life| life.host_bytes).min();

@@ -370,8 +370,9 @@ impl Config {
         }
     }
 
-    /// Returns the content mechanisms of `list`. Recycling and page sharing have the options of `design_content`, the
-    /// design's own, if the design has them.
+    /// Returns the parts for the content mechanisms named in `list`. Recycling and page sharing keep the options that they
+    /// have in `design_content`, the content mechanisms of the named design; a mechanism that the design lacks gets the
+    /// configured options.
     fn content_parts(
         &self,
         list: &ContentMechanismList,

@@ -156,7 +156,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) =
-            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
+            conditions.traces.original_or_substitute(name, &format!(",seed={}", conditions.seed), scale);
         experiments
             .push(Experiment::new_counting_experiment(format!("{trace}/counts"), (counted.clone(), size)));
         for (drive, settings) in
@@ -195,7 +195,7 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
     let mut experiments = Vec::new();
     for (trace, name) in TRACES {
         let (counted, size) =
-            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
+            conditions.traces.original_or_substitute(name, &format!(",seed={}", conditions.seed), scale);
         let mut add = |name: String, ratio: &str, drive: &[String], extra: String| {
             let (source, settings) = with_delta_content(&counted, ratio, drive);
             let settings = [settings, vec![extra]].concat();
@@ -224,7 +224,7 @@ fn difference_cause_experiments(conditions: &ExperimentConditions, scale: f64) -
 /// blocks, which test how much of the read latency is the time in which one chip reads the pages of a request.
 fn many_channels_experiments(conditions: &ExperimentConditions, scale: f64) -> [Experiment; 2] {
     let (counted, size) =
-        conditions.traces.request_source_of_trace("f1", &format!(",seed={}", conditions.seed), scale);
+        conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
     let DriveShape { channels, blocks_per_plane } = DriveShape::at_scale(size);
     let blocks = (blocks_per_plane * channels / FULL_SIZE_CHANNELS).round();
     let shape =
@@ -283,7 +283,7 @@ fn experiments_without_codec_time_or_scan(conditions: &ExperimentConditions, sca
     let mut experiments = Vec::new();
     for (trace, name) in CODEC_AND_SCAN_TRACES {
         let (counted, size) =
-            conditions.traces.request_source_of_trace(name, &format!(",seed={}", conditions.seed), scale);
+            conditions.traces.original_or_substitute(name, &format!(",seed={}", conditions.seed), scale);
         for (what, without) in CAUSE_REMOVING_SETTINGS {
             for ratio in EXTREME_COMPRESSION_RATIOS {
                 let (source, settings) =
@@ -300,7 +300,7 @@ fn experiments_without_codec_time_or_scan(conditions: &ExperimentConditions, sca
 /// Returns experiments on trace F1 with several sizes of the table of access counts.
 fn access_count_table_experiments(conditions: &ExperimentConditions, scale: f64) -> Vec<Experiment> {
     let (counted, size) =
-        conditions.traces.request_source_of_trace("f1", &format!(",seed={}", conditions.seed), scale);
+        conditions.traces.original_or_substitute("f1", &format!(",seed={}", conditions.seed), scale);
     let one = |pages_per_entry: &f64| {
         let (source, mut settings) = with_delta_content(&counted, "0.35", &drive_settings(conditions, size));
         let entries = DriveShape::at_scale(size).logical_pages(0.3) as f64 / pages_per_entry;
@@ -517,7 +517,7 @@ pub fn row_values_from_experiments(id: &str, runs: &ExperimentRecords) -> Option
         "DF-18" => values_on_both_drives(runs, "F1", "0.50", gc_count_percent_of_baseline),
         "DF-20" => host_program_monotonicity_values(runs),
         "DF-21" => delta_write_shares(runs),
-        "DF-22" => freed_pages_per_victim_of_c8_and_f2(runs),
+        "DF-22" => freed_pages_per_victim_of_two_traces(runs),
         "DF-23" => whether_f1_f2_free_most_pages(runs),
         "DF-24" => ["F1", "F2"]
             .map(|trace| values_on_both_drives(runs, trace, "0.50", freed_pages_per_victim_ratio))
@@ -1050,8 +1050,9 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-/// Returns the pages that GC frees per victim in the baseline run of C8 and in a delta run of F2.
-fn freed_pages_per_victim_of_c8_and_f2(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
+/// Returns the mean number of pages that GC frees per victim, for two traces of the Delta-FTL paper: C8 on the baseline,
+/// and F2 with deltas.
+fn freed_pages_per_victim_of_two_traces(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
         NamedValue::new("C8 baseline", freed_pages_per_victim(runs.finished_run_named("C8/baseline")?)),
         NamedValue::new("F2 at 0.20", freed_pages_per_victim(runs.finished_run_named("F2/0.20")?)),

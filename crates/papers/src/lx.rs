@@ -220,7 +220,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
 
 fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source = |keys: &str| {
-        conditions.traces.request_source_of_trace(
+        conditions.traces.original_or_substitute(
             trace.name,
             &format!(",{keys}seed={}", conditions.seed),
             scale,

@@ -62,12 +62,17 @@ impl OriginalTraces {
         self.0.is_empty()
     }
 
-    /// Returns the original trace `name` if it was found, otherwise the generated substitute with these keys. The
-    /// second value is the scale of the input: 1 for an original.
-    pub fn request_source_of_trace(&self, name: &str, keys: &str, scale: f64) -> (RequestSource, f64) {
+    /// Returns the original trace `name` if it was found, and 1. Otherwise returns the generated load that stands in for
+    /// the trace, with `scale` times its requests and the further keys `substitute_keys` of its specification, and `scale`.
+    pub fn original_or_substitute(
+        &self,
+        name: &str,
+        substitute_keys: &str,
+        scale: f64,
+    ) -> (RequestSource, f64) {
         match self.0.get(name) {
             Some(path) => (RequestSource::Original(path.clone()), 1.0),
-            None => (RequestSource::Substitute(format!("{name}:scale={scale}{keys}")), scale),
+            None => (RequestSource::Substitute(format!("{name}:scale={scale}{substitute_keys}")), scale),
         }
     }
 }

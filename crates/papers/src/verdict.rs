@@ -55,7 +55,7 @@ pub struct GeneratorInputDeviation {
     /// Largest deviation of Wearwell's values from those figures of the paper that were used to generate the load (so
     /// that agreement is no evidence), in percent of the paper's value.
     pub largest_deviation_percent: f64,
-    /// Whether Wearwell's values are within the tolerance for figures from which the load is generated.
+    /// Whether Wearwell's values are within the tolerance that applies to such figures.
     pub is_within_tolerance: bool,
 }
 

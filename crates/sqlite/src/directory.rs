@@ -216,7 +216,7 @@ impl FileDirectory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged("its checksum is wrong".into()));
+            return Err(Error::Damaged("the checksum of that page is wrong".into()));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         let version = numbers.take_u32();

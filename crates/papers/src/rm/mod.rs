@@ -203,7 +203,7 @@ fn trace_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let mut experiments = Vec::new();
     for (trace, name, duplicates) in [("homes", "fiu-homes", 0.33), ("mail", "fiu-mail", 0.92)] {
         let keys = format!(",duplicates={duplicates},seed={}", conditions.seed);
-        let (source, scale) = conditions.traces.request_source_of_trace(name, &keys, size);
+        let (source, scale) = conditions.traces.original_or_substitute(name, &keys, size);
         let drive = [
             "device.dies_per_channel=4".to_owned(),
             "device.superblock_planes=32".to_owned(),

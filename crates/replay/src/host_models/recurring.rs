@@ -480,9 +480,9 @@ impl PageContents {
         Some(ContentVersion { was_written_as_new: false, ..version })
     }
 
-    /// Removes and returns a dead version (overwritten content) that can serve one of the due returns: its class
-    /// (number of reads) is that drawn for the return, and its address is popular. Returns `None` if no such version is
-    /// found.
+    /// Removes and returns a dead version (overwritten content) that can be the content of one of the due recurrences
+    /// (writes that bring back an old content): its class by number of reads is the class drawn for the recurrence, and its
+    /// address is popular. Returns `None` if no such version is found.
     fn take_version_for_due_recurrence(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,

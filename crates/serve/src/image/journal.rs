@@ -285,8 +285,8 @@ impl FoundJournal {
     }
 
     /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
-    /// `generations` has the generation of each sector; leading sectors of the present generation count as rewritten in
-    /// it.
+    /// `generations` has the generation of each sector. The sectors from the first one on that have the generation of the
+    /// journal were rewritten since this generation began, and are counted as such.
     pub(super) fn into_journal(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.word_changes {
             state[index as usize] = word;
@@ -330,8 +330,8 @@ pub(super) fn read_and_repair_journal(
     });
     if begin.journal_generation > 0 && !follows {
         return Err(format!(
-            "both copies of the journal are damaged: the record before record number {} is missing",
-            begin.record_number
+            "both copies of the journal are damaged: record number {} is missing in both",
+            begin.record_number.saturating_sub(1)
         ));
     }
     let journal = Journal {

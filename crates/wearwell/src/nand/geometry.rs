@@ -100,7 +100,7 @@ pub enum GeometryError {
          65535: lower device.pages_per_block or device.superblock_planes"
     )]
     BlockTooLarge {
-        /// Pages per block or superblock that were rejected.
+        /// The rejected number of pages per block or superblock.
         pages: u64,
     },
 }

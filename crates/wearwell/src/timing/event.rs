@@ -131,6 +131,7 @@ pub(super) struct EventEngine<T> {
     arrays: Vec<DieOrPlaneState>,
     /// Numbers of the arrays (dies or planes) that exist. The other array numbers only fill up groups of eight.
     existing_array_numbers: Vec<u32>,
+    /// Flash operations that the FTL has issued, but that cannot join a queue yet because they wait for others.
     unqueued_ops: UnqueuedOps,
     /// Number of operations that the FTL has issued so far, modulo 2^32.
     issued_op_count: u32,

@@ -5,10 +5,11 @@
 //! because a setting that is silently ignored makes a wrong figure. [`ResolvedDevice`] holds what a run really used;
 //! the run record contains it in full.
 //!
-//! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `flash_metadata.rs` and `lifetime.rs`
-//! have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and `configuration_advice.rs` refuses
-//! those that cannot be combined. `read.rs` parses, `resolve.rs` computes what a run uses, `effective.rs` writes that
-//! back as a configuration, and `ignored_settings.rs` finds settings that a run would ignore.
+//! This file has the sections about the device and the run. `timing.rs`, `content.rs`, `flash_metadata.rs` and
+//! `lifetime.rs` have the sections of the mechanisms. `parts.rs` exchanges parts of a design, and
+//! `configuration_advice.rs` refuses those that cannot be combined. `read.rs` parses, `resolve.rs` computes what a run
+//! uses, `effective.rs` writes that back as a configuration, and `ignored_settings.rs` finds settings that a run would
+//! ignore.
 
 #![forbid(unsafe_code)]
 

@@ -370,9 +370,9 @@ impl Config {
         }
     }
 
-    /// Returns the parts for the content mechanisms named in `list`. Recycling and page sharing keep the options that they
-    /// have in `design_content`, the content mechanisms of the named design; a mechanism that the design lacks gets the
-    /// configured options.
+    /// Returns the parts for the content mechanisms named in `list`. Recycling and page sharing keep the options that
+    /// they have in `design_content`, the content mechanisms of the named design; a mechanism that the design lacks
+    /// gets the configured options.
     fn content_parts(
         &self,
         list: &ContentMechanismList,

@@ -1050,8 +1050,8 @@ fn delta_write_shares(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(values)
 }
 
-/// Returns the mean number of pages that GC frees per victim, for two traces of the Delta-FTL paper: C8 on the baseline,
-/// and F2 with deltas.
+/// Returns the mean number of pages that GC frees per victim, for two traces of the Delta-FTL paper: C8 on the
+/// baseline, and F2 with deltas.
 fn freed_pages_per_victim_of_two_traces(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     Ok(vec![
         NamedValue::new("C8 baseline", freed_pages_per_victim(runs.finished_run_named("C8/baseline")?)),

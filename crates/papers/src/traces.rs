@@ -62,8 +62,9 @@ impl OriginalTraces {
         self.0.is_empty()
     }
 
-    /// Returns the original trace `name` if it was found, and 1. Otherwise returns the generated load that stands in for
-    /// the trace, with `scale` times its requests and the further keys `substitute_keys` of its specification, and `scale`.
+    /// Returns the original trace `name` if it was found, and 1. Otherwise returns the generated load that stands in
+    /// for the trace, with `scale` times its requests and the further keys `substitute_keys` of its specification, and
+    /// `scale`.
     pub fn original_or_substitute(
         &self,
         name: &str,

@@ -506,8 +506,8 @@ impl ContentModel {
         self.descriptor(self.fingerprint_of_value(new), old.map(|old| self.fingerprint_of_value(old)))
     }
 
-    /// Chooses the content that a write stores in `page`. Returns its fingerprint, or its number plus one if contents are
-    /// known by their numbers.
+    /// Chooses the content that a write stores in `page`. Returns its fingerprint, or its number plus one if contents
+    /// are known by their numbers.
     fn choose_content(&mut self, page: u64, rng: &mut SplitMix64) -> u64 {
         match self.spec.source {
             ContentSource::Unique => self.create_content(page),

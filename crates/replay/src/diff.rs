@@ -90,8 +90,8 @@ pub struct ResultFile {
 }
 
 impl ResultFile {
-    /// Parses the text of a result file: JSON, or an [HTML page](crate::html_report) that contains it. `file` is its name
-    /// in errors.
+    /// Parses the text of a result file: JSON, or an [HTML page](crate::html_report) that contains it. `file` is its
+    /// name in errors.
     ///
     /// # Errors
     /// [`DiffError`] if the text is not a result of this program.

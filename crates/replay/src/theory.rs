@@ -117,8 +117,8 @@ impl GreedySteadyState {
         self.valid_count_shares.iter().enumerate().map(|(i, share)| i as f64 * share).sum()
     }
 
-    /// Returns the mean number of valid pages of a victim: `X = m - m tau`. `m` is the lowest number of valid pages that
-    /// closed blocks have, and `tau` the time for which a block with `m` valid pages waits until GC collects it
+    /// Returns the mean number of valid pages of a victim: `X = m - m tau`. `m` is the lowest number of valid pages
+    /// that closed blocks have, and `tau` the time for which a block with `m` valid pages waits until GC collects it
     /// ([`Self::wait_time_at_min_valid_pages`]).
     pub fn mean_victim_valid_pages(&self) -> f64 {
         let m = self.min_valid_pages as f64;

@@ -481,8 +481,8 @@ impl PageContents {
     }
 
     /// Removes and returns a dead version (overwritten content) that can be the content of one of the due recurrences
-    /// (writes that bring back an old content): its class by number of reads is the class drawn for the recurrence, and its
-    /// address is popular. Returns `None` if no such version is found.
+    /// (writes that bring back an old content): its class by number of reads is the class drawn for the recurrence, and
+    /// its address is popular. Returns `None` if no such version is found.
     fn take_version_for_due_recurrence(
         &mut self,
         known_addresses: OverwrittenAddresses<'_>,

@@ -39,8 +39,8 @@ pub struct AuditReport {
     /// Whether the last session closed the image.
     pub was_closed_cleanly: bool,
     /// Number of metadata records, and of sectors of state words (the content of NVRAM), that are valid in only one of
-    /// their two copies. In an image that was not closed, a second copy (in the file `mirror`) that is older than the first
-    /// is counted as well, although it is not damaged.
+    /// their two copies. In an image that was not closed, a second copy (in the file `mirror`) that is older than the
+    /// first is counted as well, although it is not damaged.
     pub repairable_metadata_copies: u64,
     /// Whether a rescue (`wearwell serve --rescue`) may read a part of the image, if the image is so damaged that the
     /// server refuses it.

@@ -285,8 +285,8 @@ impl FoundJournal {
     }
 
     /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
-    /// `generations` has the generation of each sector. The sectors from the first one on that have the generation of the
-    /// journal were rewritten since this generation began, and are counted as such.
+    /// `generations` has the generation of each sector. The sectors from the first one on that have the generation of
+    /// the journal were rewritten since this generation began, and are counted as such.
     pub(super) fn into_journal(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.word_changes {
             state[index as usize] = word;

@@ -7,7 +7,8 @@
 
 use crate::tables::DenseTable;
 
-/// Log2 of the number of frames (each is memory for one page) in the largest table of frames: 2 MiB, if pages have 4 KiB.
+/// Log2 of the number of frames (each is memory for one page) in the largest table of frames: 2 MiB, if pages have 4
+/// KiB.
 const MAX_FRAMES_PER_TABLE_LOG2: u32 = 9;
 
 /// Number of a frame (memory for the bytes of one page).

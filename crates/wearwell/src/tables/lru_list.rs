@@ -35,8 +35,8 @@ impl LinkedSlots for Vec<ListLinks> {
     }
 }
 
-/// LRU list of slots (numbered table entries) whose links a [`LinkedSlots`] container stores. A slot is on one list of a
-/// container at most, and once.
+/// LRU list of slots (numbered table entries) whose links a [`LinkedSlots`] container stores. A slot is on one list of
+/// a container at most, and once.
 #[derive(Clone, Debug)]
 pub(crate) struct LruEnds {
     newest_slot: u32,
@@ -114,7 +114,8 @@ impl LruEnds {
     }
 }
 
-/// LRU list of slots (cache entries numbered from 0), which stores the links itself. A slot is on the list at most once.
+/// LRU list of slots (cache entries numbered from 0), which stores the links itself. A slot is on the list at most
+/// once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LruList {
     links: Vec<ListLinks>,

@@ -140,8 +140,8 @@ impl CurrentDelta {
     /// Creates the location record of a delta that recovery found on flash. The delta takes `bytes` bytes of its flash
     /// page, base tag included; `delta` are its bytes without the tag.
     ///
-    /// The record has the fingerprint of the content that the delta makes of its base. An empty delta makes the content of
-    /// the base, whose fingerprint is `of_base`. A placeholder (delta of which only the size is known) contains the
+    /// The record has the fingerprint of the content that the delta makes of its base. An empty delta makes the content
+    /// of the base, whose fingerprint is `of_base`. A placeholder (delta of which only the size is known) contains the
     /// fingerprint. For a delta with real bytes the default fingerprint is stored, because it is not computed here.
     fn from_flash(bytes: usize, delta: &[u8], of_base: Fingerprint) -> Self {
         let described = placeholder_fingerprint(delta);

@@ -729,9 +729,9 @@ impl Recycler {
         self.probability_table.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
     }
 
-    /// Returns the probability level (LRU list of the store for entries that are about equally likely to be recycled) of
-    /// the page `ppn`, if the page is an entry of the fingerprint store. `None` for other pages, and under the LRU policy,
-    /// whose levels do not depend on probability.
+    /// Returns the probability level (LRU list of the store for entries that are about equally likely to be recycled)
+    /// of the page `ppn`, if the page is an entry of the fingerprint store. `None` for other pages, and under the LRU
+    /// policy, whose levels do not depend on probability.
     fn fingerprint_entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot =
             self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;

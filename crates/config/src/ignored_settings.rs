@@ -408,7 +408,7 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section("timing.compress_us", compresses_pages, WHEN_PAGES_ARE_COMPRESSED),
     rule_for_key_or_section("timing.decompress_us", compresses_pages, WHEN_PAGES_ARE_COMPRESSED),
     rule_for_key_or_section("timing.delta_decode_us", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
-    rule_for_key_or_section("timing.delta_codecs", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
+    rule_for_key_or_section("timing.delta_codec_units", encodes_deltas, WHEN_DELTAS_ARE_ENCODED),
     rule_for_key_or_section("timing.read_priority", has_event_engine, "timing.mode is event"),
     rule_for_key_or_section("timing.gc_yields", has_event_engine, "timing.mode is event"),
     rule_for_key_or_section("timing.gc_backlog_ops", has_event_engine, "timing.mode is event"),

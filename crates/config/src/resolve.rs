@@ -169,7 +169,7 @@ impl Config {
             ("mapping.cached_nodes", count(self.mapping.cached_nodes), 1.0, any),
             ("timing.suspend_overhead_us", Some(timing.suspend_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.controller_overhead_us", Some(timing.controller_overhead_us), 0.0, MAX_TIME_IN_OWN_UNIT),
-            ("timing.delta_codecs", count(Some(timing.delta_codecs)), 0.0, 1024.0),
+            ("timing.delta_codec_units", count(Some(timing.delta_codec_units)), 0.0, 1024.0),
             ("timing.hash_us", Some(timing.hash_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_encode_us", Some(timing.delta_encode_us), 0.0, MAX_TIME_IN_OWN_UNIT),
             ("timing.delta_decode_us", Some(timing.delta_decode_us), 0.0, MAX_TIME_IN_OWN_UNIT),

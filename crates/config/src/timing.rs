@@ -51,7 +51,7 @@ pub struct TimingConfig {
     pub delta_decode_us: f64,
     /// Number of hardware units that encode and apply deltas (Delta-FTL, section 3.3.2: one processor). 0: as many
     /// units as there are requests.
-    pub delta_codecs: u32,
+    pub delta_codec_units: u32,
     /// Time to compress a page, microseconds (paper on integrated lifetime management, section IV).
     pub compress_us: f64,
     /// Time to decompress a page, microseconds. An assumption of ours, because the paper on integrated lifetime
@@ -84,7 +84,7 @@ impl Default for TimingConfig {
             hash_us: 32.0,
             delta_encode_us: 44.0,
             delta_decode_us: 10.9,
-            delta_codecs: 1,
+            delta_codec_units: 1,
             compress_us: 64.0,
             decompress_us: 16.0,
             nvram_read_ns: 50.0,
@@ -154,7 +154,7 @@ impl TimingConfig {
             uses_multi_plane_ops: self.multi_plane,
             has_independent_planes: self.independent_planes,
             controller_overhead_ns: ns(self.controller_overhead_us),
-            delta_codecs: self.delta_codecs as usize,
+            delta_codec_units: self.delta_codec_units as usize,
             nvram_line_read_ps: ns(self.nvram_read_ns),
             max_buffered_writes: self.buffered_writes as usize,
             ..TimingOptions::default()

@@ -545,7 +545,7 @@ fn settings_that_the_timeline_engine_ignores_are_reported() {
 /// 0 was documented as "no limit" and refused.
 #[test]
 fn the_units_that_make_deltas_may_be_without_a_limit() {
-    assert!(try_resolve_for_footprint(&["timing.delta_codecs=0"], 1_000).is_ok());
+    assert!(try_resolve_for_footprint(&["timing.delta_codec_units=0"], 1_000).is_ok());
 }
 
 /// A threshold of 0 was executed as 1, because the next collection needs a free block, but sized and recorded as 0.

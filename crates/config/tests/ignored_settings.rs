@@ -162,7 +162,7 @@ fn options_of_sharing_without_effect_are_reported() {
     for ignored in [
         "timing.compress_us=1",
         "timing.hash_us=1",
-        "timing.delta_codecs=2",
+        "timing.delta_codec_units=2",
         "precondition.bound_share=0.5",
         "mapping.cached_nodes=4",
         "validity.batch=true",

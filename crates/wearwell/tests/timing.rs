@@ -183,8 +183,8 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let ends_us = |delta_codecs, encode_us: f64| {
-            let options = TimingOptions { delta_codecs, has_independent_planes: true, ..keeping() };
+        let ends_us = |delta_codec_units, encode_us: f64| {
+            let options = TimingOptions { delta_codec_units, has_independent_planes: true, ..keeping() };
             let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
             let work = ControllerWork {

@@ -12,11 +12,11 @@
 /// Codec units of the controller, which encode and decode deltas: for each unit, the time from which it is free. An
 /// empty list means that the number of units is not limited, and no request waits.
 #[derive(Clone, Debug)]
-pub(super) struct DeltaCodecs {
+pub(super) struct DeltaCodecUnits {
     units_free_at_ns: Vec<u64>,
 }
 
-impl DeltaCodecs {
+impl DeltaCodecUnits {
     pub(super) fn new(units: usize) -> Self {
         Self { units_free_at_ns: vec![0; units] }
     }

@@ -57,7 +57,7 @@ use super::array::{
     YIELDING_BACKGROUND_QUEUE_INDEX,
 };
 use super::channel::{Channel, EventPosition};
-use super::codec::DeltaCodecs;
+use super::codec::DeltaCodecUnits;
 use super::event_queue::{EventClass, EventQueue, MAX_ARRIVAL_NS, TimingEvent};
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
@@ -135,7 +135,7 @@ pub(super) struct EventEngine<T> {
     unqueued_ops: UnqueuedOps,
     /// Number of operations that the FTL has issued so far, modulo 2^32.
     issued_op_count: u32,
-    delta_codecs: DeltaCodecs,
+    delta_codec_units: DeltaCodecUnits,
     /// Unfinished host requests, by slot number.
     requests: Vec<Request>,
     free_request_slots: Vec<u32>,
@@ -175,7 +175,7 @@ impl<T: TimingObserver> EventEngine<T> {
             nvram_scans: NvramScans::default(),
             preceding_nvram_scan_number: None,
             request_latencies: LatencyRecords::new(options.keeps_completions),
-            delta_codecs: DeltaCodecs::new(options.delta_codecs),
+            delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             engine_state: SharedEngineState {
                 current_event_position: EventPosition::after_events_at(0),
                 events: EventQueue::new(array_layout.array_count(), array_layout.channel_count),
@@ -1038,7 +1038,7 @@ impl<T: TimingObserver> EventEngine<T> {
             overhead => {
                 let now = self.engine_state.now_ns();
                 let wait = self
-                    .delta_codecs
+                    .delta_codec_units
                     .book_delta_codec_wait_ns(now, self.requests[slot as usize].delta_codec_work_ns);
                 self.engine_state.events.schedule_answer(slot, now + overhead + wait);
             }

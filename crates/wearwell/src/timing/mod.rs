@@ -113,7 +113,7 @@ pub struct SuspensionOptions {
 }
 
 /// How the device schedules flash operations. The timeline engine has neither queues nor priorities. Of these options
-/// it uses only `has_independent_planes`, `gc_blocks_requests`, `controller_overhead_ns`, `delta_codecs`,
+/// it uses only `has_independent_planes`, `gc_blocks_requests`, `controller_overhead_ns`, `delta_codec_units`,
 /// `nvram_line_read_ps`, `keeps_completions` and `is_open_loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "independent switches; any combination means something")]
@@ -149,7 +149,7 @@ pub struct TimingOptions {
     /// Controller time added to every request, nanoseconds.
     pub controller_overhead_ns: u64,
     /// Number of units that encode and decode deltas ([`ControllerWork::delta_codec_work_ns`]); 0 means no limit.
-    pub delta_codecs: usize,
+    pub delta_codec_units: usize,
     /// Time in which a scan of NVRAM reads one line of [`NVRAM_LINE_BYTES`](crate::operation::NVRAM_LINE_BYTES),
     /// picoseconds.
     pub nvram_line_read_ps: u64,
@@ -184,7 +184,7 @@ impl Default for TimingOptions {
             uses_multi_plane_ops: false,
             has_independent_planes: false,
             controller_overhead_ns: 0,
-            delta_codecs: 0,
+            delta_codec_units: 0,
             nvram_line_read_ps: 50_000,
             max_buffered_writes: 0,
             keeps_completions: false,
@@ -282,7 +282,7 @@ pub struct ControllerWork {
     /// requests and for a running scan.
     pub nvram_store_ns: u64,
     /// Time to encode and decode the request's deltas, after its flash operations, nanoseconds. A part of
-    /// `parallel_work_ns`. If [`TimingOptions::delta_codecs`] is set, requests wait for a free codec unit.
+    /// `parallel_work_ns`. If [`TimingOptions::delta_codec_units`] is set, requests wait for a free codec unit.
     pub delta_codec_work_ns: u64,
 }
 

@@ -10,7 +10,7 @@
 //!
 //! It agrees exactly with the event engine where bookings are in order of time: FIFO service on one die.
 
-use super::codec::DeltaCodecs;
+use super::codec::DeltaCodecUnits;
 use super::latency::LatencyRecords;
 use super::nvram::NvramTiming;
 use super::unfinished_requests::UnfinishedRequests;
@@ -132,7 +132,7 @@ pub(super) struct TimelineEngine {
     nvram_timing: NvramTiming,
     gc_blocks_requests: bool,
     controller_overhead_ns: u64,
-    delta_codecs: DeltaCodecs,
+    delta_codec_units: DeltaCodecUnits,
     /// End time of each flash operation of the list being booked, nanoseconds.
     op_ends_ns: Vec<u64>,
     /// Completion times of unfinished requests. Times that have passed are removed only when a query needs it. `None`
@@ -153,7 +153,7 @@ impl TimelineEngine {
             nvram_timing: NvramTiming::new(options),
             gc_blocks_requests: options.gc_blocks_requests,
             controller_overhead_ns: options.controller_overhead_ns,
-            delta_codecs: DeltaCodecs::new(options.delta_codecs),
+            delta_codec_units: DeltaCodecUnits::new(options.delta_codec_units),
             op_ends_ns: Vec::new(),
             unfinished_requests: (!options.is_open_loop).then(UnfinishedRequests::default),
             last_completion_ns: 0,
@@ -176,7 +176,7 @@ impl TimelineEngine {
         let overhead_ns = work.parallel_work_ns
             + self.nvram_timing.book_stores_elapsed_ns(self.current_ns, work.nvram_store_ns);
         let flash_end = self.book_ops_until_host_end_ns(ops);
-        let wait_ns = self.delta_codecs.book_delta_codec_wait_ns(flash_end, work.delta_codec_work_ns);
+        let wait_ns = self.delta_codec_units.book_delta_codec_wait_ns(flash_end, work.delta_codec_work_ns);
         let end = flash_end + self.controller_overhead_ns + overhead_ns + wait_ns;
         self.request_latencies.record_completion(request_kind, number, arrival_ns, end);
         self.last_completion_ns = self.last_completion_ns.max(end);

@@ -21,7 +21,9 @@
 //! inserted again for ever. So the stamp counts the openings of its own block: an entry is in force if its life is the
 //! current life of its block. After a power cut lives are recovered without being stored. A flush drops entries that
 //! are no longer in force. Hence an entry is in force if its log page was first programmed after the entry's block was
-//! opened, and then its life is the current life of the block.
+//! opened, and then its life is the current life of the block. One exception: a recovery reports a block as opened
+//! again if the log does not state that it is durable beyond the opening. Of entries with several lives after one
+//! opening, only those of the last life are in force, and recovery has reported the pages of the others again.
 //!
 //! # Where a chain ends
 //!
@@ -385,12 +387,14 @@ impl ValidityLog {
                 continue;
             }
             let block = self.block_of_page(entry.invalid_page);
-            let in_force = first_write_sequence > opened_at(block);
+            let is_newer_than_opening = first_write_sequence > opened_at(block);
             let first = !std::mem::replace(&mut blocks_with_found_entries[block.index()], true);
             if first {
+                let next = entry.opening_count.wrapping_add(1);
                 self.opening_counts_by_block[block.index()] =
-                    if in_force { entry.opening_count } else { entry.opening_count.wrapping_add(1) };
+                    if is_newer_than_opening { entry.opening_count } else { next };
             }
+            let in_force = is_newer_than_opening && self.is_entry_current(&entry);
             if first && in_force {
                 self.chain_heads_by_block[block.index()] = self.entry_position(self.oldest_page_number, slot);
             }

@@ -264,7 +264,7 @@ def test_everything_has_a_name_for_screen_readers(browser: Browser, server: Serv
         for title in CHARTS:
             described = figure(page, title).get_by_role("img").get_attribute("aria-label")
             assert described is not None and described.startswith(f"Chart of {title}, ")
-        assert page.get_by_role("status").first.inner_text() == "live, a snapshot each second"
+        assert page.get_by_role("status").first.inner_text() == "live, an update each second"
         assert page.get_by_role("table", name="health log").locator("tbody tr").count() > 15
 
 
@@ -344,7 +344,7 @@ def test_a_server_that_is_gone_or_started_again_is_noticed(
     server.end()
     expect(page.locator("#state")).to_have_text("the server does not answer; trying again", timeout=PATIENCE_MS)
     server = Server(command_path, tmp_path, *memory, port=server.port)
-    expect(page.locator("#state")).to_have_text("live, a snapshot each second", timeout=PATIENCE_MS)
+    expect(page.locator("#state")).to_have_text("live, an update each second", timeout=PATIENCE_MS)
     expect(page.locator(".tiles > div:has(dt:text-is('Programs')) .beside")).to_have_text("0 in all")
     context.close()
     server.end()

@@ -162,10 +162,10 @@ pub(crate) fn resize(directory: &Path, size_bytes: u64) -> Result<Outcome, Failu
 pub(crate) fn upgrade(directory: &Path) -> Result<Outcome, Failure> {
     let image_header = image::upgrade(directory).map_err(|error| image_failure(directory, &error))?;
     print(&format!(
-        "{}: {} is an image of format version {} now\n",
+        "{}: upgraded to format version {} (design {})\n",
         directory.display(),
-        image_header.design,
-        image::layout::FORMAT_VERSION
+        image::layout::FORMAT_VERSION,
+        image_header.design
     ))?;
     Ok(Outcome::Done)
 }

@@ -206,7 +206,7 @@ fn top_and_snapshot_print_the_name_of_the_export() {
     assert!(run(&["snapshot", "control", "copy", "--export", "root"]).status.success());
     let again = run(&["snapshot", "control", "copy", "--export", "root"]);
     let said = text(&again.stderr);
-    assert!(said.ends_with("; name a directory that does not exist yet\n"), "{said}");
+    assert!(said.ends_with("; name a new or empty directory\n"), "{said}");
     let wrong_socket = run(&["top", "nbd"]);
     assert_eq!(wrong_socket.status.code(), Some(2));
     assert!(text(&wrong_socket.stderr).contains("name its control socket"), "{}", text(&wrong_socket.stderr));

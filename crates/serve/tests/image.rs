@@ -367,7 +367,7 @@ fn a_refusal_of_the_operating_system_has_advice() {
     assert!(nested.ends_with("; make the directory that is to contain it first"), "{nested}");
     create(&at("image"), &specification("page-map", 4096)).expect("a new directory");
     let repaired = repair(&at("image"), Some(directory.path())).expect_err("it exists").to_string();
-    assert!(repaired.ends_with("; name a directory that does not exist yet"), "{repaired}");
+    assert!(repaired.ends_with("; name a new or empty directory"), "{repaired}");
 }
 
 /// Regression: one file that was missing or cut short made the whole image unusable.
@@ -432,10 +432,7 @@ fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
     let again = create(&path, &specification("page-map", 4096)).expect_err("there is one").to_string();
     assert!(again.ends_with("it holds an image already; use or remove that one, or name a new or empty directory for the image"), "{again}");
     let copied = repair(&path, Some(&path)).expect_err("there is one").to_string();
-    assert!(
-        copied.contains("it holds an image already; name a directory that does not exist yet"),
-        "{copied}"
-    );
+    assert!(copied.contains("it holds an image already; name a new or empty directory"), "{copied}");
 }
 
 /// Opening writes its session record twice. It is killed after each of its writes, and the next opening, too.

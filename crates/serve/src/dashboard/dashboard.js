@@ -190,7 +190,7 @@ class Dashboard {
 
   receive(event) {
     this.device.show(JSON.parse(event.data));
-    this.say("live, a snapshot each second");
+    this.say("live, an update each second");
     document.body.dataset.ready = "true";
   }
 

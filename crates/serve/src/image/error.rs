@@ -198,7 +198,7 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
         }
         io::ErrorKind::ReadOnlyFilesystem => "; choose a file system that can be written to",
         io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",
-        io::ErrorKind::AlreadyExists if makes_directory => "; name a directory that does not exist yet",
+        io::ErrorKind::AlreadyExists if makes_directory => "; name a new or empty directory",
         io::ErrorKind::NotADirectory => "; name a directory",
         _ => "",
     }

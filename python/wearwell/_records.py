@@ -6,8 +6,8 @@ from ._section import Section
 
 
 class BytesRecord(Section):
-    """What the host wrote and what was programmed, in bytes. Counters of pages count a write to a part of a
-    page as a whole page; these bytes do not."""
+    """Bytes that the host wrote and bytes that were programmed. Counters of pages count a write to a part of
+    a page as a whole page; these bytes count only the part."""
 
     _optional = frozenset({
         "ram_of_4k_map",
@@ -18,7 +18,8 @@ class BytesRecord(Section):
     """Bytes still in the write buffer at the end: written by the host and not programmed. 0 unless
     `buffer.keep_at_end` is set or power is lost after the last request."""
     completed_page_writes: int
-    """Page writes of a part of a page that held data, so that the page was read first (read-modify-write)."""
+    """Page writes of a part of a page that held data, so that the whole page was read first (read-modify-
+    write)."""
     host_written: int
     """Bytes of the host's write requests in the run."""
     mapping_unit: int
@@ -29,7 +30,7 @@ class BytesRecord(Section):
     """Bytes of all page programs in the run."""
     ram_of_4k_map: int | None
     """RAM of a controller whose map has units of 4 KiB, bytes, for comparison with `RunRecord::ram_bytes`;
-    absent if the device's pages are not larger than that."""
+    absent if the pages of the device are 4 KiB or smaller."""
     write_amplification: float | None
     """Write amplification in bytes: `programmed / host_written`; absent if the host wrote nothing."""
 
@@ -770,7 +771,8 @@ class LifetimeRecord(Section):
     """Drive writes per day that use up the rated cycles in five years: the usual rating (DWPD). Absent if
     `host_tb_written_until_worn` is absent."""
     elapsed_s: float
-    """Duration of the measured part, seconds: in open loop that of the trace, else the device time."""
+    """Duration of the measured part, seconds: in open loop the duration of the trace, else the device
+    time."""
     endurance_used: float
     """Share of the rated cycles that the measured part used, mean over all blocks."""
     energy_uj_per_page: float
@@ -788,7 +790,7 @@ class LifetimeRecord(Section):
     Absent if no block was erased or nothing was written."""
     is_from_steady_part: bool
     """Whether the extrapolation rests on a steady part of the run. If not, `host_tb_written_until_worn`,
-    `years`, `scaled_years` and `drive_writes_per_day` hold for this moment only: a longer run of the same
+    `years`, `scaled_years` and `drive_writes_per_day` hold for this run length only: a longer run of the same
     load gives other figures."""
     max_erase_count: int
     """Erases of the most worn block since the device was new."""
@@ -799,9 +801,9 @@ class LifetimeRecord(Section):
     scale_to_bytes: int | None
     """Exported bytes of the drive that `scaled_years` describes; absent if no size was given."""
     scaled_years: float | None
-    """Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second, and so
-    fewer drive writes. Assumes that its write amplification is equal, which holds if the footprint grows in
-    proportion."""
+    """Years of a drive of `scale_to_bytes` exported bytes that receives the same bytes per second as the
+    simulated drive, and so fewer drive writes per day. Assumes that both drives have the same write
+    amplification, which holds if the footprint grows in proportion."""
     schemes: dict[str, SchemeRecord]
     """How long each content scheme (such as deduplication) was running under lifetime management, by its name
     in `parts.content`; empty without management."""
@@ -816,12 +818,12 @@ class LifetimeRecord(Section):
     """Years until `host_tb_written_until_worn` is reached at the rate of host bytes in `elapsed_s`; absent
     without time."""
     years_after_first_epoch: float | None
-    """Years until the rated cycles are used, as `years_by_programs`, but without the first epoch of lifetime
-    management, in which nothing is known and no write-saving scheme runs: in five years that epoch is a
-    500,000th, but in a short run a large part. Absent without management."""
+    """Years until the rated cycles are used, computed as `years_by_programs`, but without the first epoch of
+    lifetime management. In that epoch nothing is known yet and no write-saving scheme runs: in five years it
+    is a 500,000th of the time, but in a short run a large part. Absent without lifetime management."""
     years_by_programs: float | None
-    """Years until the rated cycles are used, from the page programs of the whole measured part, including
-    those before the first garbage collection."""
+    """Years until the rated cycles are used, at the rate of the page programs in the whole measured part,
+    including those before the first garbage collection."""
 
 
 class Origin(Section):
@@ -874,8 +876,8 @@ class RecoveryCost(Section):
 
 
 class RecoveryRecord(Section):
-    """A recovery from a loss of power that was executed: its flash operations are counted, and their times
-    are added up as if they ran one after the other."""
+    """A recovery from a loss of power that was executed in the simulation. Its flash operations are counted,
+    and its time is the sum of their times, as if they ran one after the other."""
 
     _sections = {
         "total": RecoveryCost,
@@ -929,7 +931,7 @@ class Steadiness(Section):
 
     deviation: float
     """Largest difference of a window's write amplification from the mean, as a share of the mean, in the
-    steady part; in the last half if no part was steady."""
+    steady part (in the last half of the run if no part was steady)."""
     drive_writes: float
     """Bytes that the host wrote in the whole measured part, as a multiple of the exported bytes."""
     erases: int
@@ -941,12 +943,12 @@ class Steadiness(Section):
     host_page_writes: int
     """Host page writes in the steady part; in the whole measured part if no part was steady."""
     is_steady: bool
-    """Whether the measured part was steady from `from_request` to its end."""
+    """Whether write amplification was steady from request `from_request` to the end of the measured part."""
     programs: int
     """Page programs in the steady part; in the whole measured part if no part was steady."""
     slope: float
     """Rise of a straight line through the windows' write amplification, as a share of the mean, in the steady
-    part; in the last half if no part was steady."""
+    part (in the last half of the run if no part was steady)."""
 
 
 class WearHistogram(Section):
@@ -968,10 +970,10 @@ class TimelineFrame(Section):
     }
 
     cells: str
-    """The cells of the block map, two base64url digits each, that is a number of 12 bits. The high four bits
-    are the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The low
-    four state what most blocks in use hold: 0 nothing (all are free), 1 data, 2 translation pages, 3 deltas,
-    4 compressed chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired."""
+    """The cells of the block map: two base64url digits per cell, a number of 12 bits. The upper four bits are
+    the valid pages and the middle four the invalid pages, both in fifteenths of the cell's pages. The lower
+    four bits state what most blocks in use hold: 0 nothing (all blocks are free), 1 data, 2 translation
+    pages, 3 deltas, 4 compressed chunks, 5 the remap log, 6 page validity; 15 if all blocks are retired."""
     host_bytes: int
     """Bytes of the host's write requests up to the moment of this block map."""
     requests: int
@@ -981,8 +983,9 @@ class TimelineFrame(Section):
 
 
 class WindowLatency(Section):
-    """Latencies of the requests answered between two samples of a timeline, microseconds. If two windows were
-    joined to save memory, each percentile is the larger of the two."""
+    """Latencies of the requests answered between two samples of a timeline, microseconds. If two windows
+    (intervals between samples) were joined to save memory, each percentile is the larger one of the two
+    windows."""
 
     count: int
     """Number of requests answered between the two samples."""
@@ -1010,7 +1013,7 @@ class TimelineWindow(Section):
     })
 
     device_s: float
-    """Device time of this sample, seconds; 0 without timing."""
+    """Device time at this sample, seconds; 0 without timing."""
     free_blocks: int
     """Number of free blocks at the moment of this sample."""
     host_bytes: int
@@ -1112,12 +1115,13 @@ class RunRecord(Section):
     })
 
     buffer_absorbed_writes: int
-    """Page writes that the write buffer absorbed, so that the FTL did not receive them: their page was
-    written again, or trimmed, while it was in the buffer."""
+    """Page writes that the write buffer absorbed, so that the FTL did not receive them: the page was written
+    again, or trimmed, while it was in the buffer."""
     bytes: BytesRecord
-    """What the host wrote and what was programmed in the run, in bytes."""
+    """Bytes that the host wrote and bytes that were programmed in the run."""
     config: Config
-    """The configuration with every value that the run used; it repeats the run on the same input."""
+    """The configuration with every value that the run used; another run with it on the same input has the
+    same result."""
     cpu_seconds: float
     """CPU time of the measured part of the replay, seconds."""
     design: str
@@ -1165,7 +1169,7 @@ class RunRecord(Section):
     """Largest resident memory of this process during the run, bytes; 0 on systems that do not report it."""
     phases: list[SeriesPoint]
     """Counters at the end of each phase of the run, for inputs that have phases; the difference of two
-    entries is the activity of a phase."""
+    successive entries is the activity of a phase."""
     precondition_cpu_seconds: float
     """CPU time of preconditioning, seconds."""
     programs: int
@@ -1211,8 +1215,8 @@ class RunRecord(Section):
     """Write amplification in pages: `programs / host_page_writes`. `BytesRecord::write_amplification` counts
     bytes."""
     write_reduction: float
-    """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`,
-    without programs of garbage collection."""
+    """Share of host page writes that needed no page program for host data: `(writes - programs) / writes`.
+    Programs of garbage collection do not count."""
     writes_by_form: dict[str, int]
     """Host page writes by how they were stored: `page` (whole), `unchanged` (not at all: the page had the
     content already), `recycled` (by reviving a dead page), `deduplicated` (mapped to a stored page of equal
@@ -1358,9 +1362,9 @@ class Life(Section):
     end: str
     """Why the simulated drive ended."""
     extrapolated_bytes: float | None
-    """Lifetime in host bytes as a short run would extrapolate it: host bytes of an early part of the life,
-    divided by the share of the rated cycles that this part used. Absent if the drive ended before that part
-    was complete."""
+    """Lifetime in host bytes as a short run would extrapolate it: the host bytes of an early part of the
+    life, divided by the share of the rated cycles that this part used. Absent if the drive ended before the
+    early part was complete."""
     failed_blocks: int
     """Number of blocks that failed until the end of the drive."""
     first_failure_bytes: int | None
@@ -1370,7 +1374,7 @@ class Life(Section):
     leveling_erases: int
     """Number of blocks that wear leveling emptied and erased."""
     leveling_programs: int
-    """Page programs by which wear leveling copied pages: its cost."""
+    """Number of page programs by which wear leveling copied pages."""
     media_bytes: int
     """Bytes of all page programs until the end of the drive."""
     passes: float
@@ -1578,7 +1582,8 @@ class MeasuredSaving(Section):
     erases: float | None
     """Share of the block erases of the drive without mechanisms that is saved; null if it erases no block."""
     page_writes: float
-    """Share of the host's page writes that needed no program for host data: `write_reduction` of the run."""
+    """Share of the host's page writes that needed no program for host data: `write_reduction` in the record
+    of the run."""
     programs: float
     """Share of all page programs of the drive without mechanisms that is saved; negative if there are
     more."""
@@ -1598,7 +1603,7 @@ class Saving(Section):
 
     at_most: float | None
     """Largest share of the page writes with known content for which a perfect mechanism would program
-    nothing; null if the input does not show it."""
+    nothing; null if it cannot be computed from the input."""
     at_most_error: float
     """Standard error of `at_most`, from sampling; 0 if all pages and contents were examined."""
     mechanism: str
@@ -1619,8 +1624,8 @@ class SkewFigures(Section):
     top_20_percent_error: float
     """Standard error of `top_20_percent`, from sampling; 0 if all pages were examined."""
     zipf_misfit: float
-    """Largest difference between the measured share of writes to the most written pages and that of the zipf
-    law, over the most written 1, 2, 5, 10, 20 and 50 % of the pages."""
+    """Largest difference between two shares of writes, the measured one and that of the Zipf law, to the most
+    written 1, 2, 5, 10, 20 and 50 % of the pages."""
     zipf_theta: float
     """Exponent (0 to 2) of the Zipf law that fits the writes of the written pages: under it, two random
     writes hit the same page with the measured probability."""
@@ -1689,8 +1694,8 @@ class TrafficFigures(Section):
 
 
 class Profile(Section):
-    """Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable;
-    figures that the input cannot have are null."""
+    """Properties of an input's data and traffic, as in the JSON of a profile. Names of fields are stable; a
+    figure that does not exist for the input is null."""
 
     _sections = {
         "content": ContentFigures,
@@ -1730,14 +1735,16 @@ class Profile(Section):
     pages_sampled_1_of: int
     """Sampling of pages: one of this many pages was examined; 1 = all."""
     partial: bool
-    """Whether profiling ended before the end of the input, or before the last run of a mechanism."""
+    """Whether profiling ended before the end of the input, or before the last run of a content mechanism on a
+    drive."""
     rewrites: RewriteFigures | None
     """Figures on rewrites of pages by a trace; null for files."""
     runs: SavingRuns | None
     """The drive on which the content mechanisms were run, with the results of these runs; null if they were
     not run."""
     savings: list[Saving]
-    """What each content mechanism by itself could save of the page writes, and what it saved on a drive."""
+    """What each content mechanism by itself could save of the page writes, and what it saved when it was run
+    on a drive."""
     skew: SkewFigures | None
     """How unequally the writes of a trace spread over pages; null for files."""
     traffic: TrafficFigures | None

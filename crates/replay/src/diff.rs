@@ -159,6 +159,9 @@ impl Diff {
     /// Compares two files. A run is paired with the first unpaired run of equal title in the other file; the remaining
     /// runs are paired in order. All fields are compared. Two numbers count as equal if they differ by at most `within`
     /// times the larger of both (0: only identical numbers).
+    ///
+    /// # Errors
+    /// [`DiffError::DifferentKinds`] if the files contain results of different kinds.
     pub fn of_files(a: ResultFile, b: ResultFile, within: f64) -> Result<Self, DiffError> {
         if a.list_name != b.list_name {
             return Err(DiffError::DifferentKinds {

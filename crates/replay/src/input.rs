@@ -102,6 +102,9 @@ impl Input {
     /// will reach the damage again and report it. `aged_by` is an input that is replayed on the same device before this
     /// one: pages, size and writes without content then cover both inputs, but the number of requests and the times are
     /// those of this input alone.
+    ///
+    /// # Errors
+    /// Errors of the reader, except damage after at least one good request.
     pub fn survey(&self, aged_by: Option<&Input>) -> Result<InputSurvey, TraceError> {
         let mut survey = InputSurvey::default();
         // Only traces have their touched pages numbered densely.

@@ -253,8 +253,9 @@ impl ComparedFtl {
 }
 
 /// Returns the rate of host reads relative to that of flash without internal operations, by which the paper describes
-/// how internal operations slow down host reads (GeckoFTL paper, section 5): `1 / (read_amplification * reads_per_write
-/// + write_amplification * delta)`. `delta` is the duration of a program divided by that of a read.
+/// how internal operations slow down host reads (GeckoFTL paper, section 5):
+/// `1 / (read_amplification * reads_per_write + write_amplification * delta)`. `delta` is the duration of a program
+/// divided by that of a read.
 pub fn host_read_rate_relative_to_flash(
     read_amplification: f64,
     reads_per_write: f64,

@@ -522,7 +522,11 @@ fn a_conversion_keeps_the_provenance_or_says_that_it_is_lost() {
     assert!(stderr(&to_csv).contains("a CSV has no place for it"), "{}", stderr(&to_csv));
     let other = fixture.path("other.csv");
     assert_refused(USAGE, &["trace", "convert", &second, &other, "--provenance", "x"], &["leave it out"]);
-    assert_refused(USAGE, &["trace", "convert", &first, &second, "--bytes"], &["--bytes has no effect"]);
+    assert_refused(
+        USAGE,
+        &["trace", "convert", &first, &fixture.path("third.wwt"), "--bytes"],
+        &["--bytes has no effect"],
+    );
 }
 
 #[test]

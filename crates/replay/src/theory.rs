@@ -309,8 +309,8 @@ pub struct ZipfContentSteadyState {
     pub distinct_contents_per_page: f64,
 }
 
-/// Returns the steady state of deduplication if contents are drawn independently, content `i` of `N` with probability
-/// `p_i` proportional to `i^-a`, over `M` live pages.
+/// Returns the steady state of deduplication over `M` live pages, if contents are drawn independently: content `i` of
+/// `N` with the probability `p_i = c i^-a`.
 ///
 /// `miss = sum p_i exp(-M p_i)` and `distinct = sum (1 - exp(-M p_i)) / M`, with the continuous `p(x) = C x^-a`, `C =
 /// (1-a) / N^(1-a)`, so that only `contents_per_page = N/M` matters. Domain: `a` in `[0, 1)`, `N/M > 0`. Source:

@@ -27,8 +27,10 @@ class Grouped(LoadScopeScheduling):  # type: ignore[misc]
     """In several processes (`pytest -n 2`) the tests of a file, or of a group of files, run in one, so that fixtures are made once."""
 
     def _split_scope(self, nodeid: str) -> str:
-        file = Path(nodeid.split("::")[0]).stem
-        return LONG.get(file, file)
+        file, _, test = nodeid.partition("::")
+        if "dask" in test:
+            return "dask"  # Beside Slurm, whose tests wait for minutes, one after the other.
+        return LONG.get(Path(file).stem, Path(file).stem)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Grouped:

@@ -184,6 +184,8 @@ impl LruQueue {
     /// doubles the queue if that would free too few.
     #[cold]
     fn compact_or_grow(&mut self, slots: &mut impl QueuePositions) {
+        // At least three eighths of the positions are obsolete if the queue is not doubled: dropping them moves at most
+        // five slots for three positions that become free.
         if self.slot_count as usize > self.slot_ring.len() / 8 * 5 {
             self.double_queue();
         } else {

@@ -1,4 +1,4 @@
-//! Gives the crate the digest of its code.
+//! Build script of the crate `wearwell`: gives the crate a digest of its own source code at compile time.
 
 fn main() {
     wearwell_digest::export_source_digest(|_| true);

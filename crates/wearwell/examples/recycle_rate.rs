@@ -1,4 +1,4 @@
-//! CPU time of Recyclable SSD's data structures per host page write, without an engine around them.
+//! Benchmark: CPU time of Recyclable SSD's data structures per host page write, without an FTL engine around them.
 //!
 //! A small engine (uniform random overwrites, FIFO garbage collection) runs once and notes every call it makes; the
 //! calls alone are then replayed on fresh structures and timed. The cost of noting is outside, the cost of reading
@@ -17,46 +17,76 @@ use wearwell::address::{Lpn, OptionalAddress, Ppn};
 use wearwell::content::recycle::{FingerprintStorePolicy, RecycleOptions, Recycler};
 use wearwell::data::Fingerprint;
 
+/// Number of logical pages of the simulated drive if the command line names none.
 const DEFAULT_LOGICAL_PAGES: u32 = 1_000_000;
+/// Number of physical pages of the drive, in percent of its logical pages.
 const PHYSICAL_PERCENT_OF_LOGICAL: u32 = 115;
+/// Number of flash pages per erase block.
 const BLOCK_PAGES: u32 = 64;
+/// Number of free pages below which the engine collects garbage before a host write.
 const RESERVE_PAGES: u32 = 4 * BLOCK_PAGES;
+/// Number of host page writes before the recorded calls begin.
 const WARM_UP_WRITES: u32 = 2_000_000;
+/// Number of host page writes whose calls are recorded and replayed.
 const MEASURED_WRITES: u32 = 2_000_000;
+/// Number of replays of the recorded calls; the best and the median are printed.
 const REPETITIONS: usize = 5;
+/// Share of host writes that repeat a recent content, percent.
 const DUPLICATE_PERCENT: u32 = 10;
-/// Number of recent contents from which duplicates are drawn: those of the last writes.
+/// Number of recent contents from which repeated contents are drawn.
 const RECENT_CONTENTS: u32 = 300_000;
 
+/// A recorded call of the recycler (the part of Recyclable SSD that revives dead pages).
 #[derive(Clone, Copy)]
 enum Call {
+    /// Search for a dead page that holds this content.
     Find(Fingerprint),
+    /// Revival of a dead page: the page, its owner (the logical page that wrote it), and the logical page that now uses
+    /// it.
     Revive(Ppn, Lpn, Lpn),
+    /// Program of a flash page for a logical page.
     Programmed(Lpn, Ppn),
+    /// Invalidation of the flash page that a logical page used, and the fingerprint of its content.
     Invalidated(Lpn, Ppn, Fingerprint),
+    /// Copy of a logical page by garbage collection, from the first flash page to the second.
     Moved(Lpn, Ppn, Ppn),
+    /// Erase of the block whose first page is given.
     ErasedBlock(Ppn),
+    /// Search for the neighbour pages of an owner, after one of its pages was revived.
     Neighbours(Lpn),
+    /// Offer of a dead page with this content for fast loading into the fingerprint store.
     LoadFast(Ppn, Fingerprint),
+    /// Host read of a flash page.
     Read(Ppn),
 }
 
-/// State that an engine keeps and the recycler queries. Its changes follow from the calls.
+/// Tables of an FTL engine that the recycler queries. The recorded calls determine all their changes.
 #[derive(Clone)]
 struct Tables {
+    /// Flash page to which each logical page is mapped.
     mapping: Vec<Ppn>,
+    /// For each flash page, the logical page that its spare area names.
     spare_owners: Vec<Lpn>,
 }
 
+/// Small FTL engine that performs host writes and records every call it makes of the recycler.
 struct Engine {
+    /// The recycler (fingerprint store of dead pages) under measurement.
     recycle: Recycler,
+    /// Recorded calls of the recycler, in order.
     calls: Vec<Call>,
+    /// Tables that the recycler queries: the L2P map and the owners in spare areas.
     tables: Tables,
+    /// Fingerprint of the content of each flash page.
     contents: Vec<Fingerprint>,
+    /// Whether each flash page is valid.
     valid: Vec<bool>,
+    /// Erased flash pages, in the order in which they are programmed.
     free: VecDeque<u32>,
+    /// Numbers of blocks in the order in which their programming began; garbage collection takes the oldest.
     closed: VecDeque<u32>,
     rng: Xoshiro256PlusPlus,
+    /// Contents of recent host writes, from which repeated contents are drawn.
     recent: Vec<Fingerprint>,
 }
 
@@ -79,6 +109,7 @@ impl Engine {
         }
     }
 
+    /// Returns the next erased flash page.
     fn allocate(&mut self) -> Ppn {
         let ppn = self.free.pop_front().expect("collection keeps a reserve");
         if ppn.is_multiple_of(BLOCK_PAGES) {
@@ -87,11 +118,13 @@ impl Engine {
         Ppn(ppn)
     }
 
+    /// Records `call`, then performs it.
     fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
         self.calls.push(call);
         apply(&mut self.recycle, &mut self.tables, call, out)
     }
 
+    /// Returns the content of the next host write: a recent content, or a new one.
     fn content(&mut self) -> Fingerprint {
         let duplicate = self.rng.random_range(0..100) < DUPLICATE_PERCENT && !self.recent.is_empty();
         if duplicate {
@@ -107,6 +140,7 @@ impl Engine {
         new
     }
 
+    /// Performs a host write of a random content to `lpn`, after garbage collection if free pages run short.
     fn write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
         while self.free.len() < RESERVE_PAGES as usize {
             self.collect(out);
@@ -134,12 +168,14 @@ impl Engine {
         }
     }
 
+    /// Performs a host read of `lpn`, if the logical page is mapped.
     fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.tables.mapping[lpn.index()].to_option() {
             self.note(Call::Read(ppn), out);
         }
     }
 
+    /// Collects the oldest block: copies its valid pages and erases it.
     fn collect(&mut self, out: &mut Vec<Ppn>) {
         let block = self.closed.pop_front().expect("a full device has closed blocks");
         let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
@@ -156,6 +192,7 @@ impl Engine {
     }
 }
 
+/// Performs one recorded call on the recycler. Returns the dead page that a search found.
 fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
     let Tables { mapping, spare_owners } = tables;
     match call {
@@ -187,6 +224,7 @@ fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<
     None
 }
 
+/// Runs the engine with the given options of the recycler, then replays and prints the measurement as one line.
 fn measure(
     name: &str,
     logical_pages: u32,
@@ -221,7 +259,7 @@ fn cpu_nanoseconds(start: Instant) -> u64 {
     running.unwrap_or_else(|| start.elapsed().as_nanos() as u64)
 }
 
-/// Replays the calls; returns the CPU nanoseconds per host write.
+/// Replays recorded calls on a recycler and its tables. Returns the CPU time in nanoseconds per host write.
 fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
     let start = Instant::now();
     let before = cpu_nanoseconds(start);
@@ -233,6 +271,7 @@ fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
     (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
 }
 
+/// Replays the calls of `engine` several times from the state after the warm-up, and prints the times as one line.
 fn report(name: &str, engine: &Engine, (warm, tables): (Recycler, Tables)) {
     let mut rates = Vec::new();
     for _ in 0..REPETITIONS {

@@ -1,4 +1,4 @@
-//! How fast the timing engines are: flash operations per CPU second, without any FTL.
+//! Benchmark of the timing engines: flash operations simulated per CPU second, without an FTL.
 //!
 //! The operations are those of uniform random page writes in GC steady state at 15 % over-provisioning: on every
 //! die each 33rd host write brings a collection of 95 copies (read, then program) and an erase, so that a host
@@ -20,13 +20,18 @@ use wearwell::timing::{
     LatencySummary, RequestKind, SuspensionOptions, TimingEngine, TimingMode, TimingOptions,
 };
 
+/// Number of dies of the simulated drive.
 const DIES: u32 = 64;
+/// Number of host writes on a die per garbage collection on that die.
 const WRITES_PER_COLLECTION: u32 = 33;
+/// Number of valid pages that one garbage collection copies.
 const COPIES_PER_COLLECTION: u32 = 95;
 const PAGE_BYTES: u32 = 4096;
+/// Latencies of the flash: read 45 us, program 400 us, erase 3.5 ms; transfer at 1 GB/s.
 const FLASH: FlashTiming =
     FlashTiming { read_ns: 45_000, program_ns: 400_000, erase_ns: 3_500_000, transfer_ps_per_byte: 1000 };
 
+/// Returns the geometry of the simulated drive: 64 dies on 8 channels, one plane per die.
 fn geometry() -> Geometry {
     Geometry {
         channels: 8,
@@ -40,6 +45,7 @@ fn geometry() -> Geometry {
     }
 }
 
+/// Returns a flash operation of this kind on `die`, with a transfer of one page unless it is an erase.
 fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
     FlashOp {
@@ -52,21 +58,28 @@ fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     }
 }
 
-/// Returns the operations of one collection on `die`, followed by a host program.
+/// Returns the operations of a host write that triggers garbage collection on `die`: page copies, an erase, a program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
     let copies =
         FlashOp { copy_or_nvram_line_count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
     vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
 }
 
-/// Host writes on random dies; each die starts its collections at its own phase.
+/// Generator of the benchmark's requests: host writes and reads on random dies, with garbage collections.
 struct Load {
+    /// For each die, the operations of a host write with garbage collection; the last one is the program of the host
+    /// page.
     lists: Vec<Vec<FlashOp>>,
+    /// For each die, the operation of a host read.
     reads: Vec<FlashOp>,
+    /// Share of requests that are reads, 0 to 1.
     read_share: f64,
+    /// For each die, the number of host writes since its last garbage collection.
     writes: Vec<u32>,
     rng: Xoshiro256PlusPlus,
+    /// Mean time between two requests, nanoseconds.
     gap_ns: f64,
+    /// Arrival time of the latest request, nanoseconds.
     arrival: f64,
 }
 
@@ -89,6 +102,7 @@ impl Load {
         }
     }
 
+    /// Returns the kind of the next request and its flash operations.
     fn next_request(&mut self) -> (RequestKind, &[FlashOp]) {
         let die = self.rng.random_range(0..DIES as usize);
         if self.read_share > 0.0 && self.rng.random_bool(self.read_share) {
@@ -103,12 +117,14 @@ impl Load {
         (RequestKind::Write, list)
     }
 
+    /// Returns the arrival time of the next request in nanoseconds; gaps are exponentially distributed.
     fn next_arrival(&mut self) -> u64 {
         self.arrival -= (1.0 - self.rng.random::<f64>()).ln() * self.gap_ns;
         self.arrival as u64
     }
 }
 
+/// Submits `writes` requests at random arrival times. Returns the number of their flash operations.
 fn open_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
@@ -120,6 +136,7 @@ fn open_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     ops
 }
 
+/// Submits `writes` requests with at most 256 in flight. Returns the number of their flash operations.
 fn closed_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
@@ -141,14 +158,20 @@ fn cpu_seconds(start: Instant) -> f64 {
         .map_or(start.elapsed().as_secs_f64(), |ns| ns / 1e9)
 }
 
+/// Function that submits a number of requests to a timing engine and returns the number of their flash operations.
 type Drive = fn(&mut TimingEngine, &mut Load, u32) -> u64;
 
-/// One line of the table: timing mode, requests, and kind of arrival.
+/// A measured combination of timing mode, requests and kind of arrival; printed as one line of the table.
 struct Case<'a> {
+    /// Name of the measured combination, printed as the first column.
     name: &'a str,
+    /// Timing engine that is measured.
     mode: TimingMode,
+    /// Options of the measured timing engine.
     options: &'a TimingOptions,
+    /// Function that submits the requests: in an open or a closed loop.
     drive: Drive,
+    /// Share of requests that are reads, 0 to 1.
     read_share: f64,
 }
 
@@ -160,6 +183,7 @@ impl Case<'_> {
         for _ in 0..3 {
             let mut timing = TimingEngine::new(self.mode, &geometry(), FLASH, self.options.clone());
             let mut load = Load::new(0.6, self.read_share);
+            /// Measures this combination three times and prints the fastest run.
             let start = Instant::now();
             let before = cpu_seconds(start);
             let ops = (self.drive)(&mut timing, &mut load, requests);
@@ -170,6 +194,7 @@ impl Case<'_> {
         self.print(best, f64::from(requests) / ops as f64, &timing);
     }
 
+    /// Prints the measured rates and the latency percentiles as one line of the table.
     fn print(&self, seconds_per_op: f64, requests_per_op: f64, timing: &TimingEngine) {
         let kind = if self.read_share > 0.0 { RequestKind::Read } else { RequestKind::Write };
         let summary = LatencySummary::of_histogram(timing.latency_histogram(kind));

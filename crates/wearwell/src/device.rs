@@ -39,6 +39,7 @@ pub enum HostData<'a> {
 /// The part of a host request that lies in one logical page.
 #[derive(Clone, Copy, Debug)]
 struct PagePiece {
+    /// Logical page in which the piece lies.
     lpn: Lpn,
     /// Sectors of the logical page that the piece covers.
     mask: SectorMask,
@@ -53,12 +54,17 @@ struct PagePiece {
 /// A drive: a write buffer and an FTL over a flash medium `N`.
 #[derive(Clone, Debug)]
 pub struct Device<N> {
+    /// FTL that stores the pages which leave the write buffer.
     ftl: Ftl<N>,
+    /// Write buffer, which absorbs overwrites; may be off.
     buffer: WriteBuffer,
+    /// Size of a logical page, bytes.
     page_bytes: u64,
     /// Buffer of one page for the content of a flash page that is being read.
     page_scratch: Box<[u8]>,
+    /// Counts of page writes that covered only some sectors of their page.
     partial_write_counts: PartialWriteCounts,
+    /// Counts of page writes whose content has an unknown size because they were written in parts.
     lost_size_counts: LostSizeCounts,
 }
 
@@ -480,6 +486,7 @@ impl<N: Nand> Device<N> {
         self.ftl.recover()
     }
 
+    /// Returns the number of 512-byte sectors in a logical page.
     fn sectors_per_page(&self) -> u32 {
         (self.page_bytes / SECTOR_BYTES) as u32
     }

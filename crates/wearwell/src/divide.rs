@@ -6,10 +6,12 @@
 pub(crate) struct Divider {
     /// Reciprocal of the divisor, multiplied by 2^64 and rounded up; 0 for divisor 1.
     magic_multiplier: u64,
+    /// The fixed divisor.
     divisor: u32,
 }
 
 impl Divider {
+    /// Prepares divisions by `divisor`.
     pub(crate) fn new(divisor: u32) -> Self {
         assert!(divisor > 0, "division by zero");
         // The magic number for divisor 1 would be 2^64, which does not fit; `quotient` then returns the dividend
@@ -17,6 +19,7 @@ impl Divider {
         Self { magic_multiplier: if divisor == 1 { 0 } else { u64::MAX / divisor as u64 + 1 }, divisor }
     }
 
+    /// Returns `dividend` divided by the divisor, rounded down.
     #[inline]
     pub(crate) fn quotient(self, dividend: u32) -> u32 {
         if self.divisor == 1 {
@@ -25,6 +28,7 @@ impl Divider {
         ((self.magic_multiplier as u128 * dividend as u128) >> 64) as u32
     }
 
+    /// Returns the remainder of `dividend` divided by the divisor.
     #[inline]
     pub(crate) fn remainder(self, dividend: u32) -> u32 {
         dividend - self.quotient(dividend) * self.divisor

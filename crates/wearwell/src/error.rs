@@ -126,7 +126,7 @@ pub enum Error {
     MetadataLost {
         /// Flash page that is uncorrectable.
         ppn: Ppn,
-        /// What the page holds, in words.
+        /// What the uncorrectable flash page holds, in words.
         metadata: &'static str,
     },
     /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
@@ -148,7 +148,7 @@ pub enum Error {
     InvalidOptions(String),
 }
 
-/// Returns the message of [`Error::NoSpareSpace`], with the page counts of the error.
+/// Returns the message of [`Error::NoSpareSpace`] (the logical pages do not fit into the device), with its page counts.
 fn no_spare_space_sentence(
     logical_pages: u64,
     physical_pages: u64,
@@ -180,7 +180,7 @@ fn no_spare_space_sentence(
     )
 }
 
-/// Returns the message of [`Error::NotAtomic`], with the page counts of the error.
+/// Returns the message of [`Error::NotAtomic`] (an atomic remap command cannot be recorded), with its page counts.
 fn not_atomic_sentence(pages: u32, max_pages: Option<u32>) -> String {
     let cause_and_advice = match max_pages.filter(|&most| pages > most) {
         Some(most) => format!(

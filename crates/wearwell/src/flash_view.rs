@@ -213,6 +213,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Returns the state of every block, with the counts of its pages; `pages` are the states of all flash pages.
     fn describe_blocks(&self, pages: &[FlashPage]) -> Vec<FlashBlock> {
         let (blocks, geometry) = (self.store.blocks(), self.store.geometry());
         let mut streams = vec![None; blocks.len() as usize];
@@ -256,6 +257,8 @@ impl<N: Nand> Ftl<N> {
         further
     }
 
+    /// Returns the first flash page that holds the content of `lpn`, and the form in which the content is stored.
+    /// `unit` is the page or chunk member to which `lpn` is mapped.
     fn first_flash_page_and_form(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
         let place = unit.map(|unit| match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {

@@ -78,6 +78,7 @@ impl<N: Nand> Ftl<N> {
         if self.is_compressed_chunk_member(unit) { LogicalPageForm::Packed } else { LogicalPageForm::Stored }
     }
 
+    /// Returns whether `unit` is a member of a compressed chunk and not a flash page.
     fn is_compressed_chunk_member(&self, unit: Unit) -> bool {
         self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }

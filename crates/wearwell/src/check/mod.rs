@@ -297,6 +297,8 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
+    /// Counts the valid pages of `block` from scratch; `valid` are the data pages that the validity store reports as
+    /// valid.
     fn count_valid_pages(&self, block: BlockId, valid: &PageSet) -> u32 {
         let first = self.store.geometry().first_page(block);
         let pages = self.store.geometry().block_pages();
@@ -312,6 +314,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Counts the current ones among the `pages` metadata pages that begin at `first`; `stream` is the kind of
+    /// metadata.
     fn count_current_metadata_pages(&self, stream: Stream, first: Ppn, pages: u32) -> u32 {
         let current = |&ppn: &Ppn| self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn);
         (first.0..first.0 + pages).map(Ppn).filter(current).count() as u32
@@ -438,6 +442,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
+/// Describes a flash page in a message of the audit: its number, or that there is none.
 fn describe_flash_page(place: Option<Ppn>) -> String {
     place.map_or_else(|| "no flash page".to_owned(), |ppn| format!("flash page {ppn}"))
 }
@@ -482,6 +487,7 @@ mod tests {
         ftl
     }
 
+    /// Returns a device with shared and trimmed pages whose reverse map is stored in NVRAM segments.
     fn device_with_remaps() -> Ftl<SimNand> {
         let reverse_map = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 64 };
         let sharing = SharingOptions {
@@ -500,6 +506,7 @@ mod tests {
         assert!(found.contains(words), "{found}");
     }
 
+    /// Returns the unit (flash page) to which the logical page `lpn` is mapped.
     fn mapped_unit(ftl: &mut Ftl<SimNand>, lpn: u32) -> Unit {
         ftl.mapping
             .lookup_without_caching(&mut ftl.store, Lpn(lpn))

@@ -41,6 +41,7 @@ pub(crate) enum MechanismOutcome {
 /// sampled for compression while compression is off.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct MechanismCounters {
+    /// Sampler that chooses the writes and contents that schemes examine while they are off.
     sampler: ShadowSampler,
     /// For each content scheme (such as compression), indexed by [`MechanismKind`]: bytes offered to it, bytes that it
     /// did not save, and bytes of flash programs charged to it.
@@ -55,6 +56,7 @@ pub(crate) struct MechanismCounters {
 /// has as many pages as a full chunk.
 #[derive(Clone, Debug, Default)]
 struct SampledPageGroup {
+    /// Number of sampled pages in the group.
     page_count: usize,
     /// Sum of the compressed sizes of the pages of which only descriptors are known.
     compressed_bytes: usize,
@@ -160,6 +162,7 @@ impl<N: Nand> Ftl<N> {
         MechanismKind::ALL.into_iter().filter(|kind| kind.is_on(self)).collect()
     }
 
+    /// Returns whether deduplication is part of the design and switched on now.
     pub(crate) fn is_deduplication_on(&self) -> bool {
         self.sharing
             .as_ref()

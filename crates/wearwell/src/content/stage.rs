@@ -23,9 +23,11 @@ use crate::nand::Nand;
 /// One page that the host writes, as it is offered to the content mechanisms.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostWrite<'a> {
+    /// Logical page that the host writes.
     pub(crate) lpn: Lpn,
     /// Pool (set of planes) that has room for the page if it is programmed.
     pub(crate) pool: u32,
+    /// Content that the host writes to the page.
     pub(crate) content: Content<'a>,
     /// Fingerprint of `content`.
     pub(crate) fingerprint: Fingerprint,
@@ -102,7 +104,9 @@ pub(crate) trait ContentMechanism {
 /// design has, and the set that is switched on.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StatelessMechanisms {
+    /// Stateless content mechanisms that the design has.
     pub(crate) in_design: MechanismSet,
+    /// Stateless content mechanisms that are switched on now.
     pub(crate) switched_on: MechanismSet,
 }
 

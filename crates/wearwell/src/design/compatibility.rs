@@ -20,6 +20,7 @@ struct IncompatiblePartsRule {
     reason: &'static str,
 }
 
+/// Impossible combinations of parts. A design is refused with the reason of the first rule that it breaks.
 const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     // Parts that exclude each other, however the design recovers.
     IncompatiblePartsRule {
@@ -228,14 +229,17 @@ impl Parts {
         }
     }
 
+    /// Returns whether the whole L2P table is in RAM.
     fn has_flat_map(&self) -> bool {
         self.mapping == MappingPart::Flat
     }
 
+    /// Returns whether the L2P table is on flash and its changes are logged in a journal.
     fn has_map_journal(&self) -> bool {
         matches!(self.mapping, MappingPart::Journalled { .. })
     }
 
+    /// Returns the options of an L2P table on flash that has no journal; `None` for other maps.
     fn options_of_cached_map_without_journal(&self) -> Option<DemandPagedMapOptions> {
         match self.mapping {
             MappingPart::Cached(options) => Some(options),
@@ -243,16 +247,19 @@ impl Parts {
         }
     }
 
+    /// Returns whether the map is lazy: it identifies invalid pages only when it writes translation pages.
     fn has_lazy_map(&self) -> bool {
         self.options_of_cached_map_without_journal()
             .is_some_and(|map| map.identification == InvalidPageIdentification::AtSynchronisation)
     }
 
-    /// Returns whether the design has a lazy map that writes checkpoints.
+    /// Returns whether the design has a map on flash that makes checkpoints (early writes of entries that are dirty for
+    /// long).
     pub(crate) fn makes_checkpoints(&self) -> bool {
         self.options_of_cached_map_without_journal().is_some_and(|map| map.makes_checkpoints)
     }
 
+    /// Returns whether the design limits the number of dirty entries in the cache of its map on flash.
     fn limits_dirty_map_entries(&self) -> bool {
         self.options_of_cached_map_without_journal().is_some_and(|map| map.max_dirty_entries.is_some())
     }
@@ -266,18 +273,23 @@ impl Parts {
         is_plain && has_delta_alone && self.persistence == Persistence::BatteryFlush
     }
 
+    /// Returns whether page validity is stored in a bitmap on flash.
     fn has_validity_bitmap_on_flash(&self) -> bool {
         matches!(self.validity, ValidityStoreKind::Bitmap(_))
     }
 
+    /// Returns whether recovery rebuilds the L2P table from the spare areas of flash pages.
     fn recovers_from_spare_areas(&self) -> bool {
         matches!(self.persistence, Persistence::OobScan | Persistence::DurableReverseMap)
     }
 
+    /// Returns whether recovery reads the newest data pages, backwards in time, to find changed map entries.
     fn recovers_by_backward_scan(&self) -> bool {
         matches!(self.persistence, Persistence::BackwardScan { .. })
     }
 
+    /// Returns the kind of the reverse map (record of the referrers of shared pages); `None` if the design shares no
+    /// pages.
     fn reverse_map_kind(&self) -> Option<ReverseMapKind> {
         self.content.sharing.map(|sharing| sharing.reverse_map)
     }
@@ -293,6 +305,7 @@ impl Parts {
         self.reverse_map_kind().is_some_and(|kind| kind != ReverseMapKind::OobOnly)
     }
 
+    /// Returns whether remap commands of several pages are atomic.
     fn has_atomic_remap_commands(&self) -> bool {
         self.content.sharing.is_some_and(|sharing| sharing.has_atomic_remap_commands)
     }
@@ -304,10 +317,12 @@ impl Parts {
 }
 
 impl ContentParts {
+    /// Returns whether the design recycles, encodes deltas or compresses.
     fn has_mechanism_besides_sharing(&self) -> bool {
         self.recycle.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
+    /// Returns whether the design recycles, shares pages or compresses.
     fn has_mechanism_besides_delta(&self) -> bool {
         self.recycle.is_some() || self.sharing.is_some() || self.chunks.is_some()
     }

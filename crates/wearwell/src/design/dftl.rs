@@ -13,7 +13,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "the segmented LRU of the original: the cache is plain LRU, as in GeckoFTL's comparison",
 };
 
-/// Options of the design [`dftl`].
+/// Options of the design DFTL ([`dftl`]): the size of its cache of map entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DftlOptions {
     /// Number of entries in the cached mapping table (CMT), 8 bytes of RAM each.

@@ -18,7 +18,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
 /// metadata would occupy a share of 0.0875.
 pub const MAX_METADATA_BLOCK_SHARE: f64 = 0.1;
 
-/// Options of the design [`geckoftl`].
+/// Options of the design GeckoFTL ([`geckoftl`]): the size of its cache of map entries, and its tree of page validity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct GeckoFtlOptions {
     /// Number of entries in the RAM cache of the L2P table, 8 bytes of RAM each.

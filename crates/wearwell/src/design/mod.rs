@@ -134,9 +134,9 @@ pub enum Persistence {
         /// If not, they are written when their entries are evicted from the cache.
         writes_map_before_first_request: bool,
     },
-    /// Flash and a durable reverse map: recovery rebuilds the L2P table as with [`Persistence::OobScan`], and in
-    /// addition from the entries that the reverse map (referrers of shared pages) has in NVRAM or on flash, newest
-    /// sequence number first. Trims and remaps are durable.
+    /// Flash and a durable reverse map (referrers of shared pages): recovery rebuilds the L2P table from the spare
+    /// areas of flash pages, and from the entries that the reverse map has in NVRAM or on flash, newest sequence number
+    /// first. Trims and remaps are durable.
     DurableReverseMap,
     /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM, which holds a copy of the
     /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.

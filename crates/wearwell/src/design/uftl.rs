@@ -14,7 +14,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "mapping granularities other than the page, and the paper's tree of one page per path; invalid pages are identified when translation pages are written, as in GeckoFTL's comparison",
 };
 
-/// Options of the designs [`uftl`] and `ibftl`.
+/// Options of the designs u-FTL ([`uftl`]) and IB-FTL (`ibftl`): the sizes of their caches of the L2P table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct UFtlOptions {
     /// Number of entries in the RAM cache of the L2P table, 8 bytes of RAM each.

@@ -21,7 +21,7 @@ pub(super) const DESIGN: DesignDescription = DesignDescription {
     model_limits: "RAM holds who refers to shared pages, the delta table and the directory of chunks, all three rebuilt after a power loss; access counts, the history of dead pages and the content index start anew then; the fingerprint and the writer of a page that is replaced are known without a read",
 };
 
-/// Options of the design [`wearwell`].
+/// Options of the design [`wearwell`]: its map cache, its tree of page validity, and its content mechanisms.
 #[derive(Clone, PartialEq, Debug)]
 pub struct WearwellOptions {
     /// Number of entries in the RAM cache of the L2P table. NVRAM holds an 8-byte word for each of them, and some more

@@ -30,6 +30,7 @@ impl<N: Nand> Ftl<N> {
         self.collect_until_pool_is_writable()
     }
 
+    /// Returns whether a host page can be appended in `pool` (set of planes) without using the block reserved for GC.
     #[inline]
     fn can_take_host_page(&self, pool: u32) -> bool {
         self.store.open_block_pages_left(Stream::Host, pool) > 0
@@ -85,8 +86,8 @@ impl<N: Nand> Ftl<N> {
         if log_pages > 0 { self.make_room_in_metadata_stream(Stream::RemapLog, log_pages) } else { Ok(()) }
     }
 
-    /// Executes the deferred metadata writes as [`Ftl::make_room_for_metadata`] does, and makes room for the
-    /// translation pages of `map_accesses` look-ups and updates of the map, between which no room can be made.
+    /// Executes the deferred metadata writes, and makes room for the translation pages of `map_accesses` look-ups and
+    /// updates of the map, between which no room can be made.
     pub(crate) fn make_room_for_map_accesses(&mut self, map_accesses: u32) -> Result<()> {
         self.make_room_for_metadata()?;
         let pages = map_accesses * self.mapping.max_metadata_pages_per_access();
@@ -248,6 +249,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Collects a GC victim in the first pool (set of planes) that has one. Fails with
+    /// [`Error::Full`](crate::Error::Full) if there is none.
     fn collect_in_any_pool(&mut self) -> Result<()> {
         for pool in 0..self.store.allocation_pools() {
             if self.collect_victim(pool)? {

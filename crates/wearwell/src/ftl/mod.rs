@@ -55,8 +55,11 @@ use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 /// stages.
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
+    /// Block allocation, block table, and the medium (flash and NVRAM).
     pub(crate) store: Store<N>,
+    /// L2P table of the device, in RAM or on flash.
     pub(crate) mapping: AnyMapping,
+    /// Page validity: which flash pages are valid, in RAM or on flash.
     pub(crate) validity: AnyValidityStore,
     /// State of recycling (reviving dead pages); `None` if the design does not recycle.
     pub(crate) recycle: Option<Box<RecycleState>>,
@@ -70,12 +73,17 @@ pub struct Ftl<N> {
     pub(crate) content_table_limit_bytes: u64,
     /// Maximum number of records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all possible records.
     pub(crate) content_record_limit: u64,
+    /// Content mechanisms without state (such as the elimination of silent writes) that the design has or that are on.
     pub(crate) stateless_mechanisms: StatelessMechanisms,
     /// Counters of the pages that reached each content mechanism.
     pub(crate) scheme_counters: MechanismCounters,
+    /// State of garbage collection and wear leveling.
     pub(crate) collector: GarbageCollector,
+    /// Limits at which the RAM buffer of a validity store on flash is written before it is full.
     pub(crate) flush_limits: ValidityFlushLimits,
+    /// Number of logical pages that the device exports.
     pub(crate) logical_pages: u32,
+    /// Means by which flushed data survives a power loss.
     pub(crate) persistence: Persistence,
     /// Pages that recovery reads of each block of the device: the spare areas of all pages, the head and tail pages, or
     /// mainly the first pages.
@@ -236,6 +244,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Creates the empty L2P table that the design requires: in RAM, in RAM with a copy in NVRAM, or on flash with a
+    /// cache.
     fn new_mapping(store: &Store<N>, logical_pages: u32, parts: &Parts) -> Result<AnyMapping> {
         let page_bytes = store.geometry().page_bytes;
         Ok(match parts.mapping {

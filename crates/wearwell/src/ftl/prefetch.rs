@@ -58,6 +58,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Prefetches what writes of `lpns` will need if the L2P table is in RAM: map entries, and the state of the
+    /// replaced pages.
     #[inline]
     fn prefetch_ram_map(&self, map: &RamMap, lpns: &[Lpn]) {
         let mut units = [Unit(0); HOST_WRITES_PER_PREFETCH];
@@ -68,6 +70,8 @@ impl<N: Nand> Ftl<N> {
         self.prefetch_replaced_pages(lpns, units);
     }
 
+    /// Prefetches what writes of `lpns` will need if the L2P table is on flash: cached entries, and the state of the
+    /// replaced pages.
     #[inline(never)]
     fn prefetch_demand_paged_map(&self, map: &DemandPagedMap, lpns: &[Lpn]) {
         let mut units = map.prefetch_updates(&self.store, lpns);

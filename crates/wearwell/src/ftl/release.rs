@@ -18,6 +18,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.update(&mut self.store, lpn, place)
     }
 
+    /// Returns an error if `lpn` is beyond the exported capacity of the device.
     #[inline]
     pub(crate) fn require_in_range(&self, lpn: Lpn) -> Result<()> {
         if lpn.0 < self.logical_pages {

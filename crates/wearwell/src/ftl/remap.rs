@@ -27,6 +27,7 @@ impl<N: Nand> Ftl<N> {
     /// target, and the update that unmaps the source. (The entry of the target is cached when it is updated.)
     const MAP_ACCESSES_PER_REMAP: u32 = 3;
 
+    /// Maps `target` to the content of `source` by a bind (without a program), or by a write if it cannot be bound.
     fn try_remap_page(&mut self, target: Lpn, source: Lpn, mode: RemapMode) -> Result<()> {
         if self.is_buffered_for_chunk(source) || self.is_buffered_for_chunk(target) {
             self.write_buffered_chunk()?;

@@ -28,17 +28,23 @@ use crate::sharing::reverse_map::{RemapCommand, ReverseMapEntry};
 /// A remap command of several pages: a range of target logical pages gets the contents of a range of source pages.
 #[derive(Clone, Copy)]
 struct RemapRanges {
+    /// First logical page of the target range, which receives the contents.
     first_target: Lpn,
+    /// First logical page of the source range, whose contents the targets receive.
     first_source: Lpn,
+    /// Number of logical pages in each of the two ranges.
     page_count: u32,
+    /// Whether the source pages keep their content or are deallocated.
     mode: RemapMode,
 }
 
 impl RemapRanges {
+    /// Returns the logical pages of the target range, in ascending order.
     fn targets(self) -> impl Iterator<Item = Lpn> {
         (self.first_target.0..self.first_target.0 + self.page_count).map(Lpn)
     }
 
+    /// Returns the logical pages of the source range, in ascending order.
     fn sources(self) -> impl Iterator<Item = Lpn> {
         (self.first_source.0..self.first_source.0 + self.page_count).map(Lpn)
     }
@@ -80,6 +86,8 @@ impl<N: Nand> Ftl<N> {
         if target <= source { (0..pages).try_for_each(remap) } else { (0..pages).rev().try_for_each(remap) }
     }
 
+    /// Executes a remap command of several pages atomically: prepares it, records it in the reverse map, and changes
+    /// the map.
     fn remap_atomically(&mut self, remap: RemapRanges) -> Result<()> {
         if remap.page_count == 0 || remap.first_target == remap.first_source {
             return Ok(());
@@ -120,6 +128,9 @@ impl<N: Nand> Ftl<N> {
         })
     }
 
+    /// Records an atomic remap command in the reverse map; the last store of its last entry is the commit point.
+    /// `places` are the physical pages of the sources. Fails with [`Error::NotAtomic`] if the reverse map has too
+    /// little room.
     fn record_remap_in_reverse_map(&mut self, remap: RemapRanges, places: &[Option<Unit>]) -> Result<()> {
         let Self { sharing, mapping, store, .. } = self;
         let Some(sharing) = sharing else { unreachable!("only sharing has atomic commands") };

@@ -41,8 +41,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Repeats a host write whose first attempt returned [`Error::Full`], if a failed program was the cause; see
-    /// [`Ftl::retry_after_program_failure`].
+    /// Repeats a host write whose first attempt returned [`Error::Full`], if a failed program was the cause
+    /// ([`Ftl::retry_after_program_failure`]).
     #[cold]
     #[inline(never)]
     fn retry_write_if_program_failed(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
@@ -52,6 +52,8 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(|ftl| ftl.try_write(lpn, content))
     }
 
+    /// Executes a host write once: makes room, offers the page to the content mechanisms, and programs it if none
+    /// stores it.
     #[inline(always)]
     fn try_write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
@@ -125,6 +127,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Adds a newly stored unit (physical page or member of a compressed chunk) to the content index of deduplication,
+    /// if the device has one.
     #[inline(never)]
     fn insert_into_content_index(&mut self, fingerprint: Fingerprint, unit: Unit) {
         let Self { sharing, store, chunks, .. } = self;

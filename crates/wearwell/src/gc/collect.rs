@@ -288,9 +288,9 @@ impl<N: Nand> Ftl<N> {
         self.lazy_map_victim_fitting_open_blocks(&closed, pool)
     }
 
-    /// Returns a victim as [`Self::victim_fitting_open_blocks`] does, for a lazy map, whose valid counts are too high.
-    /// After an interrupted collection, the victim is full of pages of which newer copies exist, and only spare areas
-    /// show this.
+    /// Returns a victim for a pool (set of planes) without a free block, on a device with a lazy map: a block whose
+    /// live pages fit into open blocks. The valid counts of a lazy map are too high. After an interrupted collection,
+    /// the victim is full of pages of which newer copies exist, and only spare areas show this.
     fn lazy_map_victim_fitting_open_blocks(
         &mut self,
         closed: &[BlockId],
@@ -454,6 +454,8 @@ impl<N: Nand> Ftl<N> {
         });
     }
 
+    /// Updates map, page validity, valid counts and content tables after GC copied the pages of `batch` out of
+    /// `victim`.
     fn update_tables_for_copied_pages(&mut self, victim: BlockId, batch: &CopyBatch) -> Result<()> {
         self.mapping
             .record_gc_moves(&batch.owners[..batch.destination_pages.len()], &batch.destination_pages);
@@ -593,12 +595,16 @@ impl<N: Nand> Ftl<N> {
 /// page weighs less if its content may be revived, and a page of deltas counts by the share of its deltas that is dead.
 /// Page validity is not queried, because that may cost flash reads.
 struct DirtinessFunction<'a> {
+    /// Geometry of the device, which gives the pages of a block.
     geometry: &'a Geometry,
+    /// State of recycling, which gives the dead pages that may be revived; `None` if the design does not recycle.
     recycle: Option<&'a RecycleState>,
+    /// State of delta encoding, which gives the dead share of a page of deltas; `None` if it does not matter.
     delta: Option<&'a DeltaState>,
 }
 
 impl<'a> DirtinessFunction<'a> {
+    /// Creates the dirtiness function for `policy`. Leaves deltas out if the policy would otherwise differ from greedy.
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

@@ -35,9 +35,11 @@ pub(crate) const RAM_BYTES_PER_BLOCK: u64 = 16;
 /// State of one block in dual-pool wear leveling: its erase counts, and whether it is in the hot or the cold pool.
 #[derive(Clone, Copy, Debug)]
 struct BlockWear {
+    /// Number of erases of the block.
     erases: u32,
     /// Number of erases of the block since it last took part in a dirty swap (exchange of a worn and a cold block).
     effective_erases: u32,
+    /// Whether the block is in the hot pool; otherwise it is in the cold pool.
     is_in_hot_pool: bool,
 }
 
@@ -45,16 +47,20 @@ struct BlockWear {
 /// since the last dirty swap).
 #[derive(Clone, Debug, Default)]
 struct BlockQueues {
+    /// Erase count and number of each block, lowest count first.
     blocks_by_erases: BTreeSet<(u32, BlockId)>,
+    /// Number of erases since the last dirty swap, and number, of each block; lowest count first.
     blocks_by_effective_erases: BTreeSet<(u32, BlockId)>,
 }
 
 impl BlockQueues {
+    /// Adds `block`, whose wear is `entry`, to both orders.
     fn insert(&mut self, block: BlockId, entry: BlockWear) {
         self.blocks_by_erases.insert((entry.erases, block));
         self.blocks_by_effective_erases.insert((entry.effective_erases, block));
     }
 
+    /// Removes `block`, whose wear is `entry`, from both orders.
     fn remove(&mut self, block: BlockId, entry: BlockWear) {
         self.blocks_by_erases.remove(&(entry.erases, block));
         self.blocks_by_effective_erases.remove(&(entry.effective_erases, block));
@@ -66,8 +72,11 @@ impl BlockQueues {
 pub(crate) struct DualPool {
     /// Threshold of all three rules of dual-pool wear leveling, in erases (TH in Chang's paper, SAC 2007).
     threshold_erases: u32,
+    /// Erase counts and pool of each block, by block number.
     wear_of_block: Vec<BlockWear>,
+    /// Blocks of the hot pool of each set of planes.
     hot_queues: Vec<BlockQueues>,
+    /// Blocks of the cold pool of each set of planes.
     cold_queues: Vec<BlockQueues>,
     /// Number of pools in which blocks are allocated (sets of planes), each with a hot and a cold pool.
     allocation_pool_count: u32,
@@ -95,17 +104,20 @@ impl DualPool {
         new
     }
 
+    /// Returns the hot or cold pool that has `block`, and the wear of the block.
     fn queues_of_block(&mut self, block: BlockId) -> (&mut BlockQueues, BlockWear) {
         let (entry, pool) =
             (self.wear_of_block[block.index()], (block.0 % self.allocation_pool_count) as usize);
         (if entry.is_in_hot_pool { &mut self.hot_queues[pool] } else { &mut self.cold_queues[pool] }, entry)
     }
 
+    /// Adds `block` to the hot or cold pool that its wear record names.
     fn insert(&mut self, block: BlockId) {
         let (queues, entry) = self.queues_of_block(block);
         queues.insert(block, entry);
     }
 
+    /// Removes `block` from its hot or cold pool.
     fn remove(&mut self, block: BlockId) {
         let (queues, entry) = self.queues_of_block(block);
         queues.remove(block, entry);
@@ -132,6 +144,8 @@ impl DualPool {
         self.apply_resize_rules(block.0 % self.allocation_pool_count);
     }
 
+    /// Applies the two resize rules of dual-pool wear leveling to a set of planes: moves a cold block that is erased
+    /// often to the hot pool, and a hot block that is erased rarely to the cold pool.
     fn apply_resize_rules(&mut self, pool: u32) {
         if let Some(block) = self.often_erased_cold_block(pool as usize) {
             self.move_to_hot_or_cold_pool(block, true);
@@ -221,6 +235,7 @@ mod tests {
         pools
     }
 
+    /// Returns the numbers of the blocks in the hot pool, least worn first.
     fn hot_blocks(pools: &DualPool) -> Vec<u32> {
         pools.hot_queues[0].blocks_by_erases.iter().map(|&(_, block)| block.0).collect()
     }

@@ -88,7 +88,8 @@ pub struct WearOptions {
     /// Whether static wear leveling finds little-worn blocks by reading erase counts from spare areas in rotation, one
     /// per flash write, instead of from a table of erase counts in RAM.
     pub scans_erase_counts: bool,
-    /// Threshold of dual-pool wear leveling, in erases (Chang, SAC 2007); 0 turns it off. Excludes static wear
+    /// Threshold of dual-pool wear leveling (Chang, SAC 2007), in erases: if the erase counts of a worn and a cold
+    /// block differ by more, the data of the cold block move to the worn one. 0 turns it off. Excludes static wear
     /// leveling.
     pub dual_pool_gap_erases: u32,
 }
@@ -118,8 +119,11 @@ impl WearOptions {
 /// of a metadata page), and the PPNs of the copies.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CopyBatch {
+    /// Pages of the victim that are copied.
     pub(crate) source_pages: Vec<Ppn>,
+    /// Owner of each source page: a logical page that is mapped to it, or the number of a metadata page.
     pub(crate) owners: Vec<Lpn>,
+    /// Copies of the source pages, in the same order; fewer than these while copying is incomplete.
     pub(crate) destination_pages: Vec<Ppn>,
     /// Logical pages whose page in the victim is not copied, because the map knows a newer version; only for lazy maps,
     /// which identify invalid pages late.
@@ -127,6 +131,7 @@ pub(crate) struct CopyBatch {
 }
 
 impl CopyBatch {
+    /// Empties the batch, but keeps its memory.
     pub(crate) fn clear(&mut self) {
         self.source_pages.clear();
         self.owners.clear();
@@ -138,7 +143,9 @@ impl CopyBatch {
 /// State of garbage collection that is kept from one victim to the next.
 #[derive(Clone, Debug)]
 pub(crate) struct GarbageCollector {
+    /// Options of garbage collection and wear leveling.
     pub(crate) options: GcOptions,
+    /// Chooser of victims by the configured policy.
     pub(crate) victim_chooser: VictimChooser,
     /// User-supplied victim policy, which is queried before `victim_chooser`; `None` if there is none.
     pub(crate) user_policy: Option<UserVictimPolicy>,
@@ -148,12 +155,14 @@ pub(crate) struct GarbageCollector {
     /// Number of victims to be collected until static wear leveling searches a pool (set of planes) again for
     /// little-worn blocks.
     victims_until_wear_search: u32,
+    /// State of the scan of erase counts in spare areas, by which static wear leveling finds little-worn blocks.
     wear_scan: WearScan,
     /// State of dual-pool wear leveling; `None` if it is off or no victim was erased yet.
     pub(crate) dual_pool: Option<Box<DualPool>>,
 }
 
 impl GarbageCollector {
+    /// Creates the state of garbage collection. Raises or lowers thresholds of `options` that are out of range.
     pub(crate) fn new(options: GcOptions) -> Self {
         let gc_start_free_blocks = options.gc_start_free_blocks.max(GC_RESERVE_BLOCKS);
         let urgent_blocks = options.urgent_free_blocks.min(gc_start_free_blocks - 1);

@@ -33,9 +33,13 @@ pub trait ChooseVictim: Send {
 /// that have an invalid page.
 #[expect(missing_debug_implementations, reason = "a view with a function in it")]
 pub struct VictimCandidates<'a> {
+    /// State, valid pages and age of all blocks of the device.
     pub(crate) blocks: &'a BlockTable,
+    /// Function that returns the erase count of a block.
     pub(crate) erase_count_of: &'a dyn Fn(BlockId) -> u32,
+    /// Number of the pool (set of planes) that is to be collected.
     pub(crate) pool: u32,
+    /// Sequence number of the last flash program or reverse-map entry, from which the ages of blocks are computed.
     pub(crate) last_sequence_number: u64,
 }
 

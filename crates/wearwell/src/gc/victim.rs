@@ -43,7 +43,9 @@ pub enum VictimPolicy {
 /// Chooser of GC victims by one victim policy; holds the random generator of the policy.
 #[derive(Clone, Debug)]
 pub struct VictimChooser {
+    /// Policy by which victims are chosen.
     policy: VictimPolicy,
+    /// Random generator of policies that draw blocks at random.
     random_generator: Xoshiro256PlusPlus,
 }
 
@@ -129,6 +131,7 @@ impl VictimChooser {
         gains.then_some(best)
     }
 
+    /// Returns a random closed block of `pool` (set of planes); `None` if the pool has no closed block.
     fn random_closed_block(&mut self, blocks: &BlockTable, pool: u32) -> Option<BlockId> {
         let size = (blocks.len() - pool).div_ceil(blocks.allocation_pools());
         // Nearly every block is closed; if 64 draws find none, the pool is nearly empty.
@@ -148,6 +151,8 @@ fn benefit_over_cost(blocks: &BlockTable, block: BlockId, now_sequence: u64) -> 
     if used == 0.0 { f64::INFINITY } else { (1.0 - used) / (2.0 * used) * age }
 }
 
+/// Returns the block of `pool` (set of planes) that the cost-benefit policy collects; `None` if no closed block has an
+/// invalid page.
 fn cost_benefit_victim(blocks: &BlockTable, pool: u32, now_sequence: u64) -> Option<BlockId> {
     let score = |block: BlockId| benefit_over_cost(blocks, block, now_sequence);
     blocks

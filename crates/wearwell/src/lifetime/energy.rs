@@ -70,6 +70,7 @@ impl EnergyModel {
         self.compression_energy_in_programs()
     }
 
+    /// Returns the energy of a page operation with this time and power, in units of the energy of a page program.
     fn energy_in_programs(&self, cost: PageOperationCost) -> f64 {
         cost.energy_pj() as f64 / self.program.energy_pj() as f64
     }

@@ -206,6 +206,7 @@ pub struct LifetimeCounters {
 /// throttled. Its time starts at 0 and is counted in nanoseconds or in page writes of the host ([`EpochLength`]).
 #[derive(Clone, PartialEq, Debug)]
 pub struct LifetimeController {
+    /// Options of lifetime management: schemes, epoch length and target lifetime.
     options: LifetimeOptions,
     /// Length of an epoch, in nanoseconds or page writes.
     epoch_ticks: u64,
@@ -214,11 +215,15 @@ pub struct LifetimeController {
     /// Time of the last decision, in nanoseconds or page writes; `counters_at_decision` holds the counters at that
     /// time.
     decision_time_ticks: u64,
+    /// Counters of the device at the time of the last decision.
     counters_at_decision: LifetimeCounters,
-    /// Demand of the last epochs, in flash bytes per epoch: see `LifetimeController::demand_bytes`.
+    /// Flash bytes per epoch that the host's writes would need without schemes and throttling, for the last epochs.
     demand_history: WeightedEpochHistory,
+    /// Predicted write ratio of each lifetime scheme (such as compression), in the order of the options.
     written_share_estimates: Vec<WrittenShareEstimate>,
+    /// Decision for the current epoch: the schemes that run, and whether host writes are throttled.
     decision: EpochDecision,
+    /// Token bucket that throttles host writes in the current epoch; `None` while they are not throttled.
     throttle: Option<Throttle>,
 }
 

@@ -107,9 +107,13 @@ impl SchemeBytes {
 /// more bytes has more weight.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct WrittenShareEstimate {
+    /// Bytes of the pages offered to the scheme in each of the last epochs.
     offered_bytes: WeightedEpochHistory,
+    /// Bytes that the scheme did not save in each of the last epochs.
     still_written_bytes: WeightedEpochHistory,
+    /// Bytes that the scheme programmed itself in each of the last epochs.
     scheme_programmed_bytes: WeightedEpochHistory,
+    /// Bytes that the scheme passed on without trying to save them in each of the last epochs.
     untried_bytes: WeightedEpochHistory,
 }
 

@@ -17,6 +17,7 @@
 pub struct Throttle {
     /// Flash bytes that the token bucket earns per epoch; at least 1.
     epoch_budget_bytes: u64,
+    /// Length of an epoch, nanoseconds.
     epoch_ns: u64,
     /// Time at which the current epoch of the token bucket began, nanoseconds.
     epoch_start_ns: u64,

@@ -138,8 +138,11 @@ pub(crate) struct IdentifiedInvalidPage {
 /// Demand-paged L2P map: the table on flash in translation pages, and a cache of entries in RAM.
 #[derive(Clone, Debug)]
 pub struct DemandPagedMap {
+    /// Options of the map: cache size, bounds and checkpoints.
     options: DemandPagedMapOptions,
+    /// Translation pages on flash, and the directory of their PPNs.
     table: TranslationTable,
+    /// Cache of map entries in RAM.
     cache: EntryCache,
     /// Invalid pages that the map found when it wrote translation pages. They stay in this list until the FTL takes
     /// them and updates page validity.
@@ -150,6 +153,7 @@ pub struct DemandPagedMap {
     max_metadata_pages_per_access: u32,
     /// Number of cached entries inserted or changed since the last checkpoint; at a fixed number the next one is due.
     entry_changes_since_checkpoint: u32,
+    /// Whether a checkpoint (early write of entries that are dirty for long) has begun and is not complete.
     is_in_checkpoint: bool,
     /// Whether a translation page with changed entries was written since the last checkpoint of the map (early write of
     /// entries that are dirty for long).
@@ -167,6 +171,7 @@ pub struct DemandPagedMap {
     dirty_entries_in_nvram: Option<NvramEntries>,
     /// Whether entries of bound logical pages have a bind mark ([`Unit::with_bind_mark`]).
     has_bind_marks: bool,
+    /// Counts of hits, misses and writes of translation pages.
     counts: MapCacheCounts,
 }
 
@@ -206,7 +211,7 @@ impl DemandPagedMap {
         self.has_bind_marks = true;
     }
 
-    /// Whether the map entry `entry` has a bind mark: its logical page got its content by a bind (such as
+    /// Returns whether the map entry `entry` has a bind mark: its logical page got its content by a bind (such as
     /// deduplication), not by a program.
     #[inline]
     fn is_bound_entry(&self, entry: Unit) -> bool {
@@ -465,7 +470,7 @@ impl DemandPagedMap {
             .collect()
     }
 
-    /// Whether the map entry of `lpn` is in the cache and dirty.
+    /// Returns whether the map entry of `lpn` is in the cache and dirty.
     pub(crate) fn has_dirty_entry(&self, lpn: Lpn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).is_dirty)
     }
@@ -487,8 +492,8 @@ impl DemandPagedMap {
         self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
 
-    /// Whether the table on flash holds for `lpn` the location of an earlier version that is still counted as valid (an
-    /// unidentified invalid page).
+    /// Returns whether the table on flash holds for `lpn` the location of an earlier version that is still counted as
+    /// valid (an unidentified invalid page).
     pub(crate) fn has_unidentified_invalid_page(&self, lpn: Lpn) -> bool {
         self.cache.find_slot(lpn).is_some_and(|slot| self.cache.entry(slot).has_unidentified_invalid_page)
     }
@@ -548,7 +553,7 @@ impl DemandPagedMap {
         Ok(())
     }
 
-    /// Whether the map is lazy: it identifies the page that an overwrite made invalid only when it writes the
+    /// Returns whether the map is lazy: it identifies the page that an overwrite made invalid only when it writes the
     /// translation page.
     #[inline]
     fn is_lazy(&self) -> bool {
@@ -573,6 +578,7 @@ impl DemandPagedMap {
         Ok(self.cache.insert(lpn, unit))
     }
 
+    /// Reads the map entry of `lpn` from its translation page on flash, without caching it.
     fn read_entry_from_flash<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn) -> Result<Unit> {
         let id = self.cache.translation_page_of(lpn);
         self.table.load_entries(io, id, std::iter::once(lpn), Cause::Translation)?;
@@ -753,6 +759,7 @@ impl DemandPagedMap {
         load_into_cpu_cache(named.map(|ppn| io.blocks().valid_pages(io.block_of(ppn)).into()));
     }
 
+    /// Counts a change of a cached entry; after a fixed number of changes, a checkpoint is due.
     #[inline]
     fn count_entry_change(&mut self) {
         self.entry_changes_since_checkpoint += 1;
@@ -790,7 +797,7 @@ impl DemandPagedMap {
         None
     }
 
-    /// Whether a translation page must be written although the cache of map entries is within its capacity: a
+    /// Returns whether a translation page must be written although the cache of map entries is within its capacity: a
     /// checkpoint is due, or a bound on dirty entries, unidentified invalid pages or NVRAM words is exceeded.
     #[inline]
     fn is_early_translation_write_due(&self) -> bool {
@@ -798,14 +805,15 @@ impl DemandPagedMap {
             && (self.is_checkpoint_due() || self.exceeds_unwritten_change_limit())
     }
 
+    /// Returns whether a checkpoint (early write of entries that are dirty for long) is in progress or should begin.
     #[inline]
     fn is_checkpoint_due(&self) -> bool {
         let is_over = self.entry_changes_since_checkpoint >= self.changes_per_checkpoint();
         self.options.makes_checkpoints && (self.is_in_checkpoint || is_over)
     }
 
-    /// Whether a bound on changes that are not on flash is exceeded: on dirty entries, unidentified invalid pages or
-    /// NVRAM words.
+    /// Returns whether a bound on changes that are not on flash is exceeded: on dirty entries, unidentified invalid
+    /// pages or NVRAM words.
     #[inline]
     fn exceeds_unwritten_change_limit(&self) -> bool {
         let dirty_limit = self.options.max_dirty_entries.unwrap_or(u32::MAX);
@@ -866,8 +874,8 @@ impl DemandPagedMap {
     }
 }
 
-/// Whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased and reused
-/// since it was reported as invalid.
+/// Returns whether the spare area of the data page at `page` still names `lpn` as owner. If not, the page was erased
+/// and reused since it was reported as invalid.
 pub(crate) fn is_owner_in_oob<N: Nand>(io: &mut Store<N>, page: Ppn, lpn: Lpn) -> Result<bool> {
     let found = io.read_spare_if_readable(page, Cause::Translation)?;
     Ok(found.is_some_and(|oob| oob.kind == PageKind::Data && oob.owner == lpn.0))

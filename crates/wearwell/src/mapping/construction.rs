@@ -17,6 +17,7 @@ const MAP_ENTRIES_PER_PART_LOG2: u32 = 20;
 /// writes). The locations are in parts, each of which is freed as soon as its translation pages are written.
 #[derive(Clone, Debug)]
 pub(super) struct ConstructionMap {
+    /// Locations of the logical pages, by LPN, in parts of equal length; a part is empty once it is freed.
     map_parts: Vec<DenseTable<u32>>,
 }
 
@@ -37,12 +38,14 @@ impl ConstructionMap {
         )
     }
 
+    /// Returns the location of `lpn`; [`Unit::NONE`] if it is unmapped.
     #[inline]
     pub(super) fn get(&self, lpn: Lpn) -> Unit {
         let (part, at) = Self::map_part_and_index_of(lpn);
         Unit(self.map_parts[part].get(at))
     }
 
+    /// Maps `lpn` to `unit` and returns the old location.
     #[inline]
     pub(super) fn replace(&mut self, lpn: Lpn, unit: Unit) -> Unit {
         let (part, at) = Self::map_part_and_index_of(lpn);

@@ -46,7 +46,9 @@ pub(super) type CacheSlot = u32;
 #[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
 pub(super) struct CachedEntry {
+    /// Logical page whose location the entry holds.
     pub(super) lpn: Lpn,
+    /// Location of the logical page: a flash page or chunk member, with the bind mark that the map may use.
     pub(super) unit: Unit,
     /// Slot of the next map entry in the same hash chain.
     next_in_chain: CacheSlot,
@@ -70,14 +72,18 @@ const _: () = assert!(size_of::<CachedEntry>() == 32);
 /// Cache of L2P map entries in RAM, found by logical page.
 #[derive(Clone, Debug)]
 pub(super) struct EntryCache {
+    /// All slots of the cache; each holds an entry or is free.
     slots: Vec<CachedEntry>,
+    /// Numbers of the free slots.
     free_slots: Vec<CacheSlot>,
+    /// Hash index that finds the slot of a logical page's entry.
     slot_by_lpn: ChainedIndex,
     /// All map entries of the cache as an LRU queue, in order of their last use.
     entries_by_use: LruQueue,
     /// Dirty map entries as an LRU queue, in order of their last change. Its mark, set by the last checkpoint,
     /// separates older from newer changes.
     dirty_entries_by_change: LruQueue,
+    /// Divider by the number of map entries per translation page.
     entries_per_page_divider: Divider,
     /// Cache slots of the dirty entries of each translation page, in the order in which they became dirty. They are in
     /// arrays, not in linked lists, because a page that is written has many dirty entries, whose cache misses then
@@ -94,6 +100,7 @@ pub(super) struct EntryCache {
 }
 
 impl CachedEntry {
+    /// Creates an entry that equals the entry on flash.
     pub(super) fn new_clean(lpn: Lpn, unit: Unit) -> Self {
         Self {
             lpn,
@@ -174,12 +181,13 @@ impl EntryCache {
         self.unidentified_invalid_pages
     }
 
+    /// Returns the slot of the entry of `lpn`; `None` if it is not cached.
     #[inline]
     pub(super) fn find_slot(&self, lpn: Lpn) -> Option<CacheSlot> {
         self.slot_by_lpn.find(&self.slots, lpn.0)
     }
 
-    /// Whether evictions have passed all positions of the LRU queue for which
+    /// Returns whether evictions have passed all positions of the LRU queue for which
     /// [`EntryCache::prefetch_eviction_candidates`] has prefetched.
     #[inline]
     pub(super) fn is_eviction_prefetch_due(&self) -> bool {
@@ -218,6 +226,7 @@ impl EntryCache {
         load_into_cpu_cache(pages.map(|page| newest(page).unwrap_or(NO_SLOT).into()));
     }
 
+    /// Returns the map entry in this slot of the cache.
     #[inline]
     pub(super) fn entry(&self, slot: CacheSlot) -> &CachedEntry {
         &self.slots[slot as usize]
@@ -258,6 +267,7 @@ impl EntryCache {
         slot
     }
 
+    /// Puts `entry` into a free slot of the cache, as the most recently used entry, and returns the slot.
     #[inline(always)]
     fn insert_entry(&mut self, entry: CachedEntry) -> CacheSlot {
         let slot = self.free_slots.pop().unwrap_or_else(|| self.append_clean_slot());
@@ -358,7 +368,7 @@ impl EntryCache {
         found
     }
 
-    /// Whether any cached map entry is dirty.
+    /// Returns whether any cached map entry is dirty.
     pub(super) fn has_dirty_entries(&self) -> bool {
         self.dirty_entries() > 0
     }

@@ -75,10 +75,12 @@ type MapChangeRecord = (Lpn, Unit);
 
 /// Decoded content of a page of the map's journal.
 struct JournalPage {
+    /// Serial number of the journal page.
     serial_number: u64,
     /// Serial number, when this page was written, of the oldest journal page not merged with the translation pages (the
     /// horizon).
     first_unmerged_serial: u64,
+    /// Changes of the map that the journal page records, oldest first.
     records: Vec<MapChangeRecord>,
 }
 
@@ -96,7 +98,9 @@ struct MergeProgress {
 /// ones.
 #[derive(Clone, Debug)]
 struct Journal {
+    /// Length of the journal at which it is merged.
     options: JournalOptions,
+    /// Size of a flash page, bytes.
     page_bytes: usize,
     /// Journal records of map changes that are not on flash yet, oldest first.
     buffered_records: Vec<MapChangeRecord>,
@@ -113,10 +117,12 @@ struct Journal {
     first_unmerged_serial_on_flash: u64,
     /// Progress of the merge with the translation pages that is being executed; `None` if none is.
     merge_in_progress: Option<MergeProgress>,
+    /// Counts of records, pages and merges.
     counts: JournalCounts,
 }
 
 impl Journal {
+    /// Creates an empty journal whose pages have `page_bytes` bytes.
     fn new(page_bytes: u32, options: JournalOptions) -> Self {
         let options = JournalOptions { merge_start_pages: options.merge_start_pages.max(1) };
         Self {
@@ -132,6 +138,7 @@ impl Journal {
         }
     }
 
+    /// Returns the number of records of map changes that fit in a journal page.
     fn records_per_page(&self) -> usize {
         (self.page_bytes - JOURNAL_HEADER_BYTES) / JOURNAL_RECORD_BYTES
     }
@@ -141,24 +148,28 @@ impl Journal {
         (serial % self.page_ppns.len() as u64) as usize
     }
 
+    /// Adds the record of a map change to the buffer in RAM: `lpn` is now at `unit`.
     fn buffer_record(&mut self, lpn: Lpn, unit: Unit) {
         self.counts.recorded_changes += 1;
         self.buffered_records.push((lpn, unit));
     }
 
+    /// Returns the number of journal pages whose records are not merged with the translation pages yet.
     fn live_page_count(&self) -> u64 {
         self.next_serial - self.first_unmerged_serial
     }
 
-    /// Whether the journal has room for another page.
+    /// Returns whether the journal has room for another page.
     fn has_free_page_slot(&self) -> bool {
         self.live_page_count() < self.page_ppns.len() as u64
     }
 
+    /// Returns whether the buffered records of map changes fill a journal page.
     fn has_full_page_of_records(&self) -> bool {
         self.buffered_records.len() >= self.records_per_page()
     }
 
+    /// Returns whether RAM has buffered records, or a horizon (first serial number not merged), that flash lacks.
     fn has_unwritten_changes(&self) -> bool {
         !self.buffered_records.is_empty() || self.first_unmerged_serial_on_flash != self.first_unmerged_serial
     }
@@ -196,6 +207,8 @@ impl Journal {
         Ok(())
     }
 
+    /// Encodes the next journal page with these records: serial number, horizon (first serial number not merged),
+    /// records.
     fn encode_journal_page(&self, records: &[MapChangeRecord]) -> Vec<u8> {
         let mut page = Vec::with_capacity(self.page_bytes);
         page.extend_from_slice(&self.next_serial.to_le_bytes());
@@ -268,7 +281,9 @@ fn decode_journal_page(page: &[u8]) -> JournalPage {
 /// Demand-paged L2P map with a journal on flash of its changes (Delta-FTL, section 3.5.1).
 #[derive(Clone, Debug)]
 pub struct JournalledMap {
+    /// The map with its table on flash and its cache, without the journal.
     demand_paged_map: DemandPagedMap,
+    /// The journal of changes of the map.
     journal: Journal,
 }
 
@@ -292,6 +307,7 @@ impl JournalledMap {
         &self.demand_paged_map
     }
 
+    /// Returns the demand-paged map without its journal, for changes.
     pub(crate) fn demand_paged_map_mut(&mut self) -> &mut DemandPagedMap {
         &mut self.demand_paged_map
     }

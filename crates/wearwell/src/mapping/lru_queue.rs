@@ -26,7 +26,9 @@ const MIN_QUEUE_POSITIONS: usize = 64;
 /// Container of the slots (numbered cache entries) of one LRU queue ([`LruQueue`]), which stores the queue position of
 /// each slot. A slot outside the queue keeps its last position, or any value if it never was in the queue.
 pub(super) trait QueuePositions {
+    /// Returns the queue position that is stored for `slot`.
     fn position_of(&self, slot: u32) -> QueuePosition;
+    /// Stores the queue position `place` for `slot`.
     fn set_position(&mut self, slot: u32, place: QueuePosition);
 }
 
@@ -61,6 +63,7 @@ impl Default for LruQueue {
 }
 
 impl LruQueue {
+    /// Returns the number of slots in the queue, without obsolete positions.
     pub(super) fn len(&self) -> u32 {
         self.slot_count
     }
@@ -77,6 +80,7 @@ impl LruQueue {
         place as usize & (self.slot_ring.len() - 1)
     }
 
+    /// Returns the slot number at the queue position `place`, which may be obsolete.
     #[inline]
     fn slot_at_position(&self, place: u64) -> u32 {
         self.slot_ring[self.queue_index_of(place)]
@@ -129,6 +133,7 @@ impl LruQueue {
         self.slot_count += 1;
     }
 
+    /// Makes sure that the queue has a free position at its end.
     #[inline]
     fn ensure_free_position(&mut self, slots: &mut impl QueuePositions) {
         if self.end_position - self.first_position == self.slot_ring.len() as u64 {
@@ -136,6 +141,7 @@ impl LruQueue {
         }
     }
 
+    /// Appends `slot` at the end of the queue and stores its new position.
     #[inline]
     fn append_slot(&mut self, slots: &mut impl QueuePositions, slot: u32) {
         let at = self.queue_index_of(self.end_position);
@@ -193,6 +199,7 @@ impl LruQueue {
         }
     }
 
+    /// Doubles the memory of the queue; slots keep their positions.
     fn double_queue(&mut self) {
         let (places, longer) = (self.first_position..self.end_position, 2 * self.slot_ring.len());
         let slots: Vec<u32> = places.clone().map(|place| self.slot_at_position(place)).collect();

@@ -53,9 +53,9 @@ pub trait Mapping {
     /// Any error of the flash; the mapping is unchanged then.
     fn update<N: Nand>(&mut self, io: &mut Store<N>, lpn: Lpn, new: Option<Unit>) -> Result<Option<Unit>>;
 
-    /// Whether the map is lazy: it learns which page an overwrite made invalid only when it writes the translation
-    /// page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates pages, and GC
-    /// queries [`Mapping::is_unidentified_invalid_page`] before it moves a page.
+    /// Returns whether the map is lazy: it learns which page an overwrite made invalid only when it writes the
+    /// translation page, not at the update. With a lazy map, [`Mapping::trim_in_one_translation_page`] deallocates
+    /// pages, and GC queries [`Mapping::is_unidentified_invalid_page`] before it moves a page.
     fn identifies_invalid_pages_late(&self) -> bool {
         false
     }
@@ -75,8 +75,8 @@ pub trait Mapping {
         Ok(Some(last))
     }
 
-    /// Whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version of `lpn` that the L2P
-    /// map has not reported as invalid yet. Only a lazy map has such pages.
+    /// Returns whether the page at `ppn`, whose spare area names `lpn` as owner, is an earlier version of `lpn` that
+    /// the L2P map has not reported as invalid yet. Only a lazy map has such pages.
     fn is_unidentified_invalid_page(&self, _: Lpn, _: Ppn) -> bool {
         false
     }
@@ -107,8 +107,8 @@ pub trait Mapping {
         Ok(())
     }
 
-    /// Whether the NVRAM of the L2P map has room for the entries of only a few more moved pages, so that translation
-    /// pages should be written before GC collects the next block.
+    /// Returns whether the NVRAM of the L2P map has room for the entries of only a few more moved pages, so that
+    /// translation pages should be written before GC collects the next block.
     fn is_nvram_nearly_full(&self) -> bool {
         false
     }
@@ -117,7 +117,8 @@ pub trait Mapping {
     /// cache misses overlap.
     fn prefetch(&self, lpns: &[Lpn]);
 
-    /// Whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for example).
+    /// Returns whether `ppn` holds the current version of the map's metadata page `id` (a translation page, for
+    /// example).
     fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool;
 
     /// Records that GC moved the map's metadata page `id` to `new`.
@@ -130,7 +131,7 @@ pub trait Mapping {
     /// Any error of the flash.
     fn write_deferred_step<N: Nand>(&mut self, io: &mut Store<N>) -> Result<bool>;
 
-    /// Whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
+    /// Returns whether any change of the L2P map exists only in RAM. O(metadata pages) at worst.
     fn has_unwritten_changes(&self) -> bool;
 
     /// Writes one metadata page with changes of the L2P map that exist only in RAM (battery flush, shutdown); returns
@@ -158,7 +159,8 @@ pub enum AnyMapping {
     Flat(RamMap),
     /// The L2P table is on flash in translation pages, with a cache of entries in RAM (DFTL, GeckoFTL).
     Cached(Box<DemandPagedMap>),
-    /// The L2P table is on flash as in [`AnyMapping::Cached`], and a journal on flash records every change (Delta-FTL).
+    /// The L2P table is on flash with a cache of entries in RAM, and a journal on flash records every change
+    /// (Delta-FTL).
     Journalled(Box<JournalledMap>),
 }
 
@@ -196,6 +198,8 @@ impl AnyMapping {
         }
     }
 
+    /// Returns the demand-paged map (table on flash, cache of entries in RAM) for changes; `None` if the whole L2P
+    /// table is in RAM.
     pub(crate) fn as_demand_paged_mut(&mut self) -> Option<&mut DemandPagedMap> {
         match self {
             Self::Flat(_) => None,

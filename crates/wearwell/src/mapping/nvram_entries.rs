@@ -43,7 +43,9 @@ pub(crate) fn nvram_words_for_dirty_entries(
 /// NVRAM words that hold the dirty entries of an L2P map on flash. Each cached entry stores the number of its word.
 #[derive(Clone, Debug)]
 pub(super) struct NvramEntries {
+    /// Index of the first NVRAM word (8 bytes) that holds map entries.
     first_nvram_word: usize,
+    /// Number of NVRAM words (8 bytes each) for map entries.
     nvram_word_count: u32,
     /// Numbers of the NVRAM words that hold no entry.
     vacant_words: Vec<NvramWordNumber>,
@@ -103,8 +105,8 @@ impl NvramEntries {
         (0..).zip(words.iter().map(|&word| decode_entry(word)))
     }
 
-    /// Whether few NVRAM words are free for dirty map entries, so that translation pages have to be written before more
-    /// entries become dirty.
+    /// Returns whether few NVRAM words are free for dirty map entries, so that translation pages have to be written
+    /// before more entries become dirty.
     #[inline]
     pub(super) fn is_nvram_nearly_full(&self) -> bool {
         (self.vacant_words.len() as u32) < self.min_vacant_words

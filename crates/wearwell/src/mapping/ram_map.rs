@@ -16,7 +16,9 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// L2P table that is entirely in RAM, optionally with a copy in NVRAM.
 #[derive(Clone, Debug)]
 pub struct RamMap {
+    /// Location of each logical page, by LPN; `u32::MAX` if it is unmapped.
     table: DenseTable<u32>,
+    /// Copy of the table in NVRAM; `None` if the design has none.
     nvram_copy: Option<NvramCopy>,
 }
 
@@ -24,6 +26,7 @@ pub struct RamMap {
 /// its logical page plus one, or 0 if the logical page is unmapped.
 #[derive(Clone, Debug)]
 struct NvramCopy {
+    /// Index of the first NVRAM word (8 bytes) of the copy.
     first_nvram_word: usize,
     /// Logical pages that GC moved and whose words in NVRAM still hold the old location.
     moved_lpns: Vec<Lpn>,
@@ -85,6 +88,7 @@ impl RamMap {
         Ok(())
     }
 
+    /// Stores the location of `lpn` (`None` if it is unmapped) in the copy of the table in NVRAM, if there is one.
     fn store_in_nvram_copy<N: Nand>(&self, io: &mut Store<N>, lpn: Lpn, place: Option<Unit>) -> Result<()> {
         match &self.nvram_copy {
             Some(mirror) => io.store_nvram_word(
@@ -101,7 +105,7 @@ impl RamMap {
         Unit(self.table.get(lpn.index())).to_option()
     }
 
-    /// Whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
+    /// Returns whether the L2P table has a copy in NVRAM, so that every update is also an NVRAM store.
     pub(crate) fn has_nvram_copy(&self) -> bool {
         self.nvram_copy.is_some()
     }

@@ -42,22 +42,32 @@ pub enum DirectoryLocation {
 /// only after it has counted the flash read of that node.
 #[derive(Clone, Debug)]
 struct DirectoryTree {
+    /// Maximum number of inner nodes that are cached in RAM.
     max_cached_nodes: u32,
+    /// Number of translation pages whose PPNs one inner node holds.
     ppns_per_node: u32,
     /// PPN of each inner node of the directory tree; [`Ppn::NONE`] if it was never written.
     node_ppns: Vec<Ppn>,
+    /// Whether each inner node of the directory tree is cached in RAM.
     is_node_cached: Vec<bool>,
+    /// Whether each inner node of the directory tree was changed since it was last written to flash.
     is_node_changed: Vec<bool>,
+    /// Cached inner nodes of the directory tree, in order of their last use.
     cached_nodes_by_use: LruList,
 }
 
 /// L2P table on flash: translation pages by page number, with the directory of their PPNs.
 #[derive(Clone, Debug)]
 pub(super) struct TranslationTable {
+    /// Number of logical pages of the device.
     logical_pages: u32,
+    /// Number of map entries on a translation page.
     entries_per_page: u32,
+    /// PPN of each translation page, by its number; [`Ppn::NONE`] if it was never written.
     translation_page_ppns: Vec<Ppn>,
+    /// Directory tree on flash; `None` if the whole directory is in RAM.
     directory_tree: Option<DirectoryTree>,
+    /// Size of a translation page, bytes.
     page_bytes: u32,
     /// Map entries of the translation page that was loaded last, as (index in the page, value); only those that the
     /// last [`TranslationTable::load_entries`] requested.
@@ -116,6 +126,7 @@ impl TranslationTable {
         self.page_bytes
     }
 
+    /// Returns the number of map entries on a translation page.
     pub(super) fn entries_per_page(&self) -> u32 {
         self.entries_per_page
     }
@@ -327,12 +338,13 @@ impl TranslationTable {
         }
     }
 
+    /// Returns whether a directory node was changed since it was last written to flash.
     pub(super) fn has_changed_directory_node(&self) -> bool {
         self.directory_tree.as_ref().is_some_and(|nodes| nodes.is_node_changed.contains(&true))
     }
 
-    /// Whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a number
-    /// after those, a node of the directory tree.
+    /// Returns whether `ppn` is the current version of metadata page `id` of the map: translation page `id` or, with a
+    /// number after those, a node of the directory tree.
     pub(super) fn holds_current_metadata_page(&self, id: u32, ppn: Ppn) -> bool {
         self.metadata_page_ppn(id) == Some(ppn)
     }
@@ -379,6 +391,7 @@ impl TranslationTable {
     }
 }
 
+/// Appends metadata page `id` of the map (a translation page or directory node) to flash and returns its PPN.
 fn append_metadata_page<N: Nand>(io: &mut Store<N>, id: u32, page: &[u8], cause: Cause) -> Result<Ppn> {
     let pool = io.preferred_append_pool(Stream::Translation);
     io.append_page(Stream::Translation, pool, id, Content::Bytes(page), Fingerprint::default(), cause)

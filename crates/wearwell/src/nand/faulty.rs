@@ -21,9 +21,13 @@ pub struct FaultProbabilities {
 /// Wrapper around a flash medium that makes programs and erases fail at random.
 #[derive(Clone, Debug)]
 pub struct FaultyNand<N> {
+    /// Flash medium that executes the operations which do not fail.
     inner: N,
+    /// Probabilities of failures, and the maximum number of failures.
     fault_probabilities: FaultProbabilities,
+    /// Number of program and erase failures so far.
     failure_count: u32,
+    /// Random generator that draws the failures.
     random: Xoshiro256PlusPlus,
 }
 

@@ -17,14 +17,18 @@ pub(super) type FrameNumber = u32;
 /// Pool of frames: pieces of memory of equal size for the bytes of one page each, with a list of the free ones.
 #[derive(Clone, Debug)]
 pub(super) struct FramePool {
+    /// Size of a frame, bytes.
     frame_bytes: usize,
+    /// Tables of frames, which have 1, 2, 4 frames and so on up to a maximum number.
     frame_tables: Vec<DenseTable<u8>>,
+    /// Numbers of frames that were freed and can be allocated again.
     free_frames: Vec<FrameNumber>,
     /// Number of the frame that is allocated next if the list of free frames is empty.
     next_new_frame: FrameNumber,
 }
 
 impl FramePool {
+    /// Creates an empty pool of frames of `frame_bytes` bytes each.
     pub(super) fn new(frame_bytes: usize) -> Self {
         Self { frame_bytes, frame_tables: Vec::new(), free_frames: Vec::new(), next_new_frame: 0 }
     }
@@ -49,6 +53,7 @@ impl FramePool {
         self.free_frames.push(frame);
     }
 
+    /// Returns the bytes of a frame.
     #[inline]
     pub(super) fn get(&self, frame: FrameNumber) -> &[u8] {
         let (table, place) = table_and_index_of(frame);
@@ -56,6 +61,7 @@ impl FramePool {
         &self.frame_tables[table].bytes()[at..at + self.frame_bytes]
     }
 
+    /// Returns the bytes of a frame, for changes.
     #[inline]
     pub(super) fn get_mut(&mut self, frame: FrameNumber) -> &mut [u8] {
         let (table, place) = table_and_index_of(frame);

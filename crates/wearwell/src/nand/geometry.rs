@@ -61,7 +61,7 @@ pub enum GeometryError {
          device.planes_per_die, device.blocks_per_plane or device.pages_per_block so that it has at most 4294967296"
     )]
     TooManyPages {
-        /// Number of pages that was rejected.
+        /// Number of pages of the rejected geometry.
         pages: u64,
     },
     /// The device has more blocks than a 32-bit block number can name.
@@ -70,7 +70,7 @@ pub enum GeometryError {
          device.dies_per_channel, device.planes_per_die or device.blocks_per_plane so that it has at most 4294967295"
     )]
     TooManyBlocks {
-        /// Number of blocks that was rejected.
+        /// Number of blocks of the rejected geometry.
         blocks: u64,
     },
     /// The device has more planes than [`PLANES_MAX`]. Every plane has queues and open blocks of its own, so their
@@ -80,7 +80,7 @@ pub enum GeometryError {
          device.dies_per_channel or device.planes_per_die"
     )]
     TooManyPlanes {
-        /// Number of planes that was rejected.
+        /// Number of planes of the rejected geometry.
         planes: u64,
     },
     /// The number of planes in a superblock does not divide the number of planes of the device.
@@ -89,9 +89,9 @@ pub enum GeometryError {
          {planes}: set it to a divisor of {planes}, or to 1 for no superblocks"
     )]
     SuperblockPlanes {
-        /// Planes per superblock that were rejected.
+        /// Number of planes per superblock that was rejected.
         superblock_planes: u32,
-        /// Planes of the device.
+        /// Number of planes of the device.
         planes: u32,
     },
     /// A block or superblock has more pages than the FTL's 16-bit valid counts allow.

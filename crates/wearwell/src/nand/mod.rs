@@ -174,20 +174,21 @@ impl PageKind {
         }
     }
 
-    /// Whether pages of this kind are head or tail pages, which describe the block that contains them.
+    /// Returns whether pages of this kind are head or tail pages, which describe the block that contains them.
     #[inline]
     pub fn is_head_or_tail(self) -> bool {
         matches!(self, PageKind::Head | PageKind::Tail)
     }
 
-    /// Whether a page of this kind holds the data of several logical pages (as deltas, or compressed together), with a
-    /// list of these pages.
+    /// Returns whether a page of this kind holds the data of several logical pages (as deltas, or compressed together),
+    /// with a list of these pages.
     #[inline]
     pub fn packs_logical_pages(self) -> bool {
         matches!(self, PageKind::Delta | PageKind::Chunk)
     }
 
-    /// Whether pages of this kind hold host data, whose bytes a simulation may drop. Bytes of metadata are always kept.
+    /// Returns whether pages of this kind hold host data, whose bytes a simulation may drop. Bytes of metadata are
+    /// always kept.
     #[inline]
     pub fn is_host_data(self) -> bool {
         match self {
@@ -504,13 +505,13 @@ pub trait Nand {
     /// FTL marks it as bad ([`Nand::mark_bad`]).
     fn mark_program_failed(&mut self, block: BlockId);
 
-    /// Whether the block is marked as one in which a program failed (condemned), and is not marked bad yet.
+    /// Returns whether the block is marked as one in which a program failed (condemned), and is not marked bad yet.
     fn has_failed_program(&self, block: BlockId) -> bool;
 
     /// Marks a block as bad for ever (grown bad block).
     fn mark_bad(&mut self, block: BlockId);
 
-    /// Whether the block is bad, from the factory or grown.
+    /// Returns whether the block is bad, from the factory or grown.
     fn is_bad(&self, block: BlockId) -> bool;
 
     /// Returns the number of erases of the block so far.
@@ -519,12 +520,12 @@ pub trait Nand {
     /// Returns the number of pages of the block that were programmed since its last erase. No flash operation.
     fn programmed_pages(&self, block: BlockId) -> u32;
 
-    /// Whether the medium keeps the bytes of host data pages, so that they can be read back.
+    /// Returns whether the medium keeps the bytes of host data pages, so that they can be read back.
     fn keeps_host_bytes(&self) -> bool;
 
-    /// Whether the medium keeps the bytes of pages of this kind: always those of metadata, and those of host data on a
-    /// medium that stores data. A simulation may keep, of all pages of host data, only the bytes of packed pages
-    /// (deltas, chunks).
+    /// Returns whether the medium keeps the bytes of pages of this kind: always those of metadata, and those of host
+    /// data on a medium that stores data. A simulation may keep, of all pages of host data, only the bytes of packed
+    /// pages (deltas, chunks).
     fn keeps_bytes_of(&self, kind: PageKind) -> bool {
         self.keeps_host_bytes() || !kind.is_host_data()
     }
@@ -578,9 +579,9 @@ pub trait Nand {
         self.sync()
     }
 
-    /// Whether an erase also orders operations, as [`Nand::fence`] does: no later operation becomes durable before the
-    /// erase and everything that preceded it. If not, the medium itself makes sure that later programs of the erased
-    /// block become durable after the erase.
+    /// Returns whether an erase also orders operations, as [`Nand::fence`] does: no later operation becomes durable
+    /// before the erase and everything that preceded it. If not, the medium itself makes sure that later programs of
+    /// the erased block become durable after the erase.
     fn fences_at_erase(&self) -> bool {
         true
     }

@@ -19,25 +19,30 @@ const PACKED_WORD_BYTES: usize = 8;
 /// page. The spare area follows the page.
 #[derive(Clone, Copy, Debug)]
 struct PackedWord {
+    /// Index of the word in its page, in words of eight bytes.
     word_index: u16,
+    /// The eight bytes of the word.
     bytes: [u8; PACKED_WORD_BYTES],
 }
 
 /// Stored words of the packed pages (deltas, chunks) of one block, one page after the other.
 #[derive(Clone, Debug, Default)]
 struct PackedBlock {
+    /// Words of the packed pages that are not all zero, one page after the other.
     words: Vec<PackedWord>,
     /// For each packed page, by its offset in the block, the number of stored words up to the end of the page.
     end_word_index_by_page: Vec<u32>,
 }
 
 impl PackedBlock {
+    /// Returns the stored words of the page at `offset` in the block; `None` if the page was not stored.
     fn words_of_page(&self, offset: u32) -> Option<&[PackedWord]> {
         let end = *self.end_word_index_by_page.get(offset as usize)?;
         let start = offset.checked_sub(1).map_or(0, |before| self.end_word_index_by_page[before as usize]);
         Some(&self.words[start as usize..end as usize])
     }
 
+    /// Appends the nonzero words of the page at `offset`, which is the next packed page of the block.
     fn append_page(&mut self, offset: u32, words: impl Iterator<Item = PackedWord>) {
         // A page whose program was torn has no words.
         self.end_word_index_by_page.resize(offset as usize, self.words.len() as u32);
@@ -49,6 +54,7 @@ impl PackedBlock {
 /// Bytes of all packed pages (deltas, chunks) of the device, stored without their zeros.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PackedPages {
+    /// Stored words of each block with packed pages, by block number.
     blocks: FxHashMap<u32, PackedBlock>,
 }
 
@@ -70,7 +76,7 @@ impl PackedPages {
         self.blocks.entry(page.block).or_default().append_page(page.offset, words.into_iter());
     }
 
-    /// Whether the bytes of this packed page (deltas, chunk) are stored.
+    /// Returns whether the bytes of this packed page (deltas, chunk) are stored.
     pub(super) fn has_bytes(&self, page: PageLocation) -> bool {
         self.stored_words_of_page(page).is_some()
     }
@@ -92,6 +98,7 @@ impl PackedPages {
         self.blocks.remove(&block.0);
     }
 
+    /// Returns the stored words of a packed page (deltas, chunk); `None` if the page was not stored.
     fn stored_words_of_page(&self, page: PageLocation) -> Option<&[PackedWord]> {
         self.blocks.get(&page.block)?.words_of_page(page.offset)
     }
@@ -102,6 +109,7 @@ mod tests {
     use super::*;
     use crate::address::Ppn;
 
+    /// Returns the location of a page of a test device with eight pages per block.
     fn page_location(block: u32, offset: u32) -> PageLocation {
         PageLocation { ppn: Ppn(8 * block + offset), block, offset }
     }
@@ -116,6 +124,7 @@ mod tests {
         bytes
     }
 
+    /// Reads `len` bytes of a packed page; `None` if no bytes are stored for the page.
     fn read_stored_bytes(pages: &PackedPages, place: PageLocation, len: usize) -> Option<Vec<u8>> {
         let mut bytes = vec![0xa5; len];
         pages.read_page(place, &mut bytes).then_some(bytes)

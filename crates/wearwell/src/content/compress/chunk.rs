@@ -40,9 +40,10 @@ pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, packed(4))]
 pub(super) struct Chunk {
+    /// Content fingerprint of each member (logical page) of the compressed chunk.
     fingerprints: [Fingerprint; MAX_CHUNK_MEMBERS],
-    /// Logical page whose write became each member of the compressed chunk, with [`DEAD_MEMBER_MARK`] if no logical
-    /// page is mapped to the member; [`Lpn::NONE`] after the last member.
+    /// Logical page whose write became each member of the compressed chunk; [`Lpn::NONE`] after the last member.
+    /// [`DEAD_MEMBER_MARK`] is set in it if no logical page is mapped to the member any more.
     writer_lpns: [Lpn; MAX_CHUNK_MEMBERS],
     /// Flash pages that hold the compressed chunk, in order; [`Ppn::NONE`] after the last one.
     pub(super) pages: [Ppn; MAX_CHUNK_MEMBERS - 1],
@@ -59,6 +60,7 @@ const DEAD_MEMBER_MARK: u32 = 1 << 31;
 const _: () = assert!(u32::MAX / (1 + MAX_CHUNK_MEMBERS as u32) < DEAD_MEMBER_MARK);
 
 impl Chunk {
+    /// An empty chunk: the value at every chunk number that is not in use.
     pub(super) const EMPTY: Self = Self {
         fingerprints: [Fingerprint(0); MAX_CHUNK_MEMBERS],
         writer_lpns: [Lpn::NONE; MAX_CHUNK_MEMBERS],
@@ -84,10 +86,12 @@ impl Chunk {
         writers.iter().take_while(|lpn| **lpn != Lpn::NONE).count()
     }
 
+    /// Returns whether the chunk has no members: its chunk number is free.
     pub(super) fn is_empty(&self) -> bool {
         self.writer_lpns[0] == Lpn::NONE
     }
 
+    /// Returns the content fingerprint of the chunk member with index `member`.
     pub(super) fn fingerprint(&self, member: usize) -> Fingerprint {
         self.fingerprints[member]
     }
@@ -97,6 +101,7 @@ impl Chunk {
         Lpn(self.writer_lpns[member].0 & !DEAD_MEMBER_MARK)
     }
 
+    /// Returns the chunk member with index `k`: its logical page, fingerprint and compressed size.
     pub(super) fn member(&self, k: usize) -> ChunkMember {
         ChunkMember {
             fingerprint: self.fingerprints[k],
@@ -117,10 +122,12 @@ impl Chunk {
         (0..MAX_CHUNK_MEMBERS).fold(0, |mask, k| mask | u8::from(self.is_member_live(k)) << k)
     }
 
+    /// Returns the number of chunk members to which logical pages are mapped.
     pub(super) fn live_member_count(&self) -> usize {
         self.live_mask().count_ones() as usize
     }
 
+    /// Returns whether a logical page is mapped to the chunk member with index `member`.
     pub(super) fn is_member_live(&self, member: usize) -> bool {
         self.writer_lpns[member].0 & DEAD_MEMBER_MARK == 0
     }

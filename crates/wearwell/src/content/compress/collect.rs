@@ -26,6 +26,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Splits wasteful compressed chunks (more flash pages than live members) into plain pages, until the excess pages
+    /// of all chunks together are within their limit.
     #[cold]
     fn split_chunks_until_within_limit(&mut self) -> Result<()> {
         while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
@@ -71,8 +73,8 @@ impl<N: Nand> Ftl<N> {
         Ok(stage.chunks[number as usize].live_members().map(load).collect())
     }
 
-    /// Changes the map of every logical page that is mapped to the compressed chunk member `from` to `to`, which holds
-    /// equal content. Then drops `from`.
+    /// Maps every logical page that is mapped to the compressed chunk member `from` to `to`, which holds equal content.
+    /// Then drops the member `from`.
     fn move_chunk_member_referrers(&mut self, from: Unit, to: Unit) -> Result<()> {
         let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);

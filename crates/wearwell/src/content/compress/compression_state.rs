@@ -32,13 +32,16 @@ pub(crate) struct CompressionState {
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
     /// known, because a capture may contain only the sizes of some pages.
     pub(super) chunk_payload_bytes: Vec<u32>,
+    /// Chunk numbers that no stored chunk has, for the next chunks.
     pub(super) free_chunk_numbers: Vec<u32>,
     /// Number of flash pages of all stored chunks.
     pub(super) chunk_page_count: u64,
     /// Numbers of freed compressed chunks that must not be used again before the medium is synced, because a map on the
     /// medium may still name the old chunk.
     pub(super) chunk_numbers_freed_since_sync: Vec<u32>,
+    /// Whether the number of a freed chunk stays unused until the next sync of the medium.
     pub(super) defers_reuse_of_chunk_numbers: bool,
+    /// Bytes of controller RAM that are counted for the directory of each stored chunk.
     ram_bytes_per_chunk: u64,
     /// Number of flash pages of the device.
     flash_pages: u64,
@@ -51,6 +54,7 @@ pub(crate) struct CompressionState {
     /// Numbers of compressed chunks with more flash pages than live members (wasteful chunks), in the order in which
     /// they became wasteful. May also contain chunks that are wasteful no longer.
     pub(super) wasteful_chunks: Vec<u32>,
+    /// Whether compression is on, so that host writes may be compressed.
     pub(crate) is_compression_on: bool,
     /// Moving average of the flash pages that compression takes per logical page offered to it, 0 to 1.
     mean_flash_pages_per_logical_page: f64,
@@ -137,19 +141,25 @@ impl CompressionState {
         wasteful.reverse();
     }
 
+    /// Returns whether the excess pages (flash pages of all chunks beyond the number of live members) are above their
+    /// limit.
     #[inline]
     pub(super) fn exceeds_max_pages_beyond_live_members(&self) -> bool {
         self.pages_beyond_live_members > self.max_pages_beyond_live_members
     }
 
+    /// Returns the unit (number that an L2P entry stores) of the member with index `member` of the compressed chunk
+    /// `chunk`.
     pub(super) fn member_unit(&self, chunk: u32, member: usize) -> Unit {
         unit_of_member(chunk, member, self.flash_pages)
     }
 
+    /// Returns the number of the compressed chunk to which the member `unit` belongs, and the member's index in it.
     pub(super) fn chunk_and_member_of(&self, unit: Unit) -> (u32, usize) {
         chunk_and_member_of(unit, self.flash_pages)
     }
 
+    /// Returns the content fingerprint of the compressed chunk member `unit`.
     pub(crate) fn member_fingerprint(&self, unit: Unit) -> Fingerprint {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks[chunk as usize].fingerprint(member)
@@ -160,6 +170,7 @@ impl CompressionState {
         self.chunks[self.chunk_and_member_of(unit).0 as usize].pages()
     }
 
+    /// Returns whether a logical page is mapped to the compressed chunk member `unit`.
     pub(crate) fn is_member_live(&self, unit: Unit) -> bool {
         let (chunk, member) = self.chunk_and_member_of(unit);
         self.chunks.get(chunk as usize).is_some_and(|chunk| chunk.is_member_live(member))
@@ -210,6 +221,7 @@ impl CompressionState {
         self.chunk_page_count += 1;
     }
 
+    /// Records the size of the compressed bytes of the chunk `number`; 0 if the bytes of a member are not known.
     pub(super) fn set_chunk_payload_bytes(&mut self, number: u32, bytes: u32) {
         let at = number as usize;
         if bytes > 0 && at >= self.chunk_payload_bytes.len() {
@@ -220,18 +232,22 @@ impl CompressionState {
         }
     }
 
+    /// Returns the size of the compressed bytes of the chunk `number`; 0 if the bytes of a member are not known.
     pub(super) fn chunk_payload_bytes_of(&self, number: u32) -> u32 {
         self.chunk_payload_bytes.get(number as usize).copied().unwrap_or(0)
     }
 
+    /// Returns the page of `lpn` in the chunk buffer (pages that wait to be compressed); `None` if it is not there.
     pub(super) fn page_in_chunk_buffer(&self, lpn: Lpn) -> Option<&PageToCompress> {
         self.pending_pages.iter().find(|page| page.lpn == lpn)
     }
 
+    /// Returns the content fingerprint of `lpn` in the chunk buffer (pages that wait to be compressed), if it is there.
     pub(crate) fn fingerprint_in_chunk_buffer(&self, lpn: Lpn) -> Option<Fingerprint> {
         self.page_in_chunk_buffer(lpn).map(|page| page.fingerprint)
     }
 
+    /// Returns the number of pages in the chunk buffer, which wait to be compressed.
     pub(crate) fn chunk_buffer_len(&self) -> usize {
         self.pending_pages.len()
     }
@@ -328,6 +344,7 @@ impl CompressionState {
         self.ram_bytes_per_chunk * self.chunk_count()
     }
 
+    /// Returns the bytes of controller RAM that compression needs, by name of the data structure.
     pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         vec![
             ("chunk directory", self.chunk_table_ram_bytes()),

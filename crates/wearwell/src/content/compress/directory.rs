@@ -115,6 +115,7 @@ pub(crate) struct RecoveredChunks {
 /// What recovery has found of one compressed chunk: its directory and the newest copy of each of its pages.
 #[derive(Clone, Debug)]
 pub(crate) struct RecoveredChunk {
+    /// Directory of the compressed chunk: its members and their logical pages.
     pub(crate) directory: ChunkDirectory,
     /// For each page of the compressed chunk, the newest copy that recovery found: its sequence number and flash page
     /// ([`Ppn::NONE`] if no copy was found).
@@ -134,6 +135,7 @@ impl RecoveredChunk {
         chunk
     }
 
+    /// Returns whether recovery found every flash page of the compressed chunk.
     fn has_all_pages(&self) -> bool {
         self.pages().all(|ppn| ppn.to_option().is_some())
     }
@@ -164,14 +166,15 @@ impl RecoveredChunks {
         *youngest = sequence.max(*youngest);
     }
 
-    /// Returns the logical pages that wrote the members of the current compressed chunk with this number, or `None` if
-    /// [`Self::take_newest_complete_chunk`] returns none.
+    /// Returns the logical pages that wrote the members of the current compressed chunk with this number: the newest
+    /// chunk of which recovery found all pages. Returns `None` if there is no such chunk.
     pub(crate) fn writer_lpns(&self, number: u32) -> Option<Vec<Lpn>> {
         let newest = self.newest_complete_chunk(number)?;
         Some(newest.directory.members.iter().map(|member| member.lpn).collect())
     }
 
-    /// Removes and returns the current compressed chunk with this number ([`Self::newest_complete_chunk`]).
+    /// Removes and returns the current compressed chunk with this number: the newest one of which recovery found all
+    /// pages.
     pub(crate) fn take_newest_complete_chunk(&mut self, number: u32) -> Option<RecoveredChunk> {
         let newest = self.newest_complete_chunk(number).cloned();
         self.chunks_by_number.remove(&number);

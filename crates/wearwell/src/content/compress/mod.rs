@@ -78,6 +78,7 @@ mod tests {
     use crate::gc::GcOptions;
     use crate::nand::{Geometry, RetainedFields, SimNand};
 
+    /// Returns the geometry of a small drive for tests of compression.
     fn small_geometry() -> Geometry {
         Geometry {
             channels: 1,

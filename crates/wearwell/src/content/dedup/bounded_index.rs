@@ -26,30 +26,36 @@ const WORDS_PER_CACHE_LINE: usize = 8;
 /// Number of bits of the content hash that an entry of the deduplication index stores (its tag).
 const HASH_TAG_BITS: u32 = 31;
 
-/// A word of the hash table of the deduplication index: an entry, or 0 for an empty bucket. From the top bit: tag (31
-/// bits of the content hash), hit bit (set if the entry was hit since the clock hand last passed), number of the unit
-/// (page or member of a compressed chunk) plus one.
+/// A word of the hash table of the deduplication index: an entry, or 0 for an empty bucket. From the top bit, it has a
+/// tag (31 bits of the content hash), a hit bit, and the number of the unit plus one. The hit bit is set if the entry
+/// was hit since the clock hand last passed. The unit is a page or a member of a compressed chunk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct IndexWord(u64);
 
 impl IndexWord {
+    /// Word of an empty hash bucket.
     const EMPTY: Self = Self(0);
+    /// Bit that is set if the entry was hit since the clock hand of eviction last passed.
     const HIT_BIT: u64 = 1 << 32;
 
+    /// Creates the word of an index entry whose hit bit is not set.
     fn new(tag: u64, unit: Unit) -> Self {
         Self(tag << (64 - HASH_TAG_BITS) | (u64::from(unit.0) + 1))
     }
 
+    /// Returns the tag of the index entry: the upper 31 bits of its content hash.
     #[inline]
     fn tag(self) -> u64 {
         self.0 >> (64 - HASH_TAG_BITS)
     }
 
+    /// Returns the unit (page or member of a compressed chunk) that the index entry names.
     #[inline]
     fn unit(self) -> Unit {
         Unit((self.0 as u32).wrapping_sub(1))
     }
 
+    /// Returns whether the entry was hit since the clock hand of eviction last passed.
     fn has_hit_bit(self) -> bool {
         self.0 & Self::HIT_BIT != 0
     }
@@ -64,7 +70,9 @@ fn hash_tag(hash: u64) -> u64 {
 /// Result of a search in the hash table of the deduplication index: the bucket of the entry that was found, or the
 /// empty bucket where a new entry would be inserted.
 enum SearchResult {
+    /// Bucket of the entry that was found.
     Found(usize),
+    /// Empty bucket where an entry for the missing content would be inserted.
     EmptyBucket(usize),
 }
 
@@ -73,15 +81,19 @@ enum SearchResult {
 /// time the visited lines are evenly spread over the table.
 #[derive(Clone, Debug)]
 struct ClockHand {
+    /// Number of buckets (8-byte words) of the hash table.
     bucket_count: usize,
+    /// Number of CPU cache lines that the hash table takes.
     cache_line_count: usize,
     /// Number of cache lines by which the clock hand jumps after each line, modulo the number of lines of the hash
     /// table. The two numbers have no common factor, so that the hand visits every line.
     stride_cache_lines: usize,
+    /// Index of the bucket that the clock hand points to.
     current_bucket: usize,
 }
 
 impl ClockHand {
+    /// Creates the clock hand for a hash table of `bucket_count` buckets, at its first bucket.
     fn clock_hand_for(bucket_count: usize) -> Self {
         let cache_line_count = bucket_count.div_ceil(WORDS_PER_CACHE_LINE);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
@@ -93,6 +105,8 @@ impl ClockHand {
         Self { bucket_count, cache_line_count, stride_cache_lines, current_bucket: 0 }
     }
 
+    /// Moves the clock hand to the next bucket: in its cache line, or after the last bucket of the line, in a distant
+    /// line.
     #[inline]
     fn advance_to_next_bucket(&mut self) {
         self.current_bucket += 1;
@@ -106,6 +120,7 @@ impl ClockHand {
     }
 }
 
+/// Returns the greatest common divisor of `a` and `b`.
 fn gcd(a: usize, b: usize) -> usize {
     if b == 0 { a } else { gcd(b, a % b) }
 }
@@ -114,9 +129,13 @@ fn gcd(a: usize, b: usize) -> usize {
 /// second-chance eviction.
 #[derive(Clone, Debug)]
 pub(super) struct BoundedIndex {
+    /// Buckets of the hash table; each holds an [`IndexWord`].
     bucket_words: DenseTable<u64>,
+    /// Number of entries in the content index.
     entry_count: u32,
+    /// Maximum number of entries of the content index.
     capacity_entries: u32,
+    /// Clock hand that selects the entries to evict.
     clock_hand: ClockHand,
 }
 
@@ -132,10 +151,12 @@ impl BoundedIndex {
         Self::new(self.capacity_entries)
     }
 
+    /// Returns the number of entries in the content index.
     pub(super) fn len(&self) -> u32 {
         self.entry_count
     }
 
+    /// Returns the entry or empty word in this bucket of the hash table.
     #[inline]
     fn word_in_bucket(&self, bucket: usize) -> IndexWord {
         IndexWord(self.bucket_words.get(bucket))
@@ -147,6 +168,7 @@ impl BoundedIndex {
         ((tag * self.bucket_words.len() as u64) >> HASH_TAG_BITS) as usize
     }
 
+    /// Returns the bucket after `bucket`; the first bucket of the hash table follows the last.
     #[inline]
     fn bucket_after(&self, bucket: usize) -> usize {
         if bucket + 1 == self.bucket_words.len() { 0 } else { bucket + 1 }
@@ -249,11 +271,13 @@ impl BoundedIndex {
         }
     }
 
+    /// Replaces the unit (page or member of a compressed chunk) of the index entry in this bucket.
     fn set_unit_in_bucket(&mut self, bucket: usize, unit: Unit) {
         let word = self.word_in_bucket(bucket);
         self.bucket_words.set(bucket, IndexWord::new(word.tag(), unit).0 | word.0 & IndexWord::HIT_BIT);
     }
 
+    /// Enlarges the hash table by half and inserts all its entries again.
     fn grow_table(&mut self) {
         let longer = DenseTable::zeroed(grown_table_len(self.bucket_words.len()));
         let shorter = std::mem::replace(&mut self.bucket_words, longer);
@@ -262,13 +286,14 @@ impl BoundedIndex {
         words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_entry_word(word));
     }
 
-    /// Stores an entry in the first empty bucket from its home bucket on.
+    /// Stores an index entry in the first empty bucket at or after its home bucket (where a search for it begins).
     fn insert_entry_word(&mut self, word: IndexWord) {
         if let SearchResult::EmptyBucket(gap) = self.search(word.tag(), |_| false) {
             self.bucket_words.set(gap, word.0);
         }
     }
 
+    /// Evicts the next entry that was not hit since the clock hand last passed.
     fn evict_entry(&mut self) {
         loop {
             let bucket = self.clock_hand.current_bucket;

@@ -19,9 +19,9 @@ use crate::tables::prefetch::load_into_cpu_cache;
 
 /// Number of content-index entries in a line (one cache line of the hash table).
 const ENTRIES_PER_CACHE_LINE: usize = 12;
-/// Number of 8-byte words in a line (cache line with twelve entries) of the hash table. Six words hold two unit numbers
-/// each, one holds eight tags (one byte of the content hash per entry). The last holds four tags, the distances of the
-/// entries from their home lines, and the overflow count (number of entries stored in later lines).
+/// Number of 8-byte words in a cache line of the hash table. Six words hold two unit numbers each. One holds the tags
+/// of eight entries (a byte of the content hash each). The last holds four tags, the distances of the entries from
+/// their home lines, and the overflow count (number of entries stored in later lines because this line was full).
 const WORDS_PER_CACHE_LINE: usize = 8;
 /// Index, in a line, of the word with the tags (one byte of the content hash each) of the first eight entries.
 const FIRST_TAG_WORD: usize = 6;
@@ -62,6 +62,7 @@ fn hash_tag(hash: u64) -> u8 {
 /// Compares each byte of `word` with `tag`. In the result, the lowest bit of each byte that equals `tag` is set.
 #[inline]
 fn mark_equal_bytes(word: u64, tag: u8) -> u64 {
+    /// Mask of the low seven bits of each of the eight bytes of a word.
     const LOW_7_BITS_PER_BYTE: u64 = 0x7f7f_7f7f_7f7f_7f7f;
     let difference = word ^ (u64::from(tag) * 0x0101_0101_0101_0101);
     !(((difference & LOW_7_BITS_PER_BYTE) + LOW_7_BITS_PER_BYTE) | difference | LOW_7_BITS_PER_BYTE) >> 7
@@ -108,7 +109,9 @@ fn pop_lowest_bit(bits: &mut u64) -> Option<usize> {
 /// Position of a content-index entry: its line of the hash table, and its slot in the line.
 #[derive(Clone, Copy)]
 struct EntryPosition {
+    /// Index of the cache line in the hash table.
     line: usize,
+    /// Index of the entry in its cache line, 0 to 11.
     slot: usize,
 }
 
@@ -116,8 +119,11 @@ struct EntryPosition {
 /// compressed chunk) to which logical pages can be mapped. Memory: seven bytes per entry.
 #[derive(Clone, Debug)]
 pub(super) struct FullSizeIndex {
+    /// Words of the hash table, eight per cache line.
     table_words: DenseTable<u64>,
+    /// Number of entries in the content index.
     entry_count: u32,
+    /// Number of units (pages and members of compressed chunks) for which the index has room.
     max_units: u32,
 }
 
@@ -135,10 +141,12 @@ impl FullSizeIndex {
         Self::new(self.max_units)
     }
 
+    /// Returns the number of entries in the content index.
     pub(super) fn len(&self) -> u32 {
         self.entry_count
     }
 
+    /// Returns the number of cache lines of the hash table.
     #[inline]
     fn cache_line_count(&self) -> usize {
         self.table_words.len() / WORDS_PER_CACHE_LINE
@@ -150,6 +158,7 @@ impl FullSizeIndex {
         (((hash >> 32) * self.cache_line_count() as u64) >> 32) as usize
     }
 
+    /// Returns the cache line after `line`; the first line of the hash table follows the last.
     #[inline]
     fn next_cache_line_cyclic(&self, line: usize) -> usize {
         if line + 1 == self.cache_line_count() { 0 } else { line + 1 }
@@ -161,11 +170,13 @@ impl FullSizeIndex {
         [FIRST_TAG_WORD, LAST_TAG_WORD].map(|word| self.table_words.get(line * WORDS_PER_CACHE_LINE + word))
     }
 
+    /// Returns the unit (page or member of a compressed chunk) in this slot of the hash table.
     #[inline]
     fn unit_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> Unit {
         Unit((self.table_words.get(line * WORDS_PER_CACHE_LINE + place / 2) >> (place % 2 * 32)) as u32)
     }
 
+    /// Stores the number of a unit (page or member of a compressed chunk) in this slot of the hash table.
     #[inline]
     fn set_unit(&mut self, EntryPosition { line, slot: place }: EntryPosition, unit: Unit) {
         let (at, shift) = (line * WORDS_PER_CACHE_LINE + place / 2, place % 2 * 32);
@@ -173,6 +184,7 @@ impl FullSizeIndex {
         self.table_words.set(at, others | u64::from(unit.0) << shift);
     }
 
+    /// Stores the tag of an index entry (a byte of its content hash) in this slot of the hash table.
     #[inline]
     fn set_tag(&mut self, EntryPosition { line, slot: place }: EntryPosition, tag: u8) {
         let (at, shift) = (line * WORDS_PER_CACHE_LINE + FIRST_TAG_WORD + place / 8, place % 8 * 8);
@@ -180,6 +192,7 @@ impl FullSizeIndex {
         self.table_words.set(at, others | u64::from(tag) << shift);
     }
 
+    /// Returns the tag (byte of the content hash) in this slot of the hash table; 0 if the slot is free.
     #[inline]
     fn tag_at(&self, EntryPosition { line, slot: place }: EntryPosition) -> u8 {
         (self.tag_words(line)[place / 8] >> (place % 8 * 8)) as u8
@@ -193,6 +206,7 @@ impl FullSizeIndex {
             & MAX_STORED_PROBE_DISTANCE_LINES
     }
 
+    /// Stores how many lines an index entry is away from its home line; 3 stands for three lines or more.
     #[inline]
     fn set_stored_probe_distance_lines(
         &mut self,
@@ -216,6 +230,7 @@ impl FullSizeIndex {
         }
     }
 
+    /// Marks a slot of the hash table as free.
     #[inline]
     fn mark_slot_free(&mut self, spot: EntryPosition) {
         self.set_tag(spot, FREE_SLOT_TAG);
@@ -223,8 +238,8 @@ impl FullSizeIndex {
     }
 
     /// Adds `passed` to the overflow counts of the lines of the hash table from `first` up to but not including `end`.
-    /// `passed` is a count of 1, in the bits of the count, for an added entry, or its wrapping negative for a removed
-    /// one. An overflow count is the number of entries stored in a later line because this one was full.
+    /// An overflow count is the number of entries stored in a later line because this one was full. `passed` is
+    /// [`OVERFLOW_COUNT_INCREMENT`] for an added entry, [`OVERFLOW_COUNT_DECREMENT`] for a removed one.
     #[inline]
     fn add_to_overflow_counts(&mut self, first: usize, end: usize, passed: u64) {
         let mut line = first;

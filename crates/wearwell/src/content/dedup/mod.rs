@@ -46,7 +46,9 @@ pub struct DedupOptions {
 /// Form of the content index: with a limited number of entries, or with room for every unit.
 #[derive(Clone, Debug)]
 enum IndexForm {
+    /// Index with a limited number of entries, which evicts entries when it is full.
     Bounded(BoundedIndex),
+    /// Index with room for every unit (page or member of a compressed chunk).
     FullSize(FullSizeIndex),
 }
 
@@ -63,6 +65,7 @@ macro_rules! delegate {
 /// that stores it.
 #[derive(Clone, Debug)]
 pub(crate) struct ContentIndex {
+    /// Hash table of the content index, in one of its two forms.
     index_form: IndexForm,
     /// Largest number of entries that the index has had.
     peak_entry_count: u32,
@@ -205,6 +208,8 @@ mod tests {
         }
     }
 
+    /// Compares `index` with a plain hash map through random look-ups, insertions, removals and renames of `contents`
+    /// contents.
     fn compare_with_hash_map(mut index: ContentIndex, contents: u64) {
         let (mut model, mut held) = (HashMap::new(), HashMap::new());
         let mut state = 1;

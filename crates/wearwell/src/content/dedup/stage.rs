@@ -71,8 +71,8 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() { self.look_up_in_content_index(fingerprint, content) } else { Ok(None) }
     }
 
-    /// Does the work of [`Self::find_stored_content`] for a design that shares pages, and counts the look-up as an
-    /// outcome of deduplication. Returns `None` while deduplication is off.
+    /// Looks up a content in the content index (hash table of stored contents), and counts the look-up as an outcome of
+    /// deduplication. Returns `None` if the content is not found, or while deduplication is off.
     #[inline(never)]
     fn look_up_in_content_index(
         &mut self,
@@ -114,6 +114,7 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
+    /// Returns whether the bytes of a stored page are compared before a write of equal fingerprint is mapped to it.
     fn verifies_hits(&self) -> bool {
         let options = self.sharing.as_ref().and_then(|sharing| sharing.options.dedup);
         options.is_some_and(|dedup| dedup.must_verify_hits)

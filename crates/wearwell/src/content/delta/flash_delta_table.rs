@@ -19,7 +19,9 @@ const RAM_BYTES_PER_FLASH_DELTA: u64 = 8;
 /// Table of the deltas on flash by logical page and by block. It includes obsolete deltas until their block is erased.
 #[derive(Clone, Debug, Default)]
 pub(super) struct FlashDeltaTable {
+    /// Number of deltas on flash, current and obsolete, of each logical page that has any.
     flash_delta_count_by_lpn: HashMap<Lpn, u32, FxBuildHasher>,
+    /// Logical pages of the deltas in each block, one element per delta.
     delta_lpns_by_block: HashMap<BlockId, Vec<Lpn>, FxBuildHasher>,
     /// Number of all deltas in the table.
     flash_delta_count: u64,
@@ -52,6 +54,7 @@ impl FlashDeltaTable {
         self.flash_delta_count_by_lpn.contains_key(&lpn)
     }
 
+    /// Returns the bytes of controller RAM that the table of deltas on flash needs.
     #[inline]
     pub(super) fn ram_bytes(&self) -> u64 {
         RAM_BYTES_PER_FLASH_DELTA * self.flash_delta_count

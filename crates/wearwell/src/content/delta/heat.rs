@@ -34,7 +34,8 @@ pub enum AccessKind {
     Write,
 }
 
-/// Maximum number of entries of the table of access counts, and the bytes of RAM per entry.
+/// Size of the table of access counts (recent host reads and writes per logical page): its maximum number of entries,
+/// and the bytes of RAM per entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AccessCountTableSize {
     /// Maximum number of entries of the table of access counts; each is for one logical page.
@@ -50,15 +51,19 @@ pub const ACCESS_COUNT_ENTRY_BYTES: u32 = 14;
 /// two physical page numbers in addition to [`ACCESS_COUNT_ENTRY_BYTES`] (Delta-FTL, section 3.5, with two counts).
 pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 
-/// Entry of the table of access counts, with its links in the hash index and in its segment, so that an access touches
+/// Entry of the table of access counts, with the links of its hash chain and of its LRU list, so that an access touches
 /// one place in memory.
 #[derive(Clone, Copy, Debug)]
 struct AccessCountEntry {
+    /// Logical page whose accesses are counted.
     lpn: Lpn,
     /// Slot of the next entry in the same hash chain.
     next_in_chain: u32,
+    /// Links to the neighbours of the entry in the LRU list of its segment.
     segment_links: ListLinks,
+    /// Numbers of host reads and host writes of the logical page.
     access_counts: AccessCounts,
+    /// Whether the entry is in the protected segment of the LRU list, because it was accessed again.
     is_in_protected_segment: bool,
 }
 
@@ -91,13 +96,17 @@ impl LinkedSlots for Vec<AccessCountEntry> {
 /// Table of access counts of recently accessed logical pages, as a segmented LRU list.
 #[derive(Clone, Debug)]
 pub struct AccessCountTable {
+    /// Hash index that finds the slot of a logical page's entry.
     slots_by_lpn: ChainedIndex,
+    /// Entries of the table of access counts, by slot; free slots hold old entries.
     entries: Vec<AccessCountEntry>,
+    /// Slots without an entry, for the next entries.
     free_slots: Vec<u32>,
     /// Ends of the LRU list of the probationary segment, from which entries are evicted first.
     probationary_segment: LruEnds,
     /// Ends of the LRU list of the protected segment, which holds entries that were accessed again.
     protected_segment: LruEnds,
+    /// Maximum number of entries, and bytes of RAM per entry.
     size: AccessCountTableSize,
 }
 
@@ -115,6 +124,7 @@ impl AccessCountTable {
         }
     }
 
+    /// Returns the slot of the entry of the logical page `lpn`; `None` if it has none.
     fn slot_of(&self, lpn: Lpn) -> Option<u32> {
         self.slots_by_lpn.find(&self.entries, lpn.0)
     }
@@ -177,6 +187,7 @@ impl AccessCountTable {
         }
     }
 
+    /// Adds an entry for `lpn` with access counts of 0 and returns its slot. Evicts an entry if the table is full.
     fn insert_entry(&mut self, lpn: Lpn) -> u32 {
         if self.slots_by_lpn.len() >= self.size.capacity_entries as usize {
             self.evict_entry();
@@ -199,6 +210,8 @@ impl AccessCountTable {
         slot
     }
 
+    /// Evicts the least recently used entry of the probationary segment, or of the protected segment if that one is
+    /// empty.
     fn evict_entry(&mut self) {
         let slot = self
             .probationary_segment

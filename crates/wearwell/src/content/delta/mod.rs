@@ -130,6 +130,7 @@ pub(crate) struct CurrentDelta {
     flash_page: Option<Ppn>,
     /// Size of the delta with its base tag (0 or 4 bytes at the end of the delta that name its base), bytes.
     delta_and_tag_bytes: u16,
+    /// Fingerprint of the current content of the logical page, which results from applying the delta to its base.
     fingerprint: Fingerprint,
     /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
     /// keep the bytes of some pages and only describe others.
@@ -160,24 +161,31 @@ impl CurrentDelta {
 /// obsolete ones.
 #[derive(Clone, Debug, Default)]
 struct DeltaPage {
+    /// Logical pages in the header of the flash page, one per delta, current or obsolete.
     lpns: Vec<Lpn>,
     /// Number of deltas in the page that are current.
     live_deltas: u32,
+    /// Bytes of the flash page that its obsolete deltas take.
     obsolete_delta_bytes: u32,
 }
 
 /// State of delta encoding: table of deltas, RAM buffer of deltas, log of flash pages with deltas, and access counts.
 #[derive(Clone, Debug)]
 pub(crate) struct DeltaState {
+    /// Options of delta encoding that the design sets.
     options: DeltaOptions,
+    /// Number of entries and bytes per entry of the table of access counts.
     access_count_table_size: AccessCountTableSize,
+    /// Table of the recent host reads and writes per logical page, by which hot pages are found.
     access_count_table: AccessCountTable,
+    /// RAM buffer in which the deltas of host writes wait until a flash page is full.
     temp_buffer: DeltaTempBuffer,
     /// RAM buffer for the deltas that are sampled while delta encoding is off; their bytes are not kept. A page of this
     /// buffer that is full is counted and discarded, not written.
     sample_buffer: DeltaTempBuffer,
     /// Whether delta encoding is on, so that host writes may become deltas.
     pub(crate) is_delta_encoding_on: bool,
+    /// Delta table: the current delta of each logical page that has one.
     current_deltas: HashMap<Lpn, CurrentDelta, FxBuildHasher>,
     /// Flash pages of deltas that hold at least one current delta.
     live_delta_pages: HashMap<Ppn, DeltaPage, FxBuildHasher>,
@@ -198,7 +206,9 @@ pub(crate) struct DeltaState {
     max_delta_pages: u64,
     /// Maximum number of deltas that are packed into one flash page.
     max_deltas_per_page: usize,
+    /// Size of a flash page, bytes.
     page_bytes: u32,
+    /// Number of host writes until the next scan for write-cold pages in delta form.
     writes_until_cold_scan: u32,
     /// Number of eligible host writes (of write-hot, read-cold pages) that bypassed delta encoding since its deltas
     /// were last found to save too little.
@@ -352,6 +362,7 @@ impl DeltaState {
         }
     }
 
+    /// Limits the number of deltas in each page of the RAM buffer to `most_deltas`.
     fn limit_deltas_per_buffer_page(&mut self, most_deltas: usize) {
         self.max_deltas_per_page = most_deltas;
         self.temp_buffer = DeltaTempBuffer::new(self.options.temp_buffer_pages, self.page_bytes)
@@ -359,6 +370,7 @@ impl DeltaState {
         self.sample_buffer = self.temp_buffer.clone();
     }
 
+    /// Returns whether the spare area of a flash page of deltas lists the logical pages of its deltas.
     fn lists_delta_lpns_in_spare(&self) -> bool {
         self.max_deltas_per_page < usize::MAX
     }
@@ -376,10 +388,14 @@ impl DeltaState {
         load_into_cpu_cache(lpns.iter().map(|&lpn| self.has_delta(lpn).into()));
     }
 
+    /// Returns whether a logical page with these access counts is write-hot: its writes reach the threshold of the
+    /// options.
     fn is_write_hot(&self, heat: AccessCounts) -> bool {
         heat.writes >= self.options.hot_access_threshold
     }
 
+    /// Returns whether a logical page with these access counts is read-hot: its reads reach the threshold of the
+    /// options.
     fn is_read_hot(&self, heat: AccessCounts) -> bool {
         heat.reads >= self.options.hot_access_threshold
     }
@@ -408,6 +424,7 @@ impl DeltaState {
         self.has_space_for_delta_page()
     }
 
+    /// Updates the moving average of the share of attempts to store a delta that succeeded.
     fn record_delta_attempt(&mut self, is_stored: bool) {
         let outcome = f64::from(u8::from(is_stored));
         self.usable_delta_share += (outcome - self.usable_delta_share) / DELTA_ATTEMPTS_IN_AVERAGE;
@@ -427,6 +444,7 @@ impl DeltaState {
         (saves_more || is_trial) && self.are_deltas_small_on_average() && self.has_space_for_delta_page()
     }
 
+    /// Returns whether delta encoding may write another flash page of deltas without exceeding its limit.
     fn has_space_for_delta_page(&self) -> bool {
         (self.live_delta_pages.len() as u64) < self.max_delta_pages
     }
@@ -597,6 +615,7 @@ impl DeltaState {
         self.delta_table_bytes() + self.deltas_on_flash.as_ref().map_or(0, FlashDeltaTable::ram_bytes)
     }
 
+    /// Returns the bytes of controller RAM that delta encoding needs, by name of the data structure.
     pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let mut parts = vec![
             ("delta table", self.delta_table_bytes()),
@@ -930,6 +949,7 @@ impl<N: Nand> Ftl<N> {
         self.store.put_content_record_later(ContentRecord::Delta { lpn, ppn });
     }
 
+    /// Records that the flash page `ppn` holds deltas of the logical pages `lpns`, if the design keeps such a table.
     fn record_delta_page_on_flash(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
         self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);
@@ -1042,6 +1062,8 @@ impl<N: Nand> Ftl<N> {
         self.run_with_deferred_flash_ops(|ftl| ftl.halve_counts_and_merge_cold_pages(&oldest))
     }
 
+    /// Halves the access counts of these logical pages, and merges those in delta form that became write-cold or
+    /// read-hot.
     fn halve_counts_and_merge_cold_pages(&mut self, lpns: &[Lpn]) -> Result<()> {
         for &lpn in lpns {
             if self.delta.as_mut().is_some_and(|stage| stage.halve_access_counts_and_check_merge(lpn)) {
@@ -1168,6 +1190,7 @@ fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
     (generation as u32).to_le_bytes()
 }
 
+/// Applies `delta` to `page`, which contains the base of the logical page `lpn`. Fails if the delta is malformed.
 fn apply_delta_to_base(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
     apply_delta(page, delta).map_err(|error| {
         Error::Damaged(format!("the delta of logical page {lpn} cannot be applied to its base page: {error}"))

@@ -106,6 +106,7 @@ impl BufferedDelta {
 /// A page of the RAM buffer that is being filled with deltas before it is written to flash.
 #[derive(Clone, Debug, Default)]
 pub struct OpenDeltaPage {
+    /// Deltas in this page of the RAM buffer, in the order of insertion.
     deltas: Vec<BufferedDelta>,
     /// Bytes that the deltas of the page take, their entries in the page header included.
     used_bytes: usize,
@@ -117,15 +118,19 @@ impl OpenDeltaPage {
         &self.deltas
     }
 
+    /// Returns the bytes that are free for deltas and their header entries, of the `page_bytes` bytes that may be
+    /// filled.
     fn free_bytes(&self, page_bytes: usize) -> usize {
         page_bytes - DELTA_COUNT_BYTES - self.used_bytes
     }
 
+    /// Adds a delta to this page of the RAM buffer.
     fn push(&mut self, delta: BufferedDelta) {
         self.used_bytes += delta.packed_size_bytes();
         self.deltas.push(delta);
     }
 
+    /// Removes the delta of the logical page `lpn` from this page of the RAM buffer. Returns `false` if it has none.
     fn remove(&mut self, lpn: Lpn) -> bool {
         let Some(at) = self.deltas.iter().position(|delta| delta.lpn == lpn) else { return false };
         self.used_bytes -= self.deltas.remove(at).packed_size_bytes();
@@ -180,10 +185,13 @@ const MAX_FILLED_BYTES_PER_PAGE: u32 = u16::MAX as u32;
 /// The RAM buffer of deltas (temp buffer of the Delta-FTL paper): pages that are being filled with deltas.
 #[derive(Clone, Debug)]
 pub struct DeltaTempBuffer {
+    /// Size of a flash page, bytes.
     page_bytes: usize,
-    /// Bytes at the beginning of a page that may be filled.
+    /// Number of bytes at the beginning of a flash page that may be filled with deltas.
     fillable_bytes: usize,
+    /// Maximum number of deltas in one page of the RAM buffer.
     max_deltas_per_page: usize,
+    /// Pages of the RAM buffer that are being filled with deltas.
     open_pages: Vec<OpenDeltaPage>,
 }
 

@@ -22,8 +22,11 @@ type DeltaPageDirectory = Vec<(Lpn, Range<usize>)>;
 
 /// A flash page of deltas, as recovery found it.
 struct FoundDeltaPage {
+    /// Sequence number of the program that wrote the flash page.
     sequence_number: u64,
+    /// Logical page and byte range of each delta in the flash page.
     directory: DeltaPageDirectory,
+    /// Data of the flash page; empty if they are unreadable.
     bytes: Vec<u8>,
     /// Whether the data of the page are unreadable. The directory is then from its spare area and has no byte ranges.
     is_lost: bool,
@@ -32,7 +35,7 @@ struct FoundDeltaPage {
 /// What recovery knows of the base of a delta that a record in NVRAM holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BaseOfRecordedDelta {
-    /// The interrupted request did not concern the logical page: the delta belongs to its base.
+    /// The interrupted request did not concern the logical page, so the base of the delta is unchanged.
     Unchanged,
     /// The logical page is mapped to this flash page, which may be the base of the delta or newer than the delta.
     Candidate(Ppn),
@@ -102,8 +105,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Adopts the deltas of `lpns` that the flash page `ppn` holds; see [`Self::restore_recorded_deltas`]. Reads the
-    /// page only if a base has to be compared.
+    /// Enters into the delta table the deltas of `lpns`, which records in NVRAM locate in the flash page `ppn`. The
+    /// flash read is counted only if a delta has to be compared with its base.
     fn restore_recorded_deltas_of_page(
         &mut self,
         ppn: Ppn,
@@ -138,8 +141,9 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
-    /// Adopts the delta of `lpn` in bytes `range` of `page`, the flash page `ppn`, unless it is older than `base`, the
-    /// flash page to which `lpn` is mapped, or belongs to another base.
+    /// Enters the delta of `lpn`, bytes `range` of `page`, into the delta table. Does nothing if the delta is older
+    /// than `base`, the flash page to which `lpn` is mapped, or was made for another base. `ppn` is the flash page of
+    /// the delta.
     fn adopt_delta_if_of_base(
         &mut self,
         lpn: Lpn,
@@ -161,12 +165,14 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Enters the recovered delta of `lpn` in the flash page `ppn` into the delta table.
     fn adopt_delta(&mut self, lpn: Lpn, ppn: Ppn, place: CurrentDelta) {
         let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
         stage.current_deltas.insert(lpn, place);
         stage.record_stored_delta(lpn, ppn);
     }
 
+    /// Counts the flash page of deltas `ppn` as valid if recovery found a current delta in it.
     fn count_recovered_delta_page(&mut self, ppn: Ppn) {
         if self.delta.as_ref().is_some_and(|stage| stage.has_live_deltas(ppn)) {
             self.store.count_recovered_page_valid(ppn);
@@ -201,6 +207,7 @@ impl<N: Nand> Ftl<N> {
 }
 
 impl FoundDeltaPage {
+    /// Creates the record of a readable flash page of deltas from its data.
     fn from_readable_page(sequence_number: u64, bytes: Vec<u8>) -> Self {
         let directory = decode_delta_page_header(&bytes).unwrap_or_default();
         Self { sequence_number, directory, bytes, is_lost: false }
@@ -218,6 +225,8 @@ impl FoundDeltaPage {
         })
     }
 
+    /// Creates the record of an unreadable flash page of deltas from its spare area. Returns `None` if the spare area
+    /// lists no logical pages.
     fn from_lost_page(sequence_number: u64, spare: &[u8]) -> Option<Self> {
         let directory = decode_delta_lpns(spare)?.into_iter().map(|lpn| (lpn, 0..0)).collect();
         Some(Self { sequence_number, directory, bytes: Vec::new(), is_lost: true })

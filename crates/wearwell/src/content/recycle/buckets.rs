@@ -13,6 +13,8 @@ pub(super) const NO_FINGERPRINT_STORE_SLOT: u32 = u32::MAX;
 /// bucket, indexed by the upper bits of a content hash.
 #[derive(Clone, Debug)]
 pub(super) struct HashBuckets {
+    /// Slot of the first fingerprint-store entry of each hash bucket; [`NO_FINGERPRINT_STORE_SLOT`] if the bucket is
+    /// empty.
     bucket_heads: DenseTable<u32>,
     /// Number of low-order bits of the content hash that are not used for the bucket index.
     unused_hash_bits: u32,
@@ -29,6 +31,7 @@ impl HashBuckets {
         Self::with_index_bits(u64::BITS - self.unused_hash_bits + 1)
     }
 
+    /// Creates `2^bits` empty hash buckets.
     fn with_index_bits(bits: u32) -> Self {
         Self {
             bucket_heads: DenseTable::filled(1 << bits, NO_FINGERPRINT_STORE_SLOT),
@@ -43,6 +46,7 @@ impl HashBuckets {
         entries as usize > self.bucket_heads.len() / 2
     }
 
+    /// Returns the index of the hash bucket of this content.
     #[inline]
     fn bucket_of(&self, fingerprint: Fingerprint) -> usize {
         hash_key(fingerprint.0, self.unused_hash_bits)

@@ -58,6 +58,8 @@ impl LevelQueue {
         ticket.wrapping_sub(self.first_log_position) as usize
     }
 
+    /// Removes the entry with this ticket (log position) from the log of the probability level, and leaves a blank
+    /// there.
     #[inline]
     fn remove(&mut self, ticket: u32) {
         let place = self.log_index(ticket);
@@ -118,10 +120,13 @@ impl LevelQueue {
         self.slot_log.len() - self.oldest_entry_index > 4 * (live as usize + LOG_SECTION_POSITIONS)
     }
 
+    /// Returns the store slots of the entries of the probability level, oldest first.
     fn live_slots(&self) -> impl DoubleEndedIterator<Item = u32> + '_ {
         self.log_since_oldest().iter().copied().filter(|&slot| slot != BLANK_SLOT)
     }
 
+    /// Checks the log of a probability level, which should have `live` entries. Returns the first violation as a
+    /// sentence.
     fn check(&self, live: u32) -> Result<(), String> {
         // Most levels are empty.
         if live == 0
@@ -175,7 +180,9 @@ impl LevelQueue {
 /// recency.
 #[derive(Clone, Debug)]
 pub(super) struct EvictionOrder {
+    /// Queue of entries of each probability level.
     level_queues: Box<[LevelQueue; PROBABILITY_LEVELS]>,
+    /// Number of entries of each probability level.
     entries_per_level: [u32; PROBABILITY_LEVELS],
     /// Bitmap of the probability levels that have an entry.
     occupied_level_bits: [u64; PROBABILITY_LEVELS / 64],
@@ -275,6 +282,7 @@ impl EvictionOrder {
         self.level_queues.iter().rev().flat_map(|queue| queue.live_slots().rev())
     }
 
+    /// Checks the eviction order against its counters. Returns the first violation as a sentence.
     pub(super) fn check(&self) -> Result<(), String> {
         for (level, (queue, &live)) in self.level_queues.iter().zip(&self.entries_per_level).enumerate() {
             queue.check(live).map_err(|what| format!("fingerprint store, level {level}: {what}"))?;
@@ -303,6 +311,7 @@ mod tests {
     struct ReferenceOrder(Vec<(u8, u64, u32)>);
 
     impl ReferenceOrder {
+        /// Returns the slots of all entries; the entry to be evicted last comes first.
         fn slots_best_first(&self) -> Vec<u32> {
             let mut sorted = self.0.clone();
             sorted.sort_unstable();

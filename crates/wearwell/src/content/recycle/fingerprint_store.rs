@@ -32,7 +32,9 @@ use crate::tables::prefetch::{HOST_WRITES_PER_PREFETCH, load_into_cpu_cache};
 /// computed.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DeadPageCandidate {
+    /// Physical page that is dead (invalid, not erased).
     pub(super) ppn: Ppn,
+    /// Fingerprint of the content of the dead page.
     pub(super) fingerprint: Fingerprint,
     /// Number of reads from which the recycle probability is computed: the reads of the page, or
     /// [`super::MAX_READ_COUNT`] if the page was fast-loaded.
@@ -56,8 +58,11 @@ pub(super) enum AdmissionOutcome {
 /// entry).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SlotState {
+    /// The slot holds no dead page.
     Free,
+    /// The slot holds an entry: the dead page that a look-up of its content finds.
     Entry,
+    /// The slot holds a further dead page with the content of an entry.
     Duplicate,
 }
 
@@ -66,7 +71,9 @@ enum SlotState {
 #[derive(Clone, Debug)]
 #[repr(align(32))]
 struct FingerprintStoreSlot {
+    /// Fingerprint of the content of the dead page in the slot.
     fingerprint: Fingerprint,
+    /// Dead page in the slot; [`Ppn::NONE`] if the slot is free.
     ppn: Ppn,
     /// Ticket of the entry: its position in the log of its probability level in the eviction order.
     eviction_log_position: u32,
@@ -79,14 +86,18 @@ struct FingerprintStoreSlot {
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.
     next_duplicate: u32,
+    /// Probability level of the entry (rank of its recycle probability, 0 to 255).
     probability_level: u8,
+    /// Number of reads of the dead page, from which its recycle probability is computed.
     read_count: u8,
+    /// Use of the slot: free, an entry, or a duplicate.
     slot_state: SlotState,
 }
 
 const _: () = assert!(size_of::<FingerprintStoreSlot>() == 32);
 
 impl FingerprintStoreSlot {
+    /// Value of a free slot.
     const FREE: Self = Self {
         fingerprint: Fingerprint::ZERO_PAGE,
         ppn: Ppn::NONE,
@@ -104,11 +115,17 @@ impl FingerprintStoreSlot {
 /// eviction.
 #[derive(Clone, Debug)]
 pub(super) struct FingerprintStore {
+    /// All slots of the fingerprint store, by slot number.
     slots: Vec<FingerprintStoreSlot>,
+    /// Numbers of the free slots.
     free_slots: Vec<u32>,
+    /// Hash buckets, by which an entry is found by its content.
     buckets: HashBuckets,
+    /// Number of entries of the fingerprint store, without duplicates (dead pages with the content of an entry).
     entry_count: u32,
+    /// Order in which entries are evicted: by probability level, then by recency.
     eviction_order: EvictionOrder,
+    /// Maximum number of entries; `None` means unbounded.
     max_entries: Option<u32>,
     /// Counter of the insertions and level changes of entries, by which entries are ordered by recency; wraps around.
     level_change_clock: u32,
@@ -160,6 +177,7 @@ impl FingerprintStore {
         (at != NO_FINGERPRINT_STORE_SLOT).then_some(at)
     }
 
+    /// Returns the dead page in this slot of the fingerprint store, with its fingerprint and read count.
     #[inline]
     pub(super) fn page_in_slot(&self, slot: u32) -> DeadPageCandidate {
         let FingerprintStoreSlot { ppn, fingerprint, read_count, .. } = self.slots[slot as usize];
@@ -226,6 +244,7 @@ impl FingerprintStore {
         admission
     }
 
+    /// Returns whether the fingerprint store has its maximum number of entries.
     fn is_full(&self) -> bool {
         self.max_entries.is_some_and(|capacity| self.len() >= capacity)
     }
@@ -453,6 +472,7 @@ impl FingerprintStore {
         history.unassign_fingerprint_slot(self.slots[slot as usize].ppn);
     }
 
+    /// Removes the entry in `slot` of the fingerprint store from the eviction order.
     #[inline]
     fn remove_from_eviction_order(&mut self, slot: u32) {
         let FingerprintStoreSlot { probability_level, eviction_log_position: ticket, .. } =
@@ -462,12 +482,14 @@ impl FingerprintStore {
         }
     }
 
+    /// Rewrites the eviction order of one probability level without the positions of removed entries.
     #[cold]
     fn compact_eviction_order_level(&mut self, level: u8) {
         self.eviction_order
             .compact_level(level, |slot, ticket| self.slots[slot as usize].eviction_log_position = ticket);
     }
 
+    /// Returns a free slot of the fingerprint store; adds a slot if none is free.
     #[inline]
     fn take_free_slot(&mut self) -> u32 {
         self.free_slots.pop().unwrap_or_else(|| {
@@ -498,6 +520,7 @@ impl FingerprintStore {
         self.mark_slot_free(slot);
     }
 
+    /// Marks the slot as free.
     #[inline]
     fn mark_slot_free(&mut self, slot: u32) {
         self.slots[slot as usize] = FingerprintStoreSlot::FREE;
@@ -526,6 +549,7 @@ impl FingerprintStore {
         });
     }
 
+    /// Removes the entry in `slot` from the hash index, so that look-ups do not find it any more.
     #[inline]
     fn remove_from_index(&mut self, slot: u32) {
         self.entry_count -= 1;
@@ -623,6 +647,8 @@ impl FingerprintStore {
         }
     }
 
+    /// Checks the fingerprint-store entry in `slot`; `level_of` returns the probability level that a dead page should
+    /// have. Returns the first violation as a sentence.
     fn check_entry(
         &self,
         slot: u32,
@@ -699,6 +725,7 @@ impl FingerprintStore {
     }
 }
 
+/// Describes a slot of the fingerprint store in a message of the audit: its number, or that there is none.
 fn describe_slot(slot: Option<u32>) -> String {
     slot.map_or_else(|| "no slot".to_owned(), |slot| format!("slot {slot}"))
 }

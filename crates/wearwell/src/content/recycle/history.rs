@@ -63,6 +63,7 @@ pub(super) enum HeadStorage {
 /// Lists of the dead (invalid, not erased) physical pages of every logical page, newest first.
 #[derive(Clone, Debug)]
 pub(super) struct DeadPageLists {
+    /// Where the newest dead page of each logical page is stored: in a link of its valid page, or in a hash map.
     head_storage: HeadStorage,
     /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
     /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
@@ -75,11 +76,14 @@ pub(super) struct DeadPageLists {
     heads_by_lpn: HashMap<Lpn, Ppn, FxBuildHasher>,
     /// Set of the dead (invalid, not erased) pages. They are exactly the pages in lists.
     dead_page_set: PageSet,
+    /// Set of the dead pages that have a slot in the fingerprint store (index of dead pages by content).
     pages_in_fingerprint_store: PageSet,
     /// Links of dead pages in their lists, for those pages that have a slot in the fingerprint store (index of dead
     /// pages); indexed by slot. For such a page, `newer_links_or_slots` holds the slot number instead of the link.
     newer_links_by_slot: Vec<u32>,
+    /// Number of dead (invalid, not erased) pages in all lists.
     dead_page_count: u64,
+    /// Number of logical pages of the device.
     logical_pages: u32,
 }
 
@@ -222,6 +226,7 @@ impl DeadPageLists {
         self.pages_in_fingerprint_store.insert(ppn);
     }
 
+    /// Extends the table of list links by slot so that it has an element for `slot`.
     #[cold]
     fn extend_newer_links_by_slot(&mut self, slot: u32) {
         self.newer_links_by_slot.resize(slot as usize + 1, END_OF_LIST);
@@ -250,11 +255,13 @@ impl DeadPageLists {
         newer.take(MAX_COUNTED_NEWER_VERSIONS.into()).count() as u8
     }
 
+    /// Returns the next newer dead page in the list of the dead page `ppn`; `None` if `ppn` is the newest.
     #[inline]
     fn next_newer_dead(&self, ppn: Ppn) -> Option<Ppn> {
         self.next_newer(ppn).filter(|&newer| self.is_dead(newer))
     }
 
+    /// Sets the list link of the dead page `ppn` to `newer`, the number of the next newer page or [`END_OF_LIST`].
     #[inline]
     fn set_newer_link(&mut self, ppn: Ppn, newer: u32) {
         if self.pages_in_fingerprint_store.contains(ppn) {
@@ -461,6 +468,8 @@ impl DeadPageLists {
         Ok(owners)
     }
 
+    /// Checks the list of dead pages of `lpn`, enters `lpn` in `owners` for each of them, and returns their number.
+    /// Returns the first violation as a sentence.
     fn check_list(&self, lpn: Lpn, valid: Option<Ppn>, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
         let mut newer = valid;
         let mut length = 0;
@@ -513,6 +522,8 @@ mod tests {
         history
     }
 
+    /// Writes the logical page `lpn` to the physical page `p`, so that the physical page `p - 1` becomes its newest
+    /// dead page.
     fn overwrite_with_page(history: &mut DeadPageLists, lpn: u32, p: u32) {
         history.set_valid_page(Lpn(lpn), Ppn(p));
         let older = history.push_dead(Lpn(lpn), Ppn(p - 1), Some(Ppn(p)));

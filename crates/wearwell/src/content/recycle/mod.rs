@@ -88,7 +88,7 @@ pub enum FingerprintStorePolicy {
     /// then the least recent entry.
     #[default]
     Probability,
-    /// Evicts as [`FingerprintStorePolicy::Probability`]. After a hit, the newest dead pages of neighbouring logical
+    /// Evicts the page with the lowest recycle probability. After a hit, the newest dead pages of neighbouring logical
     /// pages are also inserted as the best entries of the store (fast loading).
     ProbabilityFastLoading {
         /// Number of logical pages before, and after, the former owner (a logical page) of the page that was hit: the
@@ -239,20 +239,30 @@ pub struct FingerprintStoreEntry {
 /// See the module's documentation for the order of calls.
 #[derive(Clone, Debug)]
 pub struct Recycler {
+    /// Lists of the dead pages of each logical page, newest first.
     history: DeadPageLists,
+    /// Read counts of physical pages, from which the recycle probability is computed.
     read_counts: ReadCounts,
+    /// Recycle probability for each read count and number of newer dead versions.
     probability_table: ProbabilityTable,
+    /// Index of the dead pages that a write of equal content can revive.
     fingerprint_store: FingerprintStore,
+    /// Owners of recycled physical pages, whose spare areas name an earlier logical page.
     owners: OwnerTable,
     /// Set of the physical pages whose spare area has no fingerprint, because no content scheme (such as deduplication)
     /// hashed the content when it was written.
     unhashed_pages: PageSet,
+    /// Policy that decides which entries the fingerprint store keeps.
     policy: FingerprintStorePolicy,
+    /// Which dead pages the history covers: all, or those in the fingerprint store.
     history_scope: HistoryScope,
     /// Dead pages that left the fingerprint store and must be removed from the history next (used with
     /// [`HistoryScope::FingerprintStore`]).
     history_removal_queue: Vec<Ppn>,
+    /// Whether recycling computes the number of comparisons that a scan of the fingerprint store would make at each
+    /// hit.
     counts_comparisons: bool,
+    /// Counters of recycling: look-ups, comparisons, and changes of the fingerprint store.
     statistics: RecycleStatistics,
     /// Buffer for the dead pages of the block that is being erased, kept between erases so that it is not allocated
     /// anew.
@@ -380,6 +390,7 @@ impl Recycler {
         self.history.prefetch_heads_by_lpn(&owners);
     }
 
+    /// Returns the fingerprint-store slots of those of the dead pages `dead` that have one.
     fn fingerprint_slots_of(&self, dead: &[Ppn]) -> ArrayVec<u32, HOST_WRITES_PER_PREFETCH> {
         dead.iter().filter_map(|&ppn| self.history.fingerprint_slot(ppn)).collect()
     }
@@ -400,8 +411,9 @@ impl Recycler {
         }
     }
 
-    /// Revives the dead page `ppn`, as [`Recycler::revive_page`], on a device that has a reverse map. Stores no owner,
-    /// because the reverse map records which logical pages are mapped to `ppn`.
+    /// Revives the dead page `ppn` on a device that has a reverse map: removes the page from the fingerprint store and
+    /// from the list of dead pages of `former_owner`. Stores no owner, because the reverse map records which logical
+    /// pages are mapped to `ppn`.
     pub(crate) fn revive_page_without_owner(&mut self, ppn: Ppn, former_owner: Lpn) {
         self.remove_dead_page(former_owner, ppn);
         self.owners.remove_owner(ppn);
@@ -516,8 +528,9 @@ impl Recycler {
         }
     }
 
-    /// With [`HistoryScope::FingerprintStore`], removes from the history the dead pages that left the fingerprint store
-    /// since the last call. `spare_owner` returns the owner in the spare area of a page.
+    /// Removes from the history the dead pages that left the fingerprint store since the last call. Has an effect only
+    /// if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]). `spare_owner` returns
+    /// the logical page that the spare area of a page names.
     #[inline]
     pub fn remove_queued_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         while let Some(ppn) = self.history_removal_queue.pop() {
@@ -526,15 +539,16 @@ impl Recycler {
         }
     }
 
-    /// With [`HistoryScope::FingerprintStore`], removes from the history the dead pages that were not loaded into the
-    /// fingerprint store after a restart. Scans all pages. `spare_owner` returns the owner in the spare area of a page.
+    /// Removes from the history the dead pages that were not loaded into the fingerprint store after a restart. Has an
+    /// effect only if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]). Scans all
+    /// pages. `spare_owner` returns the logical page that the spare area of a page names.
     pub fn remove_unloaded_pages_from_history(&mut self, spare_owner: impl Fn(Ppn) -> Lpn) {
         self.queue_unstored_pages_for_history_removal();
         self.remove_queued_pages_from_history(spare_owner);
     }
 
-    /// With [`HistoryScope::FingerprintStore`], records that the dead page `ppn` must be removed from the history if it
-    /// has no slot in the fingerprint store.
+    /// Queues the dead page `ppn` for removal from the history if it has no slot in the fingerprint store. Has an
+    /// effect only if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]).
     #[inline]
     fn queue_for_history_removal_if_evicted(&mut self, ppn: Ppn) {
         if self.history_scope == HistoryScope::FingerprintStore
@@ -544,8 +558,8 @@ impl Recycler {
         }
     }
 
-    /// With [`HistoryScope::FingerprintStore`], records that all dead pages without a slot in the fingerprint store
-    /// must be removed from the history, as [`Recycler::queue_for_history_removal_if_evicted`] does for one.
+    /// Queues all dead pages without a slot in the fingerprint store for removal from the history. Has an effect only
+    /// if the history covers just the pages in the store ([`HistoryScope::FingerprintStore`]).
     fn queue_unstored_pages_for_history_removal(&mut self) {
         if self.history_scope == HistoryScope::FingerprintStore {
             self.history_removal_queue = self
@@ -623,7 +637,7 @@ impl Recycler {
     }
 
     /// Removes the physical page `ppn`, which is erased, from all recycling state. The engine calls this for every page
-    /// of the block, dead or not. `owner` matters for dead pages only.
+    /// of the block, dead or not. `owner`, the logical page that owns `ppn`, is used only if `ppn` is dead.
     #[inline]
     pub fn record_page_erased(&mut self, owner: Lpn, ppn: Ppn) {
         if self.history.is_dead(ppn) {
@@ -729,9 +743,9 @@ impl Recycler {
         self.probability_table.recycle_probability(accesses, self.history.capped_newer_version_count(ppn))
     }
 
-    /// Returns the probability level (LRU list of the store for entries that are about equally likely to be recycled)
-    /// of the page `ppn`, if the page is an entry of the fingerprint store. `None` for other pages, and under the LRU
-    /// policy, whose levels do not depend on probability.
+    /// Returns the probability level (rank of the recycle probability, 0 to 255) of the page `ppn`, if the page is an
+    /// entry of the fingerprint store. `None` for other pages, and under the LRU policy, whose levels do not depend on
+    /// probability.
     fn fingerprint_entry_level(&self, ppn: Ppn) -> Option<u8> {
         let slot =
             self.history.fingerprint_slot(ppn).filter(|_| self.policy != FingerprintStorePolicy::Lru)?;

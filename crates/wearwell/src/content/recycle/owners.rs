@@ -62,6 +62,8 @@ impl OwnerTable {
         self.0.remove_if(first, count, |ppn| moved.binary_search(&ppn).is_ok());
     }
 
+    /// Checks that each stored owner is the logical page in whose list of dead pages the physical page is. `listed` is
+    /// that logical page for each physical page. Returns the first violation as a sentence.
     pub(super) fn check_stored_owners(&self, listed: &[Option<Lpn>]) -> Result<(), String> {
         let [marks, owners] = self.0.marked_page_and_value_counts();
         if marks != owners {

@@ -30,7 +30,11 @@ const CAPPED_COUNT_VALUES: usize = 16;
 /// position among the dead versions of a logical page.
 #[derive(Clone, Debug)]
 pub struct ProbabilityTable {
+    /// Recycle probability, 0 to 1, by read count and by number of newer dead versions of the logical page (0 to 15
+    /// each).
     recycle_probabilities: [[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
+    /// Probability level (rank of the recycle probability, 0 to 255) by read count and by number of newer dead
+    /// versions.
     probability_levels: [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
     /// Recycle probability of each probability level. The level is the rank, by recycle probability, of a pair of read
     /// count and position among all 256 pairs.
@@ -97,8 +101,8 @@ fn initial_probability(alpha: f64, read_count: u8) -> f64 {
     (popularity(read_count) - 1.0) / (popularity(MAX_READ_COUNT) - 1.0)
 }
 
-/// Returns the level of each pair of read count and position: its rank, 0 to 255, by recycle probability. Of pairs with
-/// equal probability, the one with the smaller position has the greater level.
+/// Returns the level of each pair of read count and position (number of newer dead versions): its rank, 0 to 255, by
+/// recycle probability. Of pairs with equal probability, the one with the smaller position has the greater level.
 fn rank_probabilities(
     probabilities: &[[f64; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES],
 ) -> [[u8; CAPPED_COUNT_VALUES]; CAPPED_COUNT_VALUES] {
@@ -117,6 +121,7 @@ fn rank_probabilities(
 mod tests {
     use super::*;
 
+    /// Asserts that the numbers in `actual` equal those in `expected` to four digits after the decimal point.
     fn assert_equal_to_4_digits(actual: impl Iterator<Item = f64>, expected: &[f64]) {
         let actual: Vec<f64> = actual.collect();
         assert_eq!(actual.len(), expected.len());

@@ -131,6 +131,7 @@ impl ReadCounts {
 pub(super) struct RecentReadCounters {
     /// For each counter: the physical page whose reads it counts, and the number of reads.
     counted_pages: Vec<(Ppn, u8)>,
+    /// Divider by the number of counters, which computes the index of a page's counter.
     length_divider: Divider,
 }
 
@@ -138,10 +139,12 @@ impl RecentReadCounters {
     /// Value of a counter that counts the reads of no page.
     const NO_PAGE: (Ppn, u8) = (Ppn::NONE, 0);
 
+    /// Creates `places` counters, which count the reads of no page yet.
     fn new(places: usize) -> Self {
         Self { counted_pages: vec![Self::NO_PAGE; places], length_divider: Divider::new(places as u32) }
     }
 
+    /// Returns the index of the counter that may count the reads of the physical page `ppn`.
     #[inline]
     fn counter_index_of(&self, ppn: Ppn) -> usize {
         self.length_divider.remainder(ppn.0) as usize
@@ -153,29 +156,34 @@ impl RecentReadCounters {
         indices.zip((first.0..first.0 + count).map(Ppn))
     }
 
+    /// Resets the read counts of the `count` physical pages from `first` on to 0.
     fn reset_range(&mut self, first: Ppn, count: u32) {
         for (place, ppn) in self.indices_of_range(first, count) {
             self.vacate_counter_of(place, ppn);
         }
     }
 
+    /// Returns whether no read of the `count` physical pages from `first` on is counted.
     fn are_counts_surely_zero(&self, first: Ppn, count: u32) -> bool {
         self.indices_of_range(first, count)
             .all(|(place, ppn)| self.counted_pages[place].0 != ppn || self.counted_pages[place].1 == 0)
     }
 
+    /// Returns the number of reads counted for the physical page `ppn`; 0 if its counter counts another page.
     #[inline]
     fn read_count(&self, ppn: Ppn) -> u8 {
         let (page, count) = self.counted_pages[self.counter_index_of(ppn)];
         if page == ppn { count } else { 0 }
     }
 
+    /// Sets the read count of the physical page `ppn`, whose counter may have counted another page before.
     #[inline]
     fn set_read_count(&mut self, ppn: Ppn, count: u8) {
         let place = self.counter_index_of(ppn);
         self.counted_pages[place] = (ppn, count);
     }
 
+    /// Resets the read count of the physical page `ppn` to 0.
     #[inline]
     fn reset_count(&mut self, ppn: Ppn) {
         self.vacate_counter_of(self.counter_index_of(ppn), ppn);

@@ -15,7 +15,9 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// the look-ups for pages without a value.
 #[derive(Clone, Debug)]
 pub(super) struct SparseTable<V> {
+    /// Set of the physical pages that have a value.
     pages_with_value: PageSet,
+    /// Values of the physical pages that have one.
     values: HashMap<Ppn, V, FxBuildHasher>,
 }
 

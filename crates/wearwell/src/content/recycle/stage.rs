@@ -23,9 +23,11 @@ use crate::store::Store;
 /// and whether recycling is on.
 #[derive(Clone, Debug)]
 pub(crate) struct RecycleState {
+    /// State and tables of recycling: history, read counts and fingerprint store of dead pages.
     pub(crate) recycler: Recycler,
     /// Whether recycling is switched on, so that host writes may revive dead (invalid) pages.
     pub(crate) is_on: bool,
+    /// Options of recycling that the design sets.
     options: RecyclingPart,
     /// Buffer for the dead pages that fast loading inserts after a hit, kept so that it need not be allocated anew.
     neighbour_page_buffer: Vec<Ppn>,
@@ -156,8 +158,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Does the work of [`Self::find_dead_page`] for a design with recycling, and counts the look-up as an outcome of
-    /// recycling. Removes an entry that is too old to be revived. Returns `None` while recycling is off.
+    /// Looks up a content in the fingerprint store (index of dead pages), and counts the look-up as an outcome of
+    /// recycling. Removes an entry that is too old to be revived. Returns `None` if no dead page is found, or while
+    /// recycling is off.
     #[inline(never)]
     fn look_up_in_fingerprint_store(
         &mut self,
@@ -239,6 +242,7 @@ impl<N: Nand> Ftl<N> {
         true
     }
 
+    /// Marks the revived page `dead` as valid in the page-validity store and in the block table.
     fn mark_dead_page_valid(&mut self, dead: Ppn) {
         self.validity.revive(dead);
         self.store.revive_page(dead);

@@ -252,7 +252,8 @@ fn measure(
     report(name, &engine, warm);
 }
 
-/// Returns the nanoseconds that this thread has run on a processor; wall time where the system does not report it.
+/// Returns the nanoseconds for which this thread has run on a processor, or the wall time since `start` if the system
+/// does not report them.
 fn cpu_nanoseconds(start: Instant) -> u64 {
     let schedule = std::fs::read_to_string("/proc/thread-self/schedstat").ok();
     let running = schedule.and_then(|text| text.split(' ').next()?.parse().ok());

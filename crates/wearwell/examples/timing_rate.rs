@@ -150,7 +150,8 @@ fn closed_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
     ops
 }
 
-/// Returns the CPU seconds of this thread; wall seconds where the system does not report them.
+/// Returns the seconds for which this thread has run on a processor, or the wall seconds since `start` if the system
+/// does not report them.
 fn cpu_seconds(start: Instant) -> f64 {
     std::fs::read_to_string("/proc/thread-self/schedstat")
         .ok()

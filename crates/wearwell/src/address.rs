@@ -46,25 +46,26 @@ pub(crate) fn unit_of_member(number: u32, member: usize, flash_pages: u64) -> Un
 /// Bit of a map entry that is set if a bind (a change of the map without a program) gave the logical page its unit.
 const BIND_MARK: u32 = 1 << 31;
 
-/// Maximum number of units (flash pages and chunk members) of a device whose map entries have bind marks. The numbers
-/// of units then have 31 bits. The largest 31-bit number is not used, because with the bind mark it would equal
-/// [`Unit::NONE`].
+/// Maximum number of units (flash pages and chunk members) of a device whose map entries have bind marks (one bit that
+/// tells a bind from a program). The numbers of units then have 31 bits. The largest 31-bit number is not used, because
+/// with the bind mark it would equal [`Unit::NONE`].
 pub(crate) const MAX_UNITS_WITH_BIND_MARK: u64 = BIND_MARK as u64 - 1;
 
 impl Unit {
-    /// Returns this unit as a map entry with the bind mark set: a bind gave it to the logical page, so the OOB of the
-    /// stored page may name another logical page.
+    /// Returns this unit as a map entry with the bind mark set: the logical page was mapped to the unit without a
+    /// program, so the OOB of the stored page may name another logical page.
     pub(crate) fn with_bind_mark(self) -> Self {
         Self(self.0 | BIND_MARK)
     }
 
-    /// Returns whether this map entry has a bind mark: a bind, not a program, gave it to the logical page.
+    /// Returns whether this map entry has a bind mark: the logical page was mapped to the unit without a program.
     #[inline]
     pub(crate) fn has_bind_mark(self) -> bool {
         self.0 & BIND_MARK != 0 && self != Self::NONE
     }
 
-    /// Returns the unit that a map entry names, whether a bind or a program gave it to the logical page.
+    /// Returns the unit that a map entry names, without the bind mark (bit of a mapping without a program) that it may
+    /// have.
     #[inline]
     pub(crate) fn without_bind_mark(self) -> Self {
         if self == Self::NONE { self } else { Self(self.0 & !BIND_MARK) }

@@ -118,8 +118,8 @@ impl LostSizeCounts {
         self.delta_sizes += is_lost(of_parts.is_delta_size_known, of_page.is_delta_size_known);
     }
 
-    /// Returns the counts of page writes with an unknown size since `earlier`, a value of the same counters at an
-    /// earlier time.
+    /// Returns how many page writes with an unknown size were counted since `earlier`, an earlier reading of these
+    /// counters.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {

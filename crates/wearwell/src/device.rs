@@ -79,7 +79,7 @@ pub struct PartialWriteCounts {
 }
 
 impl PartialWriteCounts {
-    /// Returns the counts of partial page writes since `earlier`, a value of the same counters at an earlier time.
+    /// Returns how many partial page writes were counted since `earlier`, an earlier reading of these counters.
     #[must_use]
     pub fn since(self, earlier: Self) -> Self {
         Self {
@@ -337,8 +337,8 @@ impl<N: Nand> Device<N> {
         Ok(())
     }
 
-    /// Reads the part of a host read that lies in one logical page, from the write buffer or from flash, into its place
-    /// in `into` (the bytes of the whole request; empty if they are not needed).
+    /// Reads the part of a host read that lies in one logical page, from the write buffer or from flash. Copies it to
+    /// its position in `into`, the bytes of the whole request; `into` is empty if the bytes are not needed.
     fn read_piece(&mut self, piece: PagePiece, into: &mut [u8]) -> Result<()> {
         let wanted = !into.is_empty();
         let buffered =

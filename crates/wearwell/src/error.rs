@@ -215,7 +215,7 @@ impl Error {
     }
 
     /// Returns whether the cause of the error is an uncorrectable flash page. An overwrite of the logical page clears
-    /// such an error, unless the flash page holds metadata.
+    /// the error, unless the flash page holds metadata.
     pub fn is_media_error(&self) -> bool {
         matches!(
             self,

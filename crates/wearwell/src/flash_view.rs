@@ -27,8 +27,8 @@ pub enum FlashPageState {
     Valid,
     /// The flash page holds no current data or metadata.
     Invalid,
-    /// The flash page is invalid, but its fingerprint is remembered: a write of equal content can make it valid again
-    /// (Recyclable SSD).
+    /// The flash page is invalid, but recycling still has its fingerprint: a write of equal content can make it valid
+    /// again (Recyclable SSD).
     Recyclable,
     /// The program of the page was interrupted: even its spare area is unreadable.
     Torn,

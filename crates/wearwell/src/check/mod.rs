@@ -181,7 +181,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Checks that `unit`, to which `lpn` is mapped, is a live member of a compressed chunk, and that `lpn` wrote the
-    /// member or is bound to it.
+    /// member or is bound to it (mapped without a program).
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let Some(chunks) = self.chunks.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(

@@ -19,7 +19,8 @@ use crate::sharing::reverse_map::ReverseMap;
 
 impl<N: Nand> Ftl<N> {
     /// Returns the bytes of controller RAM of the tables that grow with the stored contents: logical pages bound to
-    /// shared pages, reference counts of shared pages, deltas, and the directory of compressed chunks.
+    /// shared pages (mapped without a program), reference counts of shared pages, deltas, and the directory of
+    /// compressed chunks.
     pub fn content_table_ram_bytes(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| sharing.growing_table_bytes());
         let of_deltas = self.delta.as_ref().map_or(0, |stage| stage.growing_table_bytes());
@@ -27,8 +28,9 @@ impl<N: Nand> Ftl<N> {
         of_sharing + of_deltas + of_chunks
     }
 
-    /// Returns an upper bound of the number of records of content mechanisms in NVRAM: one for each bound logical page,
-    /// for each unit to which such pages are bound, for each flash page of a chunk, and for each delta.
+    /// Returns an upper bound of the number of records of content mechanisms in NVRAM. There is one for each bound
+    /// logical page (mapped without a program), each page or chunk member to which bound pages are mapped, each flash
+    /// page of a chunk, and each delta.
     fn content_record_count_upper_bound(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| {
             sharing.reverse_map.valid_entry_count() + sharing.reverse_map.max_bound_units()

@@ -264,8 +264,8 @@ impl Parts {
         self.options_of_cached_map_without_journal().is_some_and(|map| map.max_dirty_entries.is_some())
     }
 
-    /// Returns whether recovery replays the journal of the design's L2P map. It does so only if it reads all
-    /// translation pages and the map has no other options.
+    /// Returns whether recovery replays the journal of the design's L2P map, which logs the changes of the map on
+    /// flash. It replays the journal only if it reads all translation pages and the map has no other options.
     fn replays_journal(&self) -> bool {
         let MappingPart::Journalled { cache, .. } = self.mapping else { return false };
         let is_plain = cache == DemandPagedMapOptions::with_cache_capacity(cache.cache_entries);
@@ -294,7 +294,8 @@ impl Parts {
         self.content.sharing.map(|sharing| sharing.reverse_map)
     }
 
-    /// Returns whether the design shares pages, but has no reverse map: each bind is executed as a write.
+    /// Returns whether the design shares pages but has no reverse map (record of the referrers), so that each mapping
+    /// to stored content is executed as a write.
     fn executes_binds_as_writes(&self) -> bool {
         self.reverse_map_kind() == Some(ReverseMapKind::OobOnly)
     }

@@ -44,9 +44,10 @@ use crate::sharing::reverse_map::ReverseMapKind;
 use crate::store::{content_record_words, recovery_note_words};
 use crate::validity::ValidityStoreKind;
 
-/// Bytes of RAM per record in NVRAM. If the tables of the content mechanisms of a design are limited to `n` bytes of
-/// RAM, NVRAM has room for `n / RAM_BYTES_PER_CONTENT_RECORD` records of these mechanisms. A bound logical page takes
-/// about 12 bytes of RAM and up to two records, a chunk 16 bytes and a record for each of its pages.
+/// Bytes of RAM per record in NVRAM. If a design limits the tables of its content mechanisms to `n` bytes of RAM, NVRAM
+/// has room for `n / RAM_BYTES_PER_CONTENT_RECORD` records of these mechanisms. A bound logical page (mapped without a
+/// program) takes about 12 bytes of RAM and up to two records. A chunk takes 16 bytes, and a record for each of its
+/// pages.
 const RAM_BYTES_PER_CONTENT_RECORD: u64 = 12;
 
 /// Where a design stores its L2P table.
@@ -83,9 +84,9 @@ pub struct ContentParts {
     /// ([`MechanismKind::is_stateless`](crate::content::MechanismKind::is_stateless)). They can be combined with every
     /// other part.
     pub stateless_mechanisms: MechanismSet,
-    /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: logical pages
-    /// bound to shared pages, their reference counts, deltas, and the directory of compressed chunks. Pages are stored
-    /// whole while the tables are at this limit. `None` means no limit.
+    /// Limit of the bytes of controller RAM that the tables of the content mechanisms take together: bound logical
+    /// pages (mapped without a program), reference counts of shared pages, deltas, and the directory of compressed
+    /// chunks. Pages are stored whole while the tables are at this limit. `None` means no limit.
     pub table_limit_bytes: Option<u64>,
 }
 
@@ -96,8 +97,8 @@ impl ContentParts {
         self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
     }
 
-    /// Returns whether the design has tables in controller RAM that grow with the stored contents, so that
-    /// [`Self::table_limit_bytes`] has an effect: of chunks, of deltas, of binds, or of shared pages only.
+    /// Returns whether the design has tables in controller RAM that grow with the stored contents: of chunks, of
+    /// deltas, or of shared pages. Only then does [`Self::table_limit_bytes`] have an effect.
     pub fn has_growing_tables(&self) -> bool {
         let sharing_grows = self.sharing.is_some_and(|sharing| {
             sharing.reverse_map == ReverseMapKind::Ideal
@@ -166,7 +167,7 @@ pub enum RecoveryBlockScan {
     OobScan,
     /// Recovery reads the head page of every block, the tail pages of full blocks, and the spare areas of all pages in
     /// other blocks (Remap-SSD, section 4.5). Head and tail pages describe the other pages of their block. They cost
-    /// programs and capacity: see [`crate::store::HeadTailLayout`].
+    /// programs and capacity ([`crate::store::HeadTailLayout`]).
     HeadTail,
     /// Recovery reads the spare area of the first page of every block, and those of all pages of metadata, deltas and
     /// chunks. Notes in NVRAM name the data pages that it has to look at (`store/notes.rs`), and the map on flash
@@ -274,8 +275,9 @@ impl Parts {
         self.reverse_map_nvram_bytes(geometry.page_bytes).next_multiple_of(8) + 8 * (words + for_recovery)
     }
 
-    /// Returns the number of records of content mechanisms for which NVRAM has room, if recovery reads first pages of
-    /// blocks only: at most [`Self::content_record_limit`], and at most the number of all possible records.
+    /// Returns the number of records of content mechanisms (bound pages, chunks, deltas) for which NVRAM has room, if
+    /// recovery reads only first pages of blocks. This is [`Self::content_record_limit`], or the number of all possible
+    /// records if that is less.
     pub(crate) fn content_record_capacity(&self, geometry: &Geometry, logical_pages: u32) -> u64 {
         let ContentParts { recycle, sharing, delta, chunks, .. } = &self.content;
         let logical_pages = u64::from(logical_pages);
@@ -288,9 +290,9 @@ impl Parts {
         self.content_record_limit().map_or(possible, |limit| limit.min(possible))
     }
 
-    /// Returns the limit of the records of content mechanisms in NVRAM ([`Self::content_record_capacity`]): one record
-    /// for each [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited.
-    /// `None` if the tables have no limit, or if the design recycles pages and does not share them.
+    /// Returns the maximum number of records of content mechanisms (bound pages, chunks, deltas) in NVRAM: one for each
+    /// [`RAM_BYTES_PER_CONTENT_RECORD`] bytes of RAM to which the tables of these mechanisms are limited. `None` if the
+    /// tables have no limit, or if the design recycles pages and does not share them.
     pub(crate) fn content_record_limit(&self) -> Option<u64> {
         let is_unlimited = self.content.recycle.is_some() && self.content.sharing.is_none();
         self.content

@@ -1,4 +1,5 @@
-//! Host writes of many pages in which no content stage takes part, processed table by table instead of page by page.
+//! Host writes of many pages in which no content mechanism takes part, processed table by table instead of page by
+//! page.
 //!
 //! A single write queries every component of the FTL, and each look-up waits for the one before. If map and validity
 //! are tables in RAM and no content stage is present, all those queries have known answers, and four loops over small
@@ -20,7 +21,7 @@ const WRITES_PER_BATCH: usize = 128;
 
 impl<N: Nand> Ftl<N> {
     /// Returns whether this design writes batches of pages table by table ([`Self::write_page_batch`]): its L2P map is
-    /// a plain table in RAM, validity is in RAM, and there is no content stage.
+    /// a plain table in RAM, validity is in RAM, and it has no content mechanism (such as deduplication).
     #[inline]
     pub fn supports_write_batches(&self) -> bool {
         let is_flat = matches!(&self.mapping, AnyMapping::Flat(map) if !map.has_nvram_copy());

@@ -134,8 +134,8 @@ impl<N: Nand> Ftl<N> {
         false
     }
 
-    /// Returns whether a unit (page or member of a compressed chunk) is known to be unreadable. No further logical page
-    /// may be mapped to such a unit.
+    /// Returns whether a unit (page or member of a compressed chunk) is known to be unreadable, so that no further
+    /// logical page may be mapped to it.
     pub(crate) fn is_unit_unreadable(&self, unit: Unit) -> bool {
         match &self.chunks {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {

@@ -148,8 +148,9 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Executes one deferred write of the validity store on flash, at most one page; returns `false` if none was due.
-    /// The RAM buffer of the store is written if it is full, if too many superseded translation pages must be retained
-    /// until it is written, after too many programs since its last write, or if the notes for recovery are nearly full.
+    /// Writes the RAM buffer of the store if it is full, if too many superseded translation pages must be retained
+    /// until it is written, after too many programs since its last write, or if NVRAM is nearly full of notes for
+    /// recovery.
     #[inline(always)]
     fn write_deferred_validity_step(&mut self) -> Result<bool> {
         // A note is no longer needed only if the records of its page are right.

@@ -51,8 +51,8 @@ use crate::stats::Stats;
 use crate::store::{GC_RESERVE_BLOCKS, Store, content_record_words, recovery_note_words};
 use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore};
 
-/// A flash translation layer (FTL) over a flash medium, assembled from a mapping, a validity store, GC and content
-/// stages.
+/// A flash translation layer (FTL) over a flash medium, assembled from an L2P map, a store of page validity, GC and
+/// content mechanisms.
 #[derive(Clone, Debug)]
 pub struct Ftl<N> {
     /// Block allocation, block table, and the medium (flash and NVRAM).
@@ -71,7 +71,8 @@ pub struct Ftl<N> {
     pub(crate) chunks: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
-    /// Maximum number of records of content mechanisms in NVRAM; `u64::MAX` if NVRAM has room for all possible records.
+    /// Maximum number of records of content mechanisms (bound pages, chunks, deltas) in NVRAM; `u64::MAX` if NVRAM has
+    /// room for all possible records.
     pub(crate) content_record_limit: u64,
     /// Content mechanisms without state (such as the elimination of silent writes) that the design has or that are on.
     pub(crate) stateless_mechanisms: StatelessMechanisms,
@@ -91,7 +92,8 @@ pub struct Ftl<N> {
     /// Whether a recovery may have left valid counts of blocks that are too high, even for a lazy map (which reports
     /// invalid pages late). If GC then finds no victim, it counts the valid pages anew.
     pub(crate) may_valid_counts_be_too_high: bool,
-    /// Whether this device has run a recovery by backward scan; audits then accept valid counts that are too high.
+    /// Whether this device has run a recovery by backward scan (from the newest data pages back). Audits then accept
+    /// valid counts that are too high.
     pub(crate) has_recovered_by_backward_scan: bool,
     /// Whether the battery has written RAM contents to flash after a power failure from which recovery has not finished
     /// yet.
@@ -216,8 +218,9 @@ impl<N: Nand> Ftl<N> {
         Ok(ftl)
     }
 
-    /// Makes the device keep what a recovery needs that reads only the first page of most blocks: notes and records of
-    /// content mechanisms in NVRAM, after the words of the map, and bind marks in map entries.
+    /// Makes the device keep what a recovery needs that reads only the first page of most blocks. These are notes and
+    /// records of content mechanisms in NVRAM, after the words of the map, and bind marks (bit of a mapping without a
+    /// program) in map entries.
     fn enable_recovery_notes(&mut self, parts: &Parts) -> Result<()> {
         let geometry = self.store.geometry();
         let (flash_pages, units) = (geometry.pages(), parts.max_units(geometry));

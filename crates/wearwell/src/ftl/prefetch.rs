@@ -108,9 +108,9 @@ impl<N: Nand> Ftl<N> {
         );
     }
 
-    /// Prefetches the entries of the content stages' tables that overwriting the current physical pages of `lpns` will
-    /// need, so that their cache misses overlap. Never inlined: devices without content stages are faster if their loop
-    /// does not contain this code.
+    /// Prefetches the entries of the content mechanisms' tables that overwriting the current physical pages of `lpns`
+    /// will need, so that their cache misses overlap. Never inlined: devices without content mechanisms are faster if
+    /// their loop does not contain this code.
     #[inline(never)]
     fn prefetch_content_tables(&self, lpns: &[Lpn], units: &[Unit], places: &[Ppn]) {
         let mut contents = [Fingerprint::default(); HOST_WRITES_PER_PREFETCH];

@@ -96,8 +96,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the unit (physical page or member of a compressed chunk) to which `lpn` is mapped; `None` if `lpn` is
-    /// unmapped. A device that is full or has lost a metadata page cannot write translation pages any more. On such a
-    /// device the look-up writes and caches nothing, so that reads still work.
+    /// unmapped. On a device that is full or has lost a metadata page, which cannot write translation pages any more,
+    /// the look-up writes and caches nothing, so that reads still work.
     #[inline]
     fn look_up_unit(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         match self.make_room_for_metadata() {

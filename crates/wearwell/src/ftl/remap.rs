@@ -23,8 +23,9 @@ impl<N: Nand> Ftl<N> {
         self.retry_after_program_failure(|ftl| ftl.try_remap_page(target, source, mode))
     }
 
-    /// Number of map accesses of a remap by a bind, each of which may evict a dirty map entry: look-ups of source and
-    /// target, and the update that unmaps the source. (The entry of the target is cached when it is updated.)
+    /// Number of map accesses of a remap without a program, each of which may evict a dirty map entry: look-ups of
+    /// source and target, and the update that unmaps the source. (The entry of the target is cached when it is
+    /// updated.)
     const MAP_ACCESSES_PER_REMAP: u32 = 3;
 
     /// Maps `target` to the content of `source` by a bind (without a program), or by a write if it cannot be bound.

@@ -244,8 +244,8 @@ impl<N: Nand> Ftl<N> {
             .map(by(VictimRule::Policy)))
     }
 
-    /// Returns the victim that the user-supplied policy chooses; `None` if there is no such policy, or if the pool (set
-    /// of planes) has so few free blocks that only the greedy policy may choose.
+    /// Returns the victim that the user-supplied policy chooses. `None` if the user supplied no policy, or if the pool
+    /// (set of planes) has so few free blocks that only the greedy policy may choose.
     #[inline]
     fn choose_by_user_policy(&self, pool: u32) -> Result<Option<BlockId>> {
         let Some(policy) = &self.collector.user_policy else { return Ok(None) };
@@ -522,7 +522,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Copies the current metadata pages of the block `victim`, and the superseded ones that are retained for recovery,
-    /// to the open block of `stream`, and reports the new places to the owner of the pages (map, validity store or
+    /// to the open block of `stream`. Reports the PPNs of the copies to the owner of the pages (map, validity store or
     /// reverse map).
     fn move_metadata(&mut self, victim: BlockId, pool: u32, stream: Stream, cause: Cause) -> Result<()> {
         let first = self.store.geometry().first_page(victim).0;

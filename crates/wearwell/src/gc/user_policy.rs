@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::nand::PageKind;
 use crate::store::BlockTable;
 
-/// A user-supplied policy that chooses GC victims in place of the policies of the engine.
+/// Interface of a user-supplied victim policy, which chooses GC victims instead of the policies of the engine.
 pub trait ChooseVictim: Send {
     /// Returns the name of the victim policy, for records and messages.
     fn name(&self) -> String;

@@ -72,7 +72,7 @@ pub struct WriteActivity {
 }
 
 impl WriteActivity {
-    /// Returns the bytes written since the earlier reading `earlier` of the same counters; counters only grow.
+    /// Returns the bytes written since `earlier`, an earlier reading of these counters; counters only grow.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -95,9 +95,9 @@ impl WriteActivity {
         self.host_bytes as f64 * amplification * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
     }
 
-    /// Returns the flash bytes that an epoch of `epoch_ns` would program with the lifetime schemes (such as
-    /// compression) of this period, which lasted `elapsed_ns`, and without throttling, if the host goes on writing at
-    /// the same rate.
+    /// Returns the flash bytes that an epoch of `epoch_ns` would program if the host goes on writing at the rate of
+    /// this period, which lasted `elapsed_ns`: with the lifetime schemes (such as compression) of the period, and
+    /// without throttling.
     pub fn demand_bytes_with_schemes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
         self.flash_bytes as f64 * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
     }

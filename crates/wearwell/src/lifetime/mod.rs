@@ -125,7 +125,7 @@ pub struct LifetimeOptions {
     pub schemes: Vec<LifetimeScheme>,
     /// Rule by which it is decided which lifetime schemes (such as compression) run.
     pub scheme_selection_rule: SchemeSelectionRule,
-    /// Whether lifetime management may throttle host writes.
+    /// Whether lifetime management may throttle (delay) host writes, so that the device reaches its target lifetime.
     pub may_throttle: bool,
 }
 

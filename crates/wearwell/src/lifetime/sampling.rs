@@ -89,8 +89,8 @@ pub struct SchemeBytes {
 }
 
 impl SchemeBytes {
-    /// Returns the bytes counted for a lifetime scheme (such as compression) since the reading `earlier` of the same
-    /// counters.
+    /// Returns the bytes counted for a lifetime scheme (such as compression) since `earlier`, an earlier reading of
+    /// these counters.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

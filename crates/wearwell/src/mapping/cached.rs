@@ -77,7 +77,7 @@ pub struct DemandPagedMapOptions {
     /// When the old page of an overwritten logical page is reported as invalid: at the write, or when its translation
     /// page is written.
     pub identification: InvalidPageIdentification,
-    /// Maximum number of dirty entries in the cache of map entries; `None` = no bound. A bound needs
+    /// Maximum number of dirty entries in the cache of map entries; `None` means no limit. A limit needs
     /// [`InvalidPageIdentification::AtSynchronisation`], or a map whose dirty entries are in NVRAM.
     pub max_dirty_entries: Option<u32>,
     /// Whether checkpoints write map entries that are dirty for long to flash early. A recovery then finds all changes
@@ -169,7 +169,8 @@ pub struct DemandPagedMap {
     steady_state_construction_map: Option<ConstructionMap>,
     /// Copy of the dirty map entries in NVRAM, where they survive a loss of power; `None` if the map has no such copy.
     dirty_entries_in_nvram: Option<NvramEntries>,
-    /// Whether entries of bound logical pages have a bind mark ([`Unit::with_bind_mark`]).
+    /// Whether entries of bound logical pages (mapped without a program) have a bind mark, the highest bit of the
+    /// entry.
     has_bind_marks: bool,
     /// Counts of hits, misses and writes of translation pages.
     counts: MapCacheCounts,
@@ -205,8 +206,9 @@ impl DemandPagedMap {
         }
     }
 
-    /// Makes the map recognise bind marks in entries, and record each marked entry that is on flash in NVRAM
-    /// ([`ContentRecord::BoundEntry`]): recovery finds the referrers of shared units by these records.
+    /// Makes the map recognise bind marks in entries (bit of a mapping without a program), and record in NVRAM each
+    /// marked entry that is on flash ([`ContentRecord::BoundEntry`]). By these records, recovery finds the referrers of
+    /// shared pages and chunk members.
     pub(crate) fn enable_bind_marks(&mut self) {
         self.has_bind_marks = true;
     }
@@ -218,7 +220,8 @@ impl DemandPagedMap {
         self.has_bind_marks && entry.has_bind_mark()
     }
 
-    /// Returns the unit that the map entry `entry` names, without the bind mark that it may have.
+    /// Returns the unit (flash page or chunk member) that the map entry `entry` names, without the bind mark (bit of a
+    /// mapping without a program) that it may have.
     #[inline]
     fn unit_of_entry(&self, entry: Unit) -> Unit {
         if self.has_bind_marks { entry.without_bind_mark() } else { entry }
@@ -444,8 +447,8 @@ impl DemandPagedMap {
         self.decode_entries_with_bind_marks(id, bytes).map(|(lpn, entry)| (lpn, self.unit_of_entry(entry)))
     }
 
-    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location with the bind mark
-    /// that the entry may have), unmapped ones included.
+    /// Decodes all map entries of translation page `id` from its `bytes`, as (logical page, location). Locations keep
+    /// the bind mark (bit of a mapping without a program) that the entry may have; unmapped entries are included.
     pub(crate) fn decode_entries_with_bind_marks(
         &self,
         id: u32,
@@ -454,16 +457,17 @@ impl DemandPagedMap {
         self.table.lpn_range_of(id).zip(0..).map(|(lpn, k)| (Lpn(lpn), decode_entry(bytes, k)))
     }
 
-    /// Returns the dirty entries of bound logical pages, with their bind marks, in the order of logical pages within
-    /// each translation page.
+    /// Returns the dirty entries of bound logical pages (mapped without a program), with their bind marks, in the order
+    /// of logical pages within each translation page.
     pub(crate) fn dirty_bound_entries(&self) -> Vec<(Lpn, Unit)> {
         let slots = (0..self.table.translation_pages()).flat_map(|id| self.cache.dirty_slots_of_page(id));
         let entries = slots.map(|slot| self.cache.entry(slot)).map(|entry| (entry.lpn, entry.unit));
         entries.filter(|&(_, entry)| self.is_bound_entry(entry)).collect()
     }
 
-    /// Decodes from `bytes`, the content of translation page `id`, the map entries of bound logical pages, with their
-    /// bind marks. Leaves out logical pages with a dirty entry in the cache. For the audit.
+    /// Decodes from `bytes`, the content of translation page `id`, the map entries of bound logical pages (mapped
+    /// without a program), with their bind marks. Leaves out logical pages with a dirty entry in the cache. For the
+    /// audit.
     pub(crate) fn clean_bound_entries_of_page(&self, id: u32, bytes: &[u8]) -> Vec<(Lpn, Unit)> {
         self.decode_entries_with_bind_marks(id, bytes)
             .filter(|&(lpn, entry)| self.is_bound_entry(entry) && !self.has_dirty_entry(lpn))
@@ -487,7 +491,8 @@ impl DemandPagedMap {
         self.cached_entry(lpn).map(|entry| self.unit_of_entry(entry))
     }
 
-    /// Returns the map entry of `lpn`, with the bind mark that it may have, if it is cached.
+    /// Returns the map entry of `lpn` if it is cached, with the bind mark (bit of a mapping without a program) that it
+    /// may have.
     pub(crate) fn cached_entry(&self, lpn: Lpn) -> Option<Unit> {
         self.cache.find_slot(lpn).map(|slot| self.cache.entry(slot).unit)
     }
@@ -666,8 +671,9 @@ impl DemandPagedMap {
         })
     }
 
-    /// Records in NVRAM those entries with bind marks that were just written to translation page `id`. Must be called
-    /// before the dirty entries of the page are removed from NVRAM, so that NVRAM has each marked entry at any time.
+    /// Records in NVRAM those entries with bind marks (bit of a mapping without a program) that were just written to
+    /// translation page `id`. Must be called before the dirty entries of the page are removed from NVRAM, so that NVRAM
+    /// has each marked entry at any time.
     fn record_bound_entries_of_page<N: Nand>(&self, io: &mut Store<N>, id: u32) -> Result<()> {
         if !self.has_bind_marks {
             return Ok(());
@@ -693,10 +699,10 @@ impl DemandPagedMap {
         self.synchronise_translation_page(io, id, Cause::Translation).map(|()| Some(id))
     }
 
-    /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access (see
-    /// [`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`Unit::NONE`] if it is unmapped.
-    /// The result is empty for a lazy map, which reads the table only at evictions, and during construction: an update
-    /// then needs no old location.
+    /// Prefetches the cached entries and the entries on flash that updates of `lpns` will access, so that cache misses
+    /// overlap ([`crate::tables::prefetch`]). Returns the present location of each of `lpns`, [`Unit::NONE`] if it is
+    /// unmapped. The result is empty for a lazy map, which reads the table only at evictions, and during construction:
+    /// an update then needs no old location.
     pub(crate) fn prefetch_updates<N: Nand>(
         &self,
         io: &Store<N>,
@@ -735,9 +741,9 @@ impl DemandPagedMap {
         units
     }
 
-    /// Prefetches what evicting the least recently used map entries will access (see [`crate::tables::prefetch`]): the
-    /// entries, the dirty entries of the same translation pages, their values on flash, and the valid counts of the
-    /// blocks that these values name.
+    /// Prefetches what evicting the least recently used map entries will access, so that cache misses overlap
+    /// ([`crate::tables::prefetch`]): these entries, the other dirty entries on their translation pages, the values of
+    /// both on flash, and the valid counts of the blocks that these values name.
     #[inline(never)]
     fn prefetch_evictions<N: Nand>(&mut self, io: &Store<N>) {
         let mut pages = ArrayVec::<_, TRANSLATION_PAGES_PER_PREFETCH>::new();
@@ -782,9 +788,9 @@ impl DemandPagedMap {
         self.cache.insert_dirty(lpn, unit, has_unidentified_invalid_page)
     }
 
-    /// Maps `lpn` to `new` without a flash read. Returns the old location if the map entry was cached. Otherwise
-    /// inserts a dirty entry, whose flag says that an earlier version of `lpn` is still counted as valid, and returns
-    /// `None`.
+    /// Maps `lpn` to `new` without a flash read. If the map entry was cached, returns the old location. Otherwise
+    /// inserts a dirty entry, marks it as having an earlier version of `lpn` that is still counted as valid, and
+    /// returns `None`.
     #[inline]
     fn update_lazily(&mut self, lpn: Lpn, new: Unit) -> Option<Unit> {
         if let Some(slot) = self.cache.find_slot(lpn) {

@@ -52,8 +52,8 @@ impl ConstructionMap {
         Unit(self.map_parts[part].replace(at, unit.0))
     }
 
-    /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned (see
-    /// [`crate::tables::prefetch`]).
+    /// Prefetches the L2P entries of `lpns`, to which locations are about to be assigned, so that cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         load_into_cpu_cache(lpns.iter().map(|&lpn| self.get(lpn).0.into()));
     }

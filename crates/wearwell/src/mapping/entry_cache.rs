@@ -50,7 +50,7 @@ pub(super) struct CachedEntry {
     pub(super) lpn: Lpn,
     /// Location of the logical page: a flash page or chunk member, with the bind mark that the map may use.
     pub(super) unit: Unit,
-    /// Slot of the next map entry in the same hash chain.
+    /// Slot of the next map entry in the same bucket of the hash index.
     next_in_chain: CacheSlot,
     /// Positions of the map entry in the two LRU queues of the cache: by last use ([`LAST_USE_QUEUE_INDEX`]) and by
     /// last change ([`LAST_CHANGE_QUEUE_INDEX`]).
@@ -194,8 +194,8 @@ impl EntryCache {
         self.entries_by_use.first_position() >= self.first_position_not_prefetched
     }
 
-    /// Prefetches what evicting the `count` least recently used map entries will access (see
-    /// [`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
+    /// Prefetches what evicting the `count` least recently used map entries will access, so that cache misses overlap
+    /// ([`crate::tables::prefetch`]). Returns the translation pages of those entries that are dirty.
     pub(super) fn prefetch_eviction_candidates(
         &mut self,
         count: usize,
@@ -213,8 +213,8 @@ impl EntryCache {
         pages
     }
 
-    /// Prefetches the cached map entries of `lpns`, which are about to get new locations (see
-    /// [`crate::tables::prefetch`]).
+    /// Prefetches the cached map entries of `lpns`, which are about to get new locations, so that cache misses overlap
+    /// ([`crate::tables::prefetch`]).
     pub(super) fn prefetch(&self, lpns: &[Lpn]) {
         self.slot_by_lpn.prefetch(&self.slots, self.slots.len(), lpns.iter().map(|lpn| lpn.0));
         self.prefetch_dirty_slots(lpns.iter().map(|&lpn| self.translation_page_of(lpn)));
@@ -331,8 +331,8 @@ impl EntryCache {
             .push(&mut EntryQueuePositions::<LAST_CHANGE_QUEUE_INDEX>(&mut self.slots), slot);
     }
 
-    /// Sets to `hides`, for the map entry in cache slot `slot`, the flag which says that an earlier version of its
-    /// logical page is still counted as valid. Also updates the number of entries with this flag.
+    /// Marks in the map entry in cache slot `slot` whether an earlier version of its logical page is still counted as
+    /// valid (`hides`). Also updates the number of marked entries.
     pub(super) fn set_has_unidentified_invalid_page(&mut self, slot: CacheSlot, hides: bool) {
         let entry = &mut self.slots[slot as usize];
         self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);

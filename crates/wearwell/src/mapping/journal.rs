@@ -233,7 +233,7 @@ impl Journal {
         self.counts.merges += 1;
     }
 
-    /// Adopts the live pages of the map's journal that recovery found and returns their records, oldest first.
+    /// Restores the list of live pages of the map's journal in recovery, and returns their records, oldest first.
     /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest_journal_page` is the
     /// journal page that was written last; the horizon in it (the first serial number not merged) tells which pages are
     /// live.

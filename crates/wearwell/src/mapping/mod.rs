@@ -176,8 +176,8 @@ macro_rules! delegate {
 }
 
 impl AnyMapping {
-    /// Returns the location of `lpn` if the L2P map knows it without a flash read; `None` if not, or if `lpn` is
-    /// unmapped. A map on flash knows the cached entries; the entry that the last update changed is always among them.
+    /// Returns the location of `lpn` if the L2P map can find it without a flash read; `None` if not, or if `lpn` is
+    /// unmapped. A map on flash finds the cached entries; the entry that the last update changed is always among them.
     #[inline]
     pub(crate) fn lookup_in_ram(&self, lpn: Lpn) -> Option<Unit> {
         match self {

@@ -7,7 +7,7 @@ use super::{FaultInjectable, Nand, NandError, Oob, PageWord};
 use crate::address::{BlockId, Ppn};
 use crate::data::Content;
 
-/// Probabilities with which programs and erases of a medium fail, and a bound on the number of failures.
+/// Probabilities with which programs and erases of a medium fail, and the maximum number of failures.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct FaultProbabilities {
     /// Probability that a page program fails. The page is then unreadable, and cannot be programmed again.

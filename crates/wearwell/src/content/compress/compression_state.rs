@@ -30,7 +30,7 @@ pub(crate) struct CompressionState {
     /// All chunks, by chunk number; empty chunks at free numbers.
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
-    /// known, because a capture may contain only the sizes of some pages.
+    /// known, because a recorded trace may contain only the sizes of some pages.
     pub(super) chunk_payload_bytes: Vec<u32>,
     /// Chunk numbers that no stored chunk has, for the next chunks.
     pub(super) free_chunk_numbers: Vec<u32>,
@@ -46,10 +46,10 @@ pub(crate) struct CompressionState {
     /// Number of flash pages of the device.
     flash_pages: u64,
     pub(super) page_bytes: u32,
-    /// Sum over all chunks of the flash pages beyond the number of live members. The maximum allowed is
-    /// `max_pages_beyond_live_members`.
+    /// Sum of the excess pages of all chunks: the flash pages of each chunk beyond the number of its live members.
     pub(super) pages_beyond_live_members: u64,
-    /// Maximum of `pages_beyond_live_members`; while it is exceeded, wasteful chunks are split.
+    /// Maximum number of excess pages (flash pages of all chunks beyond the number of live members). While there are
+    /// more, wasteful chunks are split.
     pub(super) max_pages_beyond_live_members: u64,
     /// Numbers of compressed chunks with more flash pages than live members (wasteful chunks), in the order in which
     /// they became wasteful. May also contain chunks that are wasteful no longer.

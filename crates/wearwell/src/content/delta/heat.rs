@@ -57,7 +57,7 @@ pub const ACCESS_COUNT_AND_MAP_ENTRY_BYTES: u32 = 22;
 struct AccessCountEntry {
     /// Logical page whose accesses are counted.
     lpn: Lpn,
-    /// Slot of the next entry in the same hash chain.
+    /// Slot of the next entry in the same bucket of the hash index.
     next_in_chain: u32,
     /// Links to the neighbours of the entry in the LRU list of its segment.
     segment_links: ListLinks,

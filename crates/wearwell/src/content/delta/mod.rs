@@ -132,8 +132,8 @@ pub(crate) struct CurrentDelta {
     delta_and_tag_bytes: u16,
     /// Fingerprint of the current content of the logical page, which results from applying the delta to its base.
     fingerprint: Fingerprint,
-    /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur, because a capture may
-    /// keep the bytes of some pages and only describe others.
+    /// Whether the bytes of the delta exist; `false` if only its size is known. Both can occur on one device, because a
+    /// recorded trace may have the bytes of some pages and only sizes of others.
     has_known_bytes: bool,
 }
 
@@ -192,8 +192,8 @@ pub(crate) struct DeltaState {
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
     deltas_on_flash: Option<FlashDeltaTable>,
-    /// Whether a logical page with a current delta must not be bound, because a record in NVRAM holds the delta until
-    /// after the change of the map.
+    /// Whether a logical page with a current delta must not be bound (mapped to stored content without a program),
+    /// because a record in NVRAM holds the delta until after the change of the map.
     forbids_bind_of_delta: bool,
     /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
     delta_page_log: VecDeque<Ppn>,
@@ -213,9 +213,11 @@ pub(crate) struct DeltaState {
     /// Number of eligible host writes (of write-hot, read-cold pages) that bypassed delta encoding since its deltas
     /// were last found to save too little.
     writes_bypassed_since_rejection: u64,
-    /// Share of the eligible host writes with a base that could be stored as deltas, as a moving average.
+    /// Share of the eligible host writes (of write-hot, read-cold pages) with a base that could be stored as deltas: a
+    /// moving average, 0 to 1.
     usable_delta_share: f64,
-    /// Number of eligible host writes of pages in compressed chunks, whose content cannot be the base of a delta.
+    /// Number of eligible host writes (of write-hot, read-cold pages) whose page is in a compressed chunk, so that its
+    /// content cannot be the base of a delta.
     eligible_writes_in_chunks: u64,
     pub(crate) statistics: DeltaStatistics,
 }
@@ -223,9 +225,9 @@ pub(crate) struct DeltaState {
 /// Bytes of the tag at the end of a delta, which names its base: the low half of the base page's generation (sequence
 /// number of its first write).
 const BASE_TAG_BYTES: usize = 4;
-/// Number of eligible host writes that bypass delta encoding, after it saved too little, before deltas are tried again
-/// for a while. Single trial deltas between bypassed writes would not show what deltas save: the next full write of a
-/// hot page makes its delta obsolete before the page of deltas is full.
+/// Number of eligible host writes (of write-hot, read-cold pages) that bypass delta encoding after it saved too little,
+/// before deltas are tried again for a while. Single trial deltas between bypassed writes would not show what deltas
+/// save: the next full write of a hot page makes its delta obsolete before the page of deltas is full.
 const WRITES_UNTIL_DELTA_RETRY: u64 = 4096;
 /// Number of flash pages of deltas over which the moving average of deltas per page is taken. A page holds one, two or
 /// three deltas, so an average over few pages would exceed [`DeltaOptions::max_mean_delta_share_of_page`] by chance.
@@ -243,8 +245,8 @@ const MIN_USABLE_DELTA_SHARE: f64 = 0.5;
 /// at which a page is kept out of chunks so that it can be a base. Less than 1, because the base itself takes a whole
 /// page, and its deltas are merged at last.
 const MAX_DELTA_TO_CHUNK_RATIO: f64 = 0.6;
-/// Number of eligible host writes of pages in compressed chunks per trial: the last of them may be stored as a page of
-/// its own even if deltas have lately not paid, to find out whether they do now.
+/// Number of eligible host writes (of write-hot, read-cold pages) to pages in compressed chunks per trial. In a trial,
+/// the page may be stored uncompressed, as a base, although deltas have lately saved too little.
 const ELIGIBLE_WRITES_PER_TRIAL_BASE: u64 = 64;
 
 /// Number of logical pages per entry of the table of access counts, for designs with the map in RAM.
@@ -331,7 +333,8 @@ impl DeltaState {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
-    /// Forbids to bind logical pages that have a current delta. Needed if records in NVRAM hold the durable deltas.
+    /// Forbids to bind logical pages that have a current delta (to map them to stored content without a program).
+    /// Needed if records in NVRAM hold the durable deltas.
     pub(crate) fn forbid_binds_of_deltas(&mut self) {
         self.forbids_bind_of_delta = true;
     }
@@ -430,10 +433,10 @@ impl DeltaState {
         self.usable_delta_share += (outcome - self.usable_delta_share) / DELTA_ATTEMPTS_IN_AVERAGE;
     }
 
-    /// Counts an eligible write of a page that was a member of a compressed chunk. Returns whether the page should be
-    /// stored as a page of its own, so that its next writes can become deltas. It should if deltas have lately
+    /// Counts a host write of a write-hot, read-cold page that was a member of a compressed chunk. Returns whether the
+    /// page should be stored uncompressed, so that its next writes can become deltas. It should if deltas have lately
     /// succeeded and take clearly less of a page than a chunk does (`chunk_share_of_page`), and as a trial at every
-    /// [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write; in both cases only if new deltas are accepted at present.
+    /// [`ELIGIBLE_WRITES_PER_TRIAL_BASE`]th write. In both cases, new deltas must be accepted at present.
     fn count_write_and_decide_on_base(&mut self, chunk_share_of_page: f64) -> bool {
         self.eligible_writes_in_chunks += 1;
         let delta_share_of_page =
@@ -521,7 +524,7 @@ impl DeltaState {
         self.should_merge_delta(lpn)
     }
 
-    /// Appends the flash page of deltas `ppn` to the log of such pages. First removes the pages without current deltas
+    /// Appends the flash page of deltas `ppn` to the log of delta pages. First removes the pages without current deltas
     /// from the log if they are the larger part.
     fn append_to_delta_page_log(&mut self, ppn: Ppn) {
         if self.delta_page_log.len() > 2 * self.live_delta_pages.len() + 64 {
@@ -753,9 +756,9 @@ impl<N: Nand> Ftl<N> {
         Ok(true)
     }
 
-    /// Returns the minimum number of recent host writes of a page in a compressed chunk at which the page may be stored
-    /// as a page of its own, which can be a base. A base takes a whole page, so it has to be overwritten more than once
-    /// to pay.
+    /// Returns the minimum number of recent host writes at which a page in a compressed chunk may be stored
+    /// uncompressed, so that it can be the base of deltas. A base takes a whole page, and saves nothing unless it is
+    /// overwritten more than once.
     fn min_writes_to_become_base(&self) -> u8 {
         self.delta.as_ref().map_or(u8::MAX, |stage| stage.options.hot_access_threshold.saturating_add(1))
     }
@@ -813,7 +816,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns whether host writes may become deltas now: delta encoding saves enough at present and has space for
-    /// another flash page of deltas. If not, counts an eligible host write as stored whole.
+    /// another flash page of deltas. If not, counts a host write of a hot page as stored whole.
     fn accept_write_as_delta_or_count_bypass(&mut self) -> bool {
         let stage = self.delta.as_mut().expect("only the delta stage asks");
         let is_open = stage.accept_delta_or_advance_retry() && self.has_content_table_room_or_count(1);
@@ -949,7 +952,8 @@ impl<N: Nand> Ftl<N> {
         self.store.put_content_record_later(ContentRecord::Delta { lpn, ppn });
     }
 
-    /// Records that the flash page `ppn` holds deltas of the logical pages `lpns`, if the design keeps such a table.
+    /// Records in the table of deltas on flash, if the design keeps one, that the flash page `ppn` holds deltas of
+    /// `lpns`.
     fn record_delta_page_on_flash(&mut self, ppn: Ppn, lpns: &[Lpn]) {
         let block = self.store.block_of(ppn);
         self.delta.as_mut().expect("only the delta stage has deltas").record_deltas_on_flash(block, lpns);

@@ -31,7 +31,7 @@ impl HashBuckets {
         Self::with_index_bits(u64::BITS - self.unused_hash_bits + 1)
     }
 
-    /// Creates `2^bits` empty hash buckets.
+    /// Creates a table of empty hash buckets whose indices have `bits` bits.
     fn with_index_bits(bits: u32) -> Self {
         Self {
             bucket_heads: DenseTable::filled(1 << bits, NO_FINGERPRINT_STORE_SLOT),

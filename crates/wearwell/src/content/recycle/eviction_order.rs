@@ -269,8 +269,9 @@ impl EvictionOrder {
         levels.flat_map(|level| self.level_queues[level].live_slots())
     }
 
-    /// Returns the rank of an entry of the fingerprint store (index of dead pages), given its probability level and
-    /// ticket (log position): 1 plus the number of entries that are evicted later. Costs a few hundred additions.
+    /// Returns the rank of an entry of the fingerprint store (index of dead pages) that has this probability level and
+    /// ticket (log position). The rank is 1 plus the number of entries that are evicted later. Costs a few hundred
+    /// additions.
     pub(super) fn rank_from_best(&self, level: u8, ticket: u32) -> u32 {
         let better: u32 = self.entries_per_level[level as usize + 1..].iter().sum();
         1 + better + self.level_queues[level as usize].count_newer_than(ticket)

@@ -46,8 +46,8 @@ pub(super) struct DeadPageCandidate {
 pub(super) enum AdmissionOutcome {
     /// The page was inserted, and the fingerprint store (index of dead pages) had room for it.
     Inserted,
-    /// The page was inserted in place of another, the worst entry of the fingerprint store, which was evicted. Holds
-    /// the evicted page.
+    /// The page was inserted in place of the entry of the fingerprint store that is evicted first. Holds the evicted
+    /// page.
     Replaced(Ppn),
     /// The page was not inserted, because the fingerprint store (index of dead pages) is full and every entry is
     /// better.
@@ -250,7 +250,7 @@ impl FingerprintStore {
     }
 
     /// Returns whether the fingerprint store (index of dead pages) would insert a dead page of probability level
-    /// `level` whose content has no entry yet: it has room, or its worst entry has at most this level.
+    /// `level` whose content has no entry yet. It would if it has room, or if its lowest entry has at most this level.
     pub(super) fn accepts_probability_level(&self, level: u8) -> bool {
         !self.is_full() || self.eviction_order.first_to_evict().is_some_and(|(worst, _)| worst <= level)
     }
@@ -422,8 +422,8 @@ impl FingerprintStore {
     }
 
     /// Changes the capacity of the fingerprint store (index of dead pages), and the probability level of every entry to
-    /// that which `level_of` returns. Entries of equal level keep their order of recency. Evicts the worst entries
-    /// beyond the capacity.
+    /// that which `level_of` returns. Entries of equal level keep their order of recency. Evicts the entries beyond the
+    /// capacity, lowest level first.
     pub(super) fn set_capacity_and_levels(
         &mut self,
         history: &mut DeadPageLists,
@@ -556,7 +556,7 @@ impl FingerprintStore {
         self.redirect_bucket_link(slot, self.slots[slot as usize].bucket_or_duplicate_link);
     }
 
-    /// Puts the slot `to` in the place of the slot `from` in the list of its hash bucket.
+    /// Replaces the slot `from` by the slot `to` in the list of its hash bucket.
     fn move_index_entry(&mut self, from: u32, to: u32) {
         self.slots[to as usize].bucket_or_duplicate_link = self.slots[from as usize].bucket_or_duplicate_link;
         self.redirect_bucket_link(from, to);

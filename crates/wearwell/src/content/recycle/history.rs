@@ -78,8 +78,8 @@ pub(super) struct DeadPageLists {
     dead_page_set: PageSet,
     /// Set of the dead pages that have a slot in the fingerprint store (index of dead pages by content).
     pages_in_fingerprint_store: PageSet,
-    /// Links of dead pages in their lists, for those pages that have a slot in the fingerprint store (index of dead
-    /// pages); indexed by slot. For such a page, `newer_links_or_slots` holds the slot number instead of the link.
+    /// List links of the dead pages that have a slot in the fingerprint store (index of dead pages), by slot. For these
+    /// pages, `newer_links_or_slots` holds the slot number instead of the link.
     newer_links_by_slot: Vec<u32>,
     /// Number of dead (invalid, not erased) pages in all lists.
     dead_page_count: u64,

@@ -97,8 +97,8 @@ pub enum FingerprintStorePolicy {
     },
 }
 
-/// Scope of the history that recycling keeps: of which dead pages it knows owner and older and newer versions, and of
-/// which pages it counts reads.
+/// Scope of the history that recycling keeps: the dead pages whose owner and neighbouring versions are recorded, and
+/// the pages whose reads are counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HistoryScope {
     /// History of all dead pages, and read counts of all pages: the paper's tables, 12.5 bytes of RAM per physical page
@@ -333,8 +333,8 @@ impl Recycler {
         Some(self.fingerprint_store.page_in_slot(slot).ppn)
     }
 
-    /// Returns the dead page with this content that the fingerprint store has, as [`Recycler::find_dead_page`], but
-    /// does not count the look-up in the statistics.
+    /// Returns the dead page with this content that the fingerprint store has; `None` if it has none. Does not count
+    /// the look-up in the statistics.
     pub fn peek_dead_page(&self, fingerprint: Fingerprint) -> Option<Ppn> {
         self.fingerprint_store
             .find_slot(fingerprint)
@@ -453,8 +453,8 @@ impl Recycler {
 
     /// Makes the overwritten or trimmed physical page `ppn` the newest dead page of `lpn`, and offers it to the
     /// fingerprint store. `successor` is the new valid page of `lpn`, if any; it must have been reported before. The
-    /// recycle probability of up to 15 older dead pages of `lpn` decreases. With [`HistoryScope::FingerprintStore`], a
-    /// page that the store would refuse is not added to the history.
+    /// recycle probability of up to 15 older dead pages of `lpn` decreases. If the history covers only pages in the
+    /// store ([`HistoryScope::FingerprintStore`]), a page that the store would refuse is not added to it.
     #[inline]
     pub fn record_page_invalidated(
         &mut self,
@@ -498,8 +498,8 @@ impl Recycler {
         self.owners.remove_owner(ppn);
     }
 
-    /// Makes `ppn` the newest dead page of `lpn`, as [`Recycler::record_page_invalidated`], but does not offer it to
-    /// the fingerprint store, because it is too old to be revived.
+    /// Makes `ppn`, which is too old to be revived, the newest dead page of `lpn`, without offering it to the
+    /// fingerprint store. `successor` is the new valid page of `lpn`, if any.
     pub fn record_unrevivable_page(&mut self, lpn: Lpn, ppn: Ppn, successor: Option<Ppn>) {
         if self.history_scope == HistoryScope::FingerprintStore {
             return self.detach_invalidated_page(lpn, ppn, successor);
@@ -614,8 +614,8 @@ impl Recycler {
     }
 
     /// Records that GC copied the valid pages `from` of the block that begins at page `first` to `to`, in order. If
-    /// `to` is shorter, only that many pages were copied. Does the work of [`Recycler::record_page_moved`] for each
-    /// page, but skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
+    /// `to` is shorter, only that many pages were copied. Faster than [`Recycler::record_page_moved`] for each page:
+    /// skips tables in which the block has no entry (read counts, "not hashed" marks, owners).
     pub fn record_pages_moved(&mut self, first: Ppn, pages: u32, from: &[Ppn], to: &[Ppn]) {
         let from = &from[..to.len()];
         debug_assert!(
@@ -815,8 +815,8 @@ impl Recycler {
         }
     }
 
-    /// Changes policy and capacity of the fingerprint store (index of dead pages). Sorts the store by the new policy at
-    /// once, and evicts its worst entries beyond the capacity. Costs one sort of the store.
+    /// Changes policy and capacity of the fingerprint store (index of dead pages). Orders the entries by the new policy
+    /// at once, and evicts those beyond the capacity. Costs one sort of the store.
     pub fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) {
         self.policy = policy;
         let Self { fingerprint_store: store, history, probability_table: probability, .. } = self;

@@ -13,8 +13,8 @@ pub struct Lpn(pub u32);
 pub struct Ppn(pub u32);
 
 /// Number of a piece of stored content to which the L2P table can map a logical page: a flash page (`Unit(ppn)`), or a
-/// member of a compressed chunk (one of several logical pages compressed together), whose number is greater than that
-/// of the last flash page.
+/// member of a compressed chunk (several logical pages compressed together). The numbers of chunk members are greater
+/// than that of the last flash page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Unit(pub u32);
 

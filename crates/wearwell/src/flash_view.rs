@@ -178,8 +178,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Returns the state of a programmed flash page: valid, recyclable or invalid. Not for pages of deltas and
-    /// compressed chunks; [`Self::mark_live_packed_pages`] finds their state.
+    /// Returns the state of a programmed flash page: valid, recyclable or invalid. Does not find the state of pages of
+    /// deltas and compressed chunks ([`Self::mark_live_packed_pages`] does).
     fn state_of_programmed_page(&self, ppn: Ppn, page: &FlashPage) -> FlashPageState {
         let owns = |stream| page.owner.is_some_and(|owner| self.is_current_metadata_page(stream, owner, ppn));
         let is_valid = match page.kind {

@@ -148,9 +148,9 @@ impl<N: Nand> Ftl<N> {
         observed
     }
 
-    /// Returns the number of flash pages that store host writes, programmed since the counters were cleared: whole
-    /// pages, and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks
-    /// write are left out: they regain flash pages, as garbage collection does, and store no host write.
+    /// Returns the number of flash pages programmed to store host writes since the counters were cleared: whole pages,
+    /// and pages that content schemes (such as compression) packed or merged. Plain pages that splits of chunks write
+    /// are not counted, because they regain flash pages, as garbage collection does.
     pub fn pages_programmed_for_host_writes(&self) -> u64 {
         let programs = &self.store.stats.programs;
         let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.pages_written_by_splits);

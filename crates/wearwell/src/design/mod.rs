@@ -118,8 +118,8 @@ impl ContentParts {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Persistence {
     /// Flash alone: recovery rebuilds the L2P table from owner and sequence number of every flash page, newest version
-    /// first. The [`RecoveryBlockScan`] determines which pages are read for this. Trims are not durable: a page trimmed
-    /// before a power loss may read as one of its earlier versions.
+    /// first. [`RecoveryBlockScan`] determines which pages are read. Trims are not durable: a page trimmed before a
+    /// power loss may read as one of its earlier versions.
     OobScan,
     /// A battery keeps RAM over a power loss: the L2P table, the history of writes and the access counts. The store of
     /// fingerprints of dead pages is rebuilt.
@@ -139,9 +139,9 @@ pub enum Persistence {
     /// areas of flash pages, and from the entries that the reverse map has in NVRAM or on flash, newest sequence number
     /// first. Trims and remaps are durable.
     DurableReverseMap,
-    /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM, which holds a copy of the
+    /// Flash and NVRAM: every change of the L2P table is also an 8-byte store to NVRAM. NVRAM holds a copy of the
     /// table, or of its dirty entries if the table is on flash. All other state is rebuilt from flash or starts empty.
-    /// Trims and remaps are durable at once; data buffered in RAM is durable after a flush.
+    /// Trims and remaps are durable at once, data buffered in RAM after a flush.
     NvramMap,
 }
 
@@ -311,8 +311,8 @@ impl Parts {
     }
 
     /// Returns what recovery of this design reads of each block unless it is configured otherwise: first pages if the
-    /// design can recover by them and map entries of a device of this `geometry` have a bit for the bind mark, else all
-    /// spare areas.
+    /// design can recover by them, else all spare areas. Recovery by first pages needs map entries with a spare bit for
+    /// the bind mark (of a mapping without a program), which depends on `geometry`.
     pub fn default_recovery_block_scan(&self, geometry: &Geometry) -> RecoveryBlockScan {
         if self.can_recover_from_first_pages_of_blocks()
             && self.max_units(geometry) <= MAX_UNITS_WITH_BIND_MARK

@@ -149,9 +149,9 @@ impl<N: Nand> Ftl<N> {
         stored_fingerprint(&self.store, self.chunks.as_deref(), unit)
     }
 
-    /// Returns the fingerprint of the current content of `lpn`, also if its newest version is a delta or is still
-    /// buffered in RAM; `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
-    /// read; it is empty on a medium that keeps no bytes.
+    /// Returns the fingerprint of the current content of `lpn`, even if its newest version is a delta or is still
+    /// buffered in RAM. `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
+    /// read, or is empty on a medium that keeps no bytes.
     pub(crate) fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
         if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(lpn)) {
             return Ok(Some(pending));

@@ -161,9 +161,9 @@ impl<N: Nand> Ftl<N> {
             && self.prepare_and_check_emptying(block, self.store.blocks().max_valid_pages_per_block())?)
     }
 
-    /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the block `worn`, which was just
-    /// erased. Does nothing while the block of the previous swap is still being filled; the next erase checks again
-    /// whether a swap is due.
+    /// Executes a dirty swap of dual-pool wear leveling: moves the data of `cold` to the worn block `worn`, which was
+    /// just erased. Does nothing while the block of the previous swap is still being filled. The next erase checks
+    /// again whether a swap is due.
     fn execute_dirty_swap(&mut self, worn: BlockId, cold: BlockId, pool: u32) -> Result<()> {
         let stream = self.stream_of_copies(self.store.blocks().kind(cold), pool);
         if self.store.has_parked_block(stream, pool) {
@@ -604,7 +604,8 @@ struct DirtinessFunction<'a> {
 }
 
 impl<'a> DirtinessFunction<'a> {
-    /// Creates the dirtiness function for `policy`. Leaves deltas out if the policy would otherwise differ from greedy.
+    /// Creates the dirtiness function for `policy`. Leaves deltas out for the recycling-aware policy on a device
+    /// without recycling, which then equals the greedy policy.
     fn new(
         policy: VictimPolicy,
         geometry: &'a Geometry,

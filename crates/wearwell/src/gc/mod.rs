@@ -66,10 +66,10 @@ pub enum MetadataGcRule {
     /// GC collects blocks of metadata (translation pages, page validity) like any other blocks.
     #[default]
     Greedy,
-    /// GC collects blocks of metadata only when all their pages are invalid (GeckoFTL, section 4.2): metadata is hot,
-    /// so its valid pages will soon be invalid. Exception: GC collects the metadata block with the fewest valid pages
-    /// if metadata occupies more than the given share of all blocks (few cold pages could keep most metadata blocks in
-    /// use), or if no other block can be collected.
+    /// GC collects blocks of metadata only when all their pages are invalid (GeckoFTL, section 4.2), because valid
+    /// pages of metadata will soon be invalid, too. There are two exceptions, in which GC collects the metadata block
+    /// with the fewest valid pages: metadata occupies more than the given share of all blocks, or no other block can be
+    /// collected.
     WhenEmpty {
         /// Share of all blocks (0 to 1) that metadata may occupy before GC collects metadata blocks with valid pages.
         max_metadata_block_share: f64,

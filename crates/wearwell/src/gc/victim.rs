@@ -29,14 +29,14 @@ pub enum VictimPolicy {
     },
     /// Collects the block that was closed (filled) first: first in, first out. Amortised O(1).
     Fifo,
-    /// Collects the block with the most dead bytes: as greedy, but a valid page that holds deltas counts as partly dead
-    /// if some of its deltas are dead. (Delta-FTL has one policy for data and delta blocks, section 3.4, and does not
-    /// define how they are compared; this is our definition.) O(blocks of the pool), plus the deltas in them.
+    /// Collects the block with the most dead bytes. A valid page of deltas counts as partly dead if some of its deltas
+    /// are dead; otherwise the policy equals greedy. (Delta-FTL, section 3.4, has one policy for data and delta blocks,
+    /// but does not define how they are compared; this is our definition.) O(blocks of the pool), plus the deltas in
+    /// them.
     DeadBytes,
     /// Collects the block with the largest dirtiness: the sum over its dead pages of 1 minus the probability that the
-    /// page is revived by a write of its content (LX, equation 5). In designs with deltas, the dead share of a page of
-    /// deltas is added, as for [`Self::DeadBytes`]. O(n log n) in the blocks of the pool (set of planes), plus the dead
-    /// pages of the blocks that can still win, and the deltas.
+    /// page is revived by a write of its content (LX, equation 5). The dead share of a page of deltas is added. O(n log
+    /// n) in the blocks of the pool (set of planes), plus the dead pages and deltas of the blocks that can still win.
     RecycleAware,
 }
 
@@ -61,8 +61,8 @@ impl VictimChooser {
     }
 
     /// Returns the closed block of `pool` (set of planes) that GC is to collect; `None` if no closed block has an
-    /// invalid page. `now_sequence` is the newest sequence number, from which the policies compute the ages of blocks.
-    /// `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages; only
+    /// invalid page. `now_sequence` is the newest sequence number, from which the ages of blocks are computed.
+    /// `dirtiness` returns the weight of a block's dead pages, given the number of its invalid pages. Only
     /// [`VictimPolicy::RecycleAware`] uses it, and [`VictimPolicy::DeadBytes`] for blocks of deltas.
     /// `may_have_delta_blocks` is whether blocks of deltas may exist.
     pub fn choose(
@@ -85,10 +85,10 @@ impl VictimChooser {
         }
     }
 
-    /// Returns the blocks of `pool` (set of planes) that [`VictimChooser::choose`] would examine if it were called with
-    /// the same arguments, each with the figure by which the policy ranks it. For [`VictimPolicy::DeadBytes`] and
-    /// [`VictimPolicy::RecycleAware`], returns all candidates, although the search may end earlier. Random draws
-    /// advance the generator of this chooser, which therefore has to be a copy. O(blocks of the pool).
+    /// Returns the blocks of `pool` (set of planes) that the policy would examine to choose a victim, each with the
+    /// figure by which it ranks them. For [`VictimPolicy::DeadBytes`] and [`VictimPolicy::RecycleAware`], returns all
+    /// candidates, although the search may end earlier. Random draws advance the generator of this chooser, which
+    /// therefore has to be a copy. O(blocks of the pool).
     pub(crate) fn score_candidates(
         &mut self,
         blocks: &BlockTable,

@@ -36,10 +36,10 @@ pub(crate) struct WearScan {
 }
 
 impl WearScan {
-    /// Scans the erase count of one block per page programmed since the last call, at most once the whole device; each
-    /// block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose erase count
-    /// is lower by more than `gap_erases` erases than the maximum that the last and the current round of the scan
-    /// found; `None` if there is no such block.
+    /// Reads the erase counts of as many blocks as pages were programmed since the last call, at most once of each
+    /// block. A block in use costs one read of a spare area. Returns a closed block of `pool` (set of planes) whose
+    /// erase count is lower than the maximum of the last and the current round of the scan by more than `gap_erases`
+    /// erases; `None` if there is none.
     pub(crate) fn scan_for_block_to_move<N: Nand>(
         &mut self,
         store: &mut Store<N>,

@@ -258,13 +258,13 @@ impl LifetimeController {
         &self.options
     }
 
-    /// Returns the number of the lifetime-management epoch that contains time `now` (in nanoseconds or page writes, see
-    /// [`EpochLength`]), counted from 0.
+    /// Returns the number of the lifetime-management epoch that contains time `now` (nanoseconds or page writes,
+    /// depending on [`EpochLength`]), counted from 0.
     pub fn epoch_at(&self, now: u64) -> u64 {
         now / self.epoch_ticks
     }
 
-    /// Returns whether time `now` (in nanoseconds or page writes, see [`EpochLength`]) is in an epoch for which
+    /// Returns whether time `now` (nanoseconds or page writes, depending on [`EpochLength`]) is in an epoch for which
     /// lifetime management has made no decision yet.
     pub fn is_decision_due(&self, now: u64) -> bool {
         self.decided_epoch.is_none_or(|decided| self.epoch_at(now) > decided)
@@ -291,9 +291,10 @@ impl LifetimeController {
         self.demand_history.average()
     }
 
-    /// Advances the time of lifetime management to `now` (in nanoseconds or page writes, see [`EpochLength`]); must be
-    /// called before each request. The first call in an epoch decides which schemes run in the epoch and returns the
-    /// decision; other calls return `None`. Epochs without requests are skipped. Cost: O(schemes), once per epoch.
+    /// Advances the time of lifetime management to `now` (nanoseconds or page writes, depending on [`EpochLength`]).
+    /// Must be called before each request. The first call in an epoch decides which schemes run in the epoch and
+    /// returns the decision; other calls return `None`. Epochs without requests are skipped. Cost: O(schemes), once per
+    /// epoch.
     ///
     /// # Panics
     /// If counters decrease, or if `counters` does not hold one observation per scheme.

@@ -48,7 +48,8 @@ pub(super) type CacheSlot = u32;
 pub(super) struct CachedEntry {
     /// Logical page whose location the entry holds.
     pub(super) lpn: Lpn,
-    /// Location of the logical page: a flash page or chunk member, with the bind mark that the map may use.
+    /// Location of the logical page: a flash page or chunk member, with the bind mark (bit of a mapping without a
+    /// program) that the entry may have.
     pub(super) unit: Unit,
     /// Slot of the next map entry in the same bucket of the hash index.
     next_in_chain: CacheSlot,

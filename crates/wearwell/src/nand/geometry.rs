@@ -8,8 +8,8 @@
 
 use crate::address::{BlockId, PlaneId, Ppn};
 
-/// Geometry of a flash device: channels, dies, planes, blocks, pages. Call [`Geometry::checked`] once; from then on the
-/// code trusts that the fields are consistent.
+/// Geometry of a flash device: numbers of channels, dies, planes, blocks and pages, and the size of a page. The code
+/// trusts that the fields are consistent after one call of [`Geometry::checked`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Geometry {
     /// Number of channels of the device.

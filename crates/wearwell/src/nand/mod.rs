@@ -330,9 +330,8 @@ pub trait Nand {
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError>;
 
     /// Programs the next page of an open block as *lost*: its OOB names the owner of data that could not be read any
-    /// more, `spare` is what the FTL stores in the spare area, and every read of its data returns
-    /// [`NandError::Uncorrectable`]. One program, as [`Nand::program`]. (ATA and `NVMe` have a command with this
-    /// effect: write uncorrectable.)
+    /// more, and every read of its data returns [`NandError::Uncorrectable`]. `spare` is what the FTL stores in the
+    /// spare area. Costs one program. (ATA and `NVMe` have a command with this effect: write uncorrectable.)
     ///
     /// # Errors
     /// As [`Nand::program`].
@@ -372,8 +371,8 @@ pub trait Nand {
         (pages.len(), Ok(()))
     }
 
-    /// Reads a metadata page and passes its bytes to the function `look`. Costs one read, as [`Nand::read`]. A medium
-    /// that holds the bytes in memory makes no copy; otherwise `page`, one page long, is the buffer.
+    /// Reads a metadata page and passes its bytes to the function `look`. Costs one read. A medium that holds the bytes
+    /// in memory makes no copy; otherwise `page`, one page long, is the buffer.
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -389,7 +388,7 @@ pub trait Nand {
     }
 
     /// Reads a metadata page of which only some words of four bytes are needed, and fills in their values in `words`.
-    /// Costs one read, as [`Nand::read`].
+    /// Costs one read.
     ///
     /// # Errors
     /// As [`Nand::read`].
@@ -402,14 +401,14 @@ pub trait Nand {
         Ok(())
     }
 
-    /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. Only
-    /// prefetches: no flash read is counted, and the values must not influence any result. The first argument lists the
-    /// pages, each with its number of words; the second holds the words of all these pages, page after page, none in a
-    /// spare area.
+    /// Fills in 4-byte words of metadata pages that are about to be read, if the medium holds the bytes in memory. This
+    /// only prefetches: no flash read is counted, and the values must not influence any result. The first argument
+    /// lists the pages, each with its number of words. The second holds the words of all these pages, page after page;
+    /// none is in a spare area.
     fn prefetch_words(&self, _: &[(Ppn, usize)], _: &mut [PageWord]) {}
 
     /// Programs a metadata page that equals the page `base` except for `words` (four bytes each, at different
-    /// positions). `base` was read before and is still readable. Costs one program, as [`Nand::program`].
+    /// positions). `base` was read before and is still readable. Costs one program.
     ///
     /// # Errors
     /// As [`Nand::program`].
@@ -579,9 +578,9 @@ pub trait Nand {
         self.sync()
     }
 
-    /// Returns whether an erase also orders operations, as [`Nand::fence`] does: no later operation becomes durable
-    /// before the erase and everything that preceded it. If not, the medium itself makes sure that later programs of
-    /// the erased block become durable after the erase.
+    /// Returns whether an erase also orders operations, so that no later operation becomes durable before the erase and
+    /// everything that preceded it. If not, the medium itself makes sure that later programs of the erased block become
+    /// durable after the erase.
     fn fences_at_erase(&self) -> bool {
         true
     }

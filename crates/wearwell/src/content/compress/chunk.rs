@@ -34,9 +34,9 @@ pub(super) const WHOLE_PAGE_SIZE_MARK: u16 = u16::MAX;
 /// pruned.
 pub(super) const WASTEFUL_CHUNKS_PRUNING_MIN_LEN: u64 = 64;
 
-/// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. The
-/// structure is kept small, because every fourth host write creates one and frees another, which may be anywhere in
-/// memory; so fingerprints are not aligned to their size.
+/// A stored chunk: up to four logical pages compressed together (its members), and the flash pages that hold them. Kept
+/// small, because every fourth host write creates one and frees another, at random places in memory. Fingerprints are
+/// therefore not aligned to their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C, packed(4))]
 pub(super) struct Chunk {

@@ -181,10 +181,10 @@ impl RecoveredChunks {
         newest
     }
 
-    /// Returns the current compressed chunk with this number: the youngest one of which recovery found all pages. A
-    /// number is used again only after no logical page is mapped to the old chunk, so a younger chunk that lacks pages
-    /// never had a mapped logical page. Returns `None` if no chunk is complete, or if an unreadable page may belong to
-    /// a younger chunk: an older chunk with this number holds other logical pages.
+    /// Returns the current compressed chunk with this number: the newest one of which recovery found all pages. `None`
+    /// if there is none, or if an unreadable page may belong to a newer chunk: an older one holds other logical pages.
+    /// A number is used again only after no logical page is mapped to the old chunk, so a newer chunk that lacks pages
+    /// never had a mapped logical page.
     fn newest_complete_chunk(&self, number: u32) -> Option<&RecoveredChunk> {
         let youngest = self
             .chunks_by_number

@@ -534,8 +534,8 @@ impl DeltaState {
         self.delta_page_log.push_back(ppn);
     }
 
-    /// Returns the fingerprint of the current content of the logical page `lpn` if it has a delta; `None` if it has
-    /// none. `page` holds that content; it is empty on a medium that keeps no bytes.
+    /// Returns the fingerprint of the current content of the logical page `lpn` if it is stored as a delta; otherwise
+    /// `None`. `page` holds this content, or is empty on a medium that keeps no bytes.
     ///
     /// On a medium that keeps bytes, deltas are stored without a fingerprint. If recovery found the delta, its
     /// fingerprint is therefore computed from `page`.
@@ -807,8 +807,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the base for a delta of `lpn`: the unit (physical page or member of a compressed chunk) to which `lpn`
-    /// is mapped. `None` if it is unmapped. If the map is in NVRAM, also `None` for a chunk member: a delta names its
-    /// base by the generation of a page, which a chunk member does not have.
+    /// is mapped. `None` if it is unmapped. If the map is in NVRAM, also `None` for a chunk member, because a delta
+    /// then names its base by the sequence number of a page's first write, which a chunk member does not have.
     fn base_for_new_delta(&mut self, lpn: Lpn) -> Result<Option<Unit>> {
         let base = self.mapping.lookup(&mut self.store, lpn)?;
         let pages = self.store.geometry().pages();
@@ -885,8 +885,8 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the size, in bytes, of the tag that ends each delta and names its base page; 0 if this design needs no
-    /// tags. Tags are needed if the map is in NVRAM: after a power loss it may be older than the deltas on flash, and
-    /// the tag shows whether the mapped page is the base of a delta.
+    /// tags. A map in NVRAM needs them, because after a power loss it may be older than the deltas on flash. The tag
+    /// then shows whether the mapped page is the base of a delta.
     fn base_tag_bytes(&self) -> usize {
         if self.persistence == Persistence::NvramMap { BASE_TAG_BYTES } else { 0 }
     }
@@ -974,8 +974,9 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Drops the delta of `lpn`, if it has one, from the delta table; a flash page of deltas is invalidated with its
-    /// last current delta. The record of a durable delta in NVRAM stays: it is current until a newer one is durable.
+    /// Drops the delta of `lpn`, if it has one, from the delta table, and invalidates its flash page with the last
+    /// current delta. The record in NVRAM of a durable delta stays, because that delta is current until a newer one is
+    /// durable.
     fn drop_delta(&mut self, lpn: Lpn) {
         let Self { delta, store, .. } = self;
         let Some(stage) = delta else { return };

@@ -80,8 +80,8 @@ struct FingerprintStoreSlot {
     /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
     /// probability level. The counter wraps around.
     level_change_stamp: u32,
-    /// For an entry: slot of the next entry in its hash bucket. For a duplicate (dead page with the content of an
-    /// entry): slot of the page before it in the chain of pages with equal content.
+    /// Link of the slot. For an entry, the slot of the next entry in its hash bucket. For a duplicate (dead page with
+    /// the content of an entry), the slot of the page before it in the chain of pages with equal content.
     bucket_or_duplicate_link: u32,
     /// Next slot in the chain of dead pages with equal content. The chain begins with the fingerprint-store entry; its
     /// duplicates follow.

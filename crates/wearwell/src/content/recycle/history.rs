@@ -65,9 +65,9 @@ pub(super) enum HeadStorage {
 pub(super) struct DeadPageLists {
     /// Where the newest dead page of each logical page is stored: in a link of its valid page, or in a hash map.
     head_storage: HeadStorage,
-    /// List link of each physical page. For a valid page: the newest dead page of its logical page. For a dead page:
-    /// the next newer page of the list. If a dead page has a slot in the fingerprint store: the slot number instead
-    /// (`newer_links_by_slot` then holds the link).
+    /// List link of each physical page. The link of a valid page is the newest dead page of its logical page; the link
+    /// of a dead page is the next newer page of the list. For a dead page with a slot in the fingerprint store, this is
+    /// the slot number, and `newer_links_by_slot` holds the link.
     newer_links_or_slots: DenseTable<u32>,
     /// For each dead page, the next older dead page of the same logical page, if there is one.
     older_links: SparseTable<Ppn>,
@@ -469,7 +469,7 @@ impl DeadPageLists {
     }
 
     /// Checks the list of dead pages of `lpn`, enters `lpn` in `owners` for each of them, and returns their number.
-    /// Returns the first violation as a sentence.
+    /// Fails with the first violation, as a sentence.
     fn check_list(&self, lpn: Lpn, valid: Option<Ppn>, owners: &mut [Option<Lpn>]) -> Result<u64, String> {
         let mut newer = valid;
         let mut length = 0;
@@ -568,6 +568,7 @@ mod tests {
         history.check(map).unwrap();
     }
 
+    /// The number of newer dead versions of a dead page is counted up to 15.
     #[test]
     fn version_positions_of_dead_pages_stop_at_15() {
         let history = history_of_overwrites(21, 0);

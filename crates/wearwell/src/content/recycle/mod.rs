@@ -688,8 +688,8 @@ impl Recycler {
     }
 
     /// Executes the first step of fast loading after a hit on a dead page of `owner`: moves the newest dead pages of
-    /// the `window` logical pages before and after `owner` to the best rank of the fingerprint store. Pages that are
-    /// not in the store are appended to `out`, at most `2 * window`: the engine reads their spare areas and calls
+    /// the `window` logical pages before and after `owner` to the best rank of the fingerprint store. Appends to `out`
+    /// those pages that are not in the store, at most `2 * window`. The engine then reads their spare areas and calls
     /// [`Recycler::offer_fast_loaded_page`].
     ///
     /// `map` returns the valid page of a logical page. Does nothing unless the policy is
@@ -1027,7 +1027,8 @@ impl Recycler {
     }
 
     /// Decides which of two dead pages with equal content is the fingerprint-store entry: the present one in slot
-    /// `rival`, or `candidate`. The more probable page wins; if both are equally probable, `candidate` wins.
+    /// `rival`, or `candidate`. The page with the higher probability level becomes the entry, and `candidate` if both
+    /// levels are equal.
     fn resolve_duplicate(&mut self, rival: u32, candidate: DeadPageCandidate, level: u8) {
         self.statistics.offered_duplicates += 1;
         let entry = self.fingerprint_store.page_in_slot(rival);

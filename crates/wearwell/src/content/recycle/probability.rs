@@ -42,8 +42,9 @@ pub struct ProbabilityTable {
 }
 
 impl ProbabilityTable {
-    /// Computes the tables of recycle probability for growth factor `alpha` (per read; 0.10 to 0.15 in the LX-SSD
-    /// paper) and decay factor `beta` (per newer version; 0.15 to 0.20 in the paper).
+    /// Computes the tables of recycle probability. `alpha` is the relative growth of a page's popularity per read (0.10
+    /// to 0.15 in the LX-SSD paper). `beta` is the relative decay of the recycle probability per newer version (0.15 to
+    /// 0.20 in the paper).
     ///
     /// Requires `alpha > 0` and `0 <= beta < 1`, so that a page with more reads has a higher probability, and a page
     /// with more newer versions has no higher one.

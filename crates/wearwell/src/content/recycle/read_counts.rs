@@ -38,8 +38,8 @@ impl ReadCounts {
         Self::AllPages(DenseReadCounters::new(physical_pages))
     }
 
-    /// Creates read counters for the pages read last, in a table of `places` counters. Memory: 8 bytes per counter; in
-    /// a real drive, 5.
+    /// Creates read counters for the pages read last, in a table of `places` counters. A counter takes 8 bytes of
+    /// memory here, and 5 in a real drive.
     pub(super) fn for_recent_pages(places: usize) -> Self {
         Self::RecentPages(RecentReadCounters::new(places.max(1)))
     }

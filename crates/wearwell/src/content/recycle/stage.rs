@@ -91,9 +91,9 @@ impl RecycleState {
     }
 }
 
-/// Returns the physical page to which `lpn` is mapped, as far as map entries in RAM tell; `None` if they show none. If
-/// `lpn` is stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page;
-/// callers may then only test whether it is `None`.
+/// Returns the physical page to which `lpn` is mapped, if map entries in RAM show it; otherwise `None`. If `lpn` is
+/// stored in a compressed chunk, the returned number is that of the chunk member and not of a physical page. Callers
+/// may then only test whether it is `None`.
 #[inline]
 fn unit_number_known_in_ram(mapping: &AnyMapping, lpn: Lpn) -> Option<Ppn> {
     mapping.lookup_in_ram(lpn).map(|unit| Ppn(unit.0))

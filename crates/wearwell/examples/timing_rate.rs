@@ -177,14 +177,13 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// Measures the case three times and prints the best run.
+    /// Measures this combination three times and prints the fastest run.
     fn measure(&self, requests: u32) {
         let mut best = f64::MAX;
         let mut last = None;
         for _ in 0..3 {
             let mut timing = TimingEngine::new(self.mode, &geometry(), FLASH, self.options.clone());
             let mut load = Load::new(0.6, self.read_share);
-            /// Measures this combination three times and prints the fastest run.
             let start = Instant::now();
             let before = cpu_seconds(start);
             let ops = (self.drive)(&mut timing, &mut load, requests);

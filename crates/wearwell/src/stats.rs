@@ -188,12 +188,16 @@ pub struct FlashOpPage {
 /// cause.
 #[derive(Clone, Debug, Default)]
 pub struct RequestOpLog {
+    /// Whether flash operations are collected for a timing engine.
     collects_ops: bool,
+    /// Whether the page of every collected flash operation is recorded, too.
     records_op_pages: bool,
     /// Whether flash operations are added to the list of deferred ones at present.
     is_deferring_ops: bool,
     /// Flash operations of the request itself, in the order of issue.
     ops: Vec<FlashOp>,
+    /// Deferred flash operations, which the FTL starts on its own and for which no request waits, in the order of
+    /// issue.
     deferred_ops: Vec<FlashOp>,
     /// Pages of the flash operations of the request, and pages of the deferred operations; both empty unless the
     /// recording of pages is on.

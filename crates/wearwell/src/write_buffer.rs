@@ -48,11 +48,14 @@ impl SectorMask {
 
     /// Returns whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
     fn consists_of_content_pages(self) -> bool {
+        /// Number of 512-byte sectors of a 4-KiB page.
         const SECTORS: u32 = (PAGE_BYTES / 512) as u32;
+        /// Mask of the first sector of each 4-KiB page.
         const FIRST_SECTORS: u128 = u128::MAX / ((1 << SECTORS) - 1);
         self.0 == (self.0 & FIRST_SECTORS) * ((1 << SECTORS) - 1)
     }
 
+    /// Returns the numbers of the sectors in the set, in ascending order.
     fn sector_indices(self) -> impl Iterator<Item = usize> {
         (0..128).filter(move |k| self.0 >> k & 1 == 1)
     }
@@ -62,12 +65,14 @@ impl SectorMask {
 /// perhaps written only in some sectors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
+    /// Fingerprint and sizes of the content of a whole page, instead of its bytes.
     Descriptor(ContentDescriptor),
     /// Bytes of one whole page, of which only the sectors in the accompanying [`SectorMask`] are defined.
     Bytes(Box<[u8]>),
 }
 
 impl PageData {
+    /// Copies the content of a host write, so that the buffer can hold it.
     pub(crate) fn from_content(content: Content<'_>) -> Self {
         match content {
             Content::Descriptor(descriptor) => Self::Descriptor(descriptor),
@@ -75,6 +80,7 @@ impl PageData {
         }
     }
 
+    /// Returns the content of the page in the form that the FTL writes.
     pub(crate) fn content(&self) -> Content<'_> {
         match self {
             Self::Descriptor(descriptor) => Content::Descriptor(*descriptor),
@@ -113,6 +119,7 @@ fn with_summed_sizes(merged: ContentDescriptor, parts: [ContentDescriptor; 2]) -
     }
 }
 
+/// Copies the sectors in `mask` from page `over` to `page`.
 fn copy_sectors(page: &mut [u8], over: &[u8], mask: SectorMask) {
     for sector in mask.sector_indices() {
         let at = sector * 512..sector * 512 + 512;
@@ -134,8 +141,11 @@ fn merged_descriptor(under: Fingerprint, over: Fingerprint, mask: SectorMask) ->
 /// A page in the write buffer that is not written to the FTL yet.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct BufferedPage {
+    /// Logical page number of the page.
     pub(crate) lpn: Lpn,
+    /// Content of the page: descriptor or bytes.
     pub(crate) data: PageData,
+    /// Sectors of the page that the host has written since the page entered the buffer.
     pub(crate) written_sectors: SectorMask,
     /// Sizes (compressed size, delta size) that are known of at least a part of the page's content.
     pub(crate) known_sizes: KnownSizes,
@@ -177,19 +187,27 @@ impl BufferedPage {
 /// Write buffer: an index by LPN, the buffered pages, and their order of eviction.
 #[derive(Clone, Debug)]
 pub(crate) struct WriteBuffer {
+    /// Capacity and policy of the buffer.
     options: WriteBufferOptions,
+    /// Number of 512-byte sectors of a page.
     page_sectors: u32,
+    /// Number of the slot in `slots` that holds each buffered page, by LPN.
     slot_of_lpn: FxHashMap<Lpn, u32>,
+    /// Buffered pages, by slot number; `None` for a free slot.
     slots: Vec<Option<BufferedPage>>,
+    /// Numbers of the free slots in `slots`.
     free_slots: Vec<u32>,
     /// Slots of the pages that are evicted first; with FIFO, those of all buffered pages.
     probation_list: LruList,
     /// Slots of the pages that were written again, which are evicted last; empty with FIFO.
     protected_list: LruList,
+    /// Number of page writes that never reach the FTL, because their page was written again or trimmed while in the
+    /// buffer.
     absorbed_writes: u64,
 }
 
 impl WriteBuffer {
+    /// Creates an empty write buffer for pages of `page_sectors` sectors.
     pub(crate) fn new(options: WriteBufferOptions, page_sectors: u32) -> Self {
         Self {
             options,
@@ -203,6 +221,7 @@ impl WriteBuffer {
         }
     }
 
+    /// Returns whether there is no buffer, because its capacity is 0.
     #[inline]
     pub(crate) fn is_off(&self) -> bool {
         self.options.capacity_pages == 0
@@ -214,10 +233,12 @@ impl WriteBuffer {
         self.absorbed_writes
     }
 
+    /// Returns the number of buffered pages.
     pub(crate) fn len(&self) -> usize {
         self.slot_of_lpn.len()
     }
 
+    /// Returns the logical page `lpn`, if it is buffered.
     pub(crate) fn get(&self, lpn: Lpn) -> Option<&BufferedPage> {
         let &slot = self.slot_of_lpn.get(&lpn)?;
         self.slots[slot as usize].as_ref()
@@ -254,6 +275,7 @@ impl WriteBuffer {
         self.probation_list.push_oldest(slot);
     }
 
+    /// Stores a page in a free slot, and returns the slot number.
     fn insert_into_free_slot(&mut self, page: BufferedPage) -> u32 {
         let slot = self.free_slots.pop().unwrap_or(self.slots.len() as u32);
         if slot as usize == self.slots.len() {
@@ -264,6 +286,8 @@ impl WriteBuffer {
         slot
     }
 
+    /// Overwrites the sectors in `mask` of the buffered page in `slot` with `data`. If the sectors are the whole page,
+    /// or exactly those written before, `data` replaces the content.
     fn merge_into_slot(&mut self, slot: u32, data: PageData, mask: SectorMask) {
         let page_sectors = self.page_sectors;
         let entry = self.page_in_slot(slot);
@@ -276,10 +300,13 @@ impl WriteBuffer {
         entry.written_sectors.0 |= mask.0;
     }
 
+    /// Returns the page in a slot that is in use.
     fn page_in_slot(&mut self, slot: u32) -> &mut BufferedPage {
         self.slots[slot as usize].as_mut().expect("an indexed slot is in use")
     }
 
+    /// Moves the page in `slot`, which was written again, to the newest place of the protected list. If this list has
+    /// more than half of the capacity, its oldest page moves back to the other list. Does nothing with FIFO.
     fn protect_rewritten_page(&mut self, slot: u32) {
         if self.options.policy == WriteBufferPolicy::Fifo {
             return;
@@ -309,6 +336,7 @@ impl WriteBuffer {
         Some(self.remove_slot(slot))
     }
 
+    /// Removes and returns the page in `slot`, which becomes free.
     fn remove_slot(&mut self, slot: u32) -> BufferedPage {
         let entry = self.slots[slot as usize].take().expect("an indexed slot is in use");
         let segment = if entry.is_protected { &mut self.protected_list } else { &mut self.probation_list };
@@ -330,6 +358,7 @@ impl WriteBuffer {
         *self = Self { absorbed_writes, ..Self::new(self.options, self.page_sectors) };
     }
 
+    /// Returns the bytes of RAM of a full write buffer: its capacity in pages times the page size.
     pub(crate) fn ram_bytes(&self) -> u64 {
         self.options.capacity_pages as u64 * self.page_sectors as u64 * 512
     }

@@ -53,6 +53,7 @@ struct PageVersion {
 }
 
 impl PageVersion {
+    /// Creates the record of a newest page version, whose bytes are in full in `frame`, with its number of users.
     fn new_newest_version(
         frame: FrameNumber,
         version_user_count: u32,
@@ -86,16 +87,19 @@ pub(super) struct PagePayloads {
     free_version_rows: Vec<u32>,
     /// Records of the stored page versions, by slot number. Slot 0 is not used.
     versions: Vec<PageVersion>,
+    /// Numbers of the slots of `versions` that hold no page version and can be used again.
     free_version_slots: Vec<VersionSlot>,
     /// Lists of the 4-byte words in which older page versions differ from newer ones, one list per older version.
     /// Unused lists are empty; list 0 is never used.
     difference_lists: Vec<Vec<PageWord>>,
+    /// Indices of the empty lists in `difference_lists` that can be used again.
     unused_difference_lists: Vec<u32>,
     /// Memory with the bytes of each newest page version, spare area included; zeros where nothing was programmed.
     frames: FramePool,
 }
 
 impl PagePayloads {
+    /// Creates the store of page bytes for a flash medium of this geometry, without bytes for any page.
     pub(super) fn new(geometry: &Geometry) -> Self {
         let block_pages = geometry.block_pages();
         Self {
@@ -267,6 +271,7 @@ impl PagePayloads {
         }
     }
 
+    /// Drops the stored bytes of one flash page, if it has any.
     fn drop_page_bytes(&mut self, page: PageLocation) {
         let row = self.version_row_of_block.get(page.block as usize);
         if row != NO_SLOT_OR_LIST {
@@ -300,6 +305,7 @@ impl PagePayloads {
         row as usize * self.block_pages as usize + offset as usize
     }
 
+    /// Returns the slot number of the version with the content of a flash page; [`NO_SLOT_OR_LIST`] if it has no bytes.
     #[inline]
     fn version_slot_of(&self, page: PageLocation) -> VersionSlot {
         match self.version_row_of_block.get(page.block as usize) {
@@ -308,6 +314,7 @@ impl PagePayloads {
         }
     }
 
+    /// Sets the slot number of the version with the content of a flash page, and gives its block a table row if needed.
     #[inline]
     fn set_version_of(&mut self, page: PageLocation, slot: VersionSlot) {
         let mut row = self.version_row_of_block.get(page.block as usize);
@@ -319,6 +326,7 @@ impl PagePayloads {
         self.version_of_page[at] = slot;
     }
 
+    /// Appends to `version_of_page` a table row for the pages of one more block, and returns the number of the row.
     #[cold]
     fn allocate_version_row(&mut self) -> u32 {
         let row = self.version_of_page.len() / self.block_pages as usize;
@@ -338,16 +346,19 @@ impl PagePayloads {
         &self.difference_lists[version.difference_list_index as usize]
     }
 
+    /// Returns the page version in a slot of the table of versions.
     #[inline]
     fn version(&self, slot: VersionSlot) -> &PageVersion {
         &self.versions[slot as usize]
     }
 
+    /// Returns the page version in a slot of the table of versions, to be changed.
     #[inline]
     fn version_mut(&mut self, slot: VersionSlot) -> &mut PageVersion {
         &mut self.versions[slot as usize]
     }
 
+    /// Stores a page version in a free slot, or in a new one, and returns the slot number.
     #[inline]
     fn add_version(&mut self, version: PageVersion) -> VersionSlot {
         if let Some(slot) = self.free_version_slots.pop() {
@@ -381,6 +392,8 @@ impl PagePayloads {
         }
     }
 
+    /// Copies the bytes of a page version, spare area included, into `into`; assembles them if they are stored as
+    /// differences.
     fn copy_version_to(&self, slot: VersionSlot, into: &mut [u8]) {
         let version = self.version(slot);
         if version.newer_version == NO_SLOT_OR_LIST {
@@ -420,6 +433,7 @@ impl PagePayloads {
             .then(|| self.frames.get(version.frame))
     }
 
+    /// Returns the 4-byte word with this index from a page version, which may be stored as differences from newer ones.
     fn word_of_version(&self, mut slot: VersionSlot, index: u32) -> u32 {
         if let Some(at) = spare_prefix_index(index, self.page_words) {
             return self.version(slot).spare_prefix[at];
@@ -444,11 +458,14 @@ fn spare_prefix_index(index: u32, page_words: u32) -> Option<usize> {
     index.checked_sub(page_words).map(|at| at as usize).filter(|&at| at < SPARE_PREFIX_WORDS)
 }
 
-/// A flash page: PPN, block and offset in the block.
+/// Location of a flash page: its PPN, its block, and its offset in the block.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageLocation {
+    /// Number of the flash page on the device.
     pub(super) ppn: Ppn,
+    /// Number of the block that holds the page.
     pub(super) block: u32,
+    /// Offset of the page in its block, in pages.
     pub(super) offset: u32,
 }
 

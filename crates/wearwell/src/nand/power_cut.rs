@@ -29,13 +29,16 @@ impl CutOutcome {
 /// Wrapper around a flash medium that cuts power at a chosen program, erase or NVRAM store.
 #[derive(Clone, Debug)]
 pub struct PowerCutNand<N> {
+    /// The wrapped flash medium.
     inner: N,
     /// Number, counted from 0, of the program, erase or NVRAM store at which power is cut; `None` for never.
     cut_at_operation: Option<u64>,
+    /// What the operation that the power cut interrupts leaves on the flash.
     cut_outcome: CutOutcome,
     /// Number of programs, erases and NVRAM stores, at which power can be cut, since power was last restored, or since
     /// creation.
     cuttable_operation_count: u64,
+    /// Whether power was cut and not yet restored, so that every operation fails.
     has_lost_power: bool,
 }
 
@@ -56,8 +59,8 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         self.has_lost_power
     }
 
-    /// Schedules a power cut after `operations` further programs, erases and NVRAM stores: the next one is interrupted,
-    /// with this outcome.
+    /// Schedules a power cut: `operations` further programs, erases and NVRAM stores succeed, and the one after them is
+    /// interrupted with this outcome.
     pub fn cut_after(&mut self, operations: u64, outcome: CutOutcome) {
         self.cut_at_operation = Some(self.cuttable_operation_count.saturating_add(operations));
         self.cut_outcome = outcome;
@@ -114,6 +117,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         Err(NandError::PowerLost)
     }
 
+    /// Returns the error [`NandError::PowerLost`] while power is lost.
     fn require_power(&self) -> Result<(), NandError> {
         if self.has_lost_power { Err(NandError::PowerLost) } else { Ok(()) }
     }

@@ -1,4 +1,4 @@
-//! Named devices: what each paper simulated, and two drives of today.
+//! Named devices: those that research papers simulated, and two drives of today.
 //!
 //! A preset is a geometry, datasheet timing and endurance, with the source of the figures. Paper presets follow the
 //! papers' configuration sections; if a paper is silent, `source_of_figures` names the values that were chosen here.
@@ -50,7 +50,7 @@ fn flash_timing(read_us: u64, program_us: u64, erase_us: u64, channel_mb_per_s: 
     }
 }
 
-/// Returns all named devices: those of the papers, two drives of today, and those for measurements.
+/// Returns all named devices: those that research papers simulated, two drives of today, and those for measurements.
 pub fn all_presets() -> Vec<DevicePreset> {
     let mut devices = paper_presets();
     devices.extend(modern_drive_presets());
@@ -63,6 +63,7 @@ pub fn preset_by_name(name: &str) -> Option<DevicePreset> {
     all_presets().into_iter().find(|device| device.name == name)
 }
 
+/// Returns the devices that the papers simulated, one or more per paper.
 fn paper_presets() -> Vec<DevicePreset> {
     vec![
         DevicePreset {
@@ -121,6 +122,7 @@ fn paper_presets() -> Vec<DevicePreset> {
     ]
 }
 
+/// Returns the devices with the figures of typical drives of today.
 fn modern_drive_presets() -> Vec<DevicePreset> {
     vec![
         DevicePreset {

@@ -7,16 +7,18 @@ use crate::data::Content;
 /// A program or erase in the log that [`RecordingNand`] keeps of a flash medium.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordedOp {
-    /// Program of this page, with the owner in its OOB.
+    /// Program of the page with this PPN; the second field is the owner (LPN or metadata page number) in its OOB.
     Program(Ppn, u32),
-    /// Erase of this block.
+    /// Erase of the block with this number.
     Erase(BlockId),
 }
 
 /// Wrapper around a flash medium that keeps a log of its programs and erases.
 #[derive(Clone, Debug)]
 pub struct RecordingNand<N> {
+    /// The wrapped flash medium.
     inner: N,
+    /// Programs and erases of the medium since its creation, in order.
     log: Vec<RecordedOp>,
 }
 

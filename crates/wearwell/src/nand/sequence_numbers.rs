@@ -12,10 +12,12 @@ use rustc_hash::FxHashMap;
 use super::PageKind;
 use crate::tables::DenseTable;
 
-/// Sequence number of a page's program, and of the program that first wrote the page's content (generation).
+/// The two numbers that tell the age of a flash page: when it was programmed, and when its content was first written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SequenceNumbers {
+    /// Sequence number of the page's program, which counts the programs of the device.
     pub(super) sequence_number: u64,
+    /// Generation of the page: sequence number of the program that first wrote its content, which GC copies inherit.
     pub(super) first_write_sequence: u64,
 }
 
@@ -45,6 +47,8 @@ pub(super) struct SequenceNumberTable {
 }
 
 impl SequenceNumberTable {
+    /// Creates the table for a device of `blocks` blocks and `pages` pages; `keeps_first_write_sequences` is whether
+    /// the generations of host data are kept.
     pub(super) fn new(blocks: usize, pages: usize, keeps_first_write_sequences: bool) -> Self {
         Self {
             block_base_sequence: vec![0; blocks],
@@ -123,6 +127,7 @@ impl SequenceNumberTable {
 mod tests {
     use super::*;
 
+    /// Returns a page's sequence number and generation as [`SequenceNumbers`].
     fn sequence_numbers(sequence: u64, generation: u64) -> SequenceNumbers {
         SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
     }

@@ -1,4 +1,5 @@
-//! Simulated flash: the rules of [`Nand`] with panics for violations, wear, and as much of each page as the run needs.
+//! Simulated flash: checks the rules of [`Nand`] and panics if one is violated, counts wear, and keeps as much of each
+//! page as the run needs.
 //!
 //! Replay of a 2-TiB device has half a billion pages, so the model keeps four bytes of OOB per page (the owner) and the
 //! rest only on request ([`RetainedFields`]): sequence numbers for recovery (`sequence_numbers`), fingerprints for
@@ -60,19 +61,27 @@ impl RetainedFields {
 /// Simulated flash medium. Memory: 4 bytes per page, plus what is selected by [`RetainedFields`].
 #[derive(Clone, Debug)]
 pub struct SimNand {
+    /// Geometry of the flash: channels, dies, planes, blocks and pages.
     geometry: Geometry,
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
+    /// Divider by the number of pages of a block, which turns a PPN into a block number.
     block_pages_divider: Divider,
+    /// Wear, health and fill of each block, by block number.
     block_states: Vec<SimBlockState>,
+    /// Owner in the OOB of each page (LPN or metadata page number), by PPN.
     page_owners: DenseTable<u32>,
+    /// Sequence number and generation of each page; `None` if the medium does not keep them.
     sequence_numbers: Option<SequenceNumberTable>,
+    /// Fingerprint of each page's content, by PPN; empty if fingerprints are not kept.
     page_fingerprints: DenseTable<u64>,
+    /// Bytes of the pages whose bytes are kept in full.
     page_payloads: PagePayloads,
     /// Bytes of packed pages (deltas, chunks), if those of data pages are not kept.
     packed_pages: PackedPages,
     /// Pages that cannot be read, by PPN, with the reason. They are few.
     damaged_pages: FxHashMap<u32, PageDamage>,
+    /// Choice of what is kept of each data page in addition to its owner.
     retained_fields: RetainedFields,
     /// Whether only the owner of each data page is kept (runs that only count operations), so that programs of data
     /// return early.
@@ -89,9 +98,10 @@ pub struct SimNand {
 /// Positions of the head page and of the tail pages of a block. These pages describe the block for recovery.
 #[derive(Clone, Copy, Debug, Default)]
 struct HeadTailPages {
+    /// Whether the first page of the block is a head page, which names the block's kind and age.
     has_head: bool,
-    /// Number of tail pages (list of the block's OOBs) programmed in the block. They are the last pages programmed in a
-    /// block.
+    /// Number of tail pages programmed in the block. A tail page lists the OOBs of the block's pages, and tail pages
+    /// are programmed last in a block.
     tail_page_count: u16,
     /// Offset in the block of its first tail page (list of the block's OOBs).
     first_tail_offset: u16,
@@ -112,9 +122,11 @@ impl HeadTailPages {
 /// State of a block of the simulated flash. Eight bytes, so that a program touches one cache line of these states.
 #[derive(Clone, Copy, Debug)]
 struct SimBlockState {
+    /// Number of erases of the block so far.
     erase_count: u32,
     /// Number of pages of the block programmed since its last erase.
     programmed_pages: u16,
+    /// Whether the block can be used, or why not.
     health: BlockHealth,
     /// Kind of data that the block's pages hold; `None` until the first of them is programmed.
     kind: Option<PageKind>,
@@ -264,18 +276,22 @@ impl SimNand {
             && kind.packs_logical_pages()
     }
 
+    /// Returns the number of the block that holds the page, and the page's offset in it.
     #[inline]
     fn block_and_offset(&self, ppn: Ppn) -> (usize, u32) {
         let block = self.block_pages_divider.quotient(ppn.0);
         (block as usize, ppn.0 - block * self.block_pages)
     }
 
+    /// Returns the location of a page: its PPN, its block and its offset in the block.
     #[inline]
     fn page_location(&self, ppn: Ppn) -> PageLocation {
         let (block, offset) = self.block_and_offset(ppn);
         PageLocation { ppn, block: block as u32, offset }
     }
 
+    /// Returns the number of the block that holds a page. Panics unless the page is programmed and its block is not
+    /// bad.
     #[inline]
     fn block_of_programmed_page(&self, ppn: Ppn) -> usize {
         self.location_of_programmed_page(ppn).block as usize
@@ -295,6 +311,7 @@ impl SimNand {
         place
     }
 
+    /// Returns the OOB of a page of `block`; fields that the simulated flash does not keep are zero.
     #[inline]
     fn oob_of(&self, ppn: Ppn, block: usize) -> Oob {
         let numbers = self.sequence_numbers.as_ref().map(|numbers| numbers.sequence_numbers_of(ppn.0, block));
@@ -309,6 +326,7 @@ impl SimNand {
         }
     }
 
+    /// Returns the kind of a programmed page: head or tail page, otherwise the kind of its block's pages.
     #[inline]
     fn kind_of(&self, ppn: Ppn, block: usize) -> PageKind {
         let of_page = if self.head_tail_pages.is_empty() {
@@ -391,6 +409,8 @@ impl SimNand {
         Err(NandError::ProgramFailed(ppn))
     }
 
+    /// Sets the kind of pages that a block holds at its first program, and panics if a later page has another kind.
+    /// Records a head or tail page, which may be in a block of any kind.
     #[inline]
     fn set_or_check_kind_of_block(&mut self, block: usize, kind: PageKind, ppn: Ppn) {
         if kind.is_head_or_tail() {
@@ -409,6 +429,8 @@ impl SimNand {
         pages.iter().enumerate().find_map(|(k, &ppn)| Some((k, self.require_readable(ppn, block).err()?)))
     }
 
+    /// Copies the OOBs of the source pages to the destination pages of a run of copies, with the owners that the run
+    /// gives.
     fn copy_oobs(&mut self, run: &ConsecutiveCopies<'_>) {
         let to = run.first_destination.index();
         self.page_owners.set_consecutive(to, run.owners.iter().map(|lpn| lpn.0));
@@ -420,6 +442,8 @@ impl SimNand {
         }
     }
 
+    /// Gives the destination pages of a run of copies consecutive sequence numbers and the generations of their
+    /// sources.
     fn copy_sequence_numbers(&mut self, run: &ConsecutiveCopies<'_>) {
         let Some(first) = run.source_pages.first() else { return };
         let ((source, _), (block, offset)) =
@@ -436,6 +460,8 @@ impl SimNand {
         }
     }
 
+    /// Copies the kept bytes of the source pages of a run of copies, which hold pages of this kind, to the destination
+    /// pages.
     fn copy_bytes(&mut self, run: &ConsecutiveCopies<'_>, kind: PageKind) {
         for (to, from) in (run.first_destination.0..).zip(run.source_pages) {
             let (to, from) = (self.page_location(Ppn(to)), self.page_location(*from));
@@ -447,6 +473,7 @@ impl SimNand {
         }
     }
 
+    /// Stores the OOB and content of a page that is programmed, as far as the medium keeps them.
     #[inline]
     fn store_page(&mut self, ppn: Ppn, oob: &Oob, content: &Content<'_>) {
         self.page_owners.set(ppn.index(), oob.owner);
@@ -459,6 +486,8 @@ impl SimNand {
         }
     }
 
+    /// Stores sequence number, generation and fingerprint of a page at `place` (block and offset), as far as they are
+    /// kept.
     #[inline]
     fn store_sequence_and_fingerprint(&mut self, ppn: Ppn, place: (usize, u32), oob: &Oob) {
         if let Some(numbers) = &mut self.sequence_numbers {
@@ -475,6 +504,7 @@ impl SimNand {
         }
     }
 
+    /// Stores the bytes of a page that is programmed, if the medium keeps those of pages of this kind.
     fn store_bytes(&mut self, ppn: Ppn, kind: PageKind, bytes: &[u8]) {
         if !self.keeps_bytes_of(kind) {
             return;
@@ -493,6 +523,7 @@ impl SimNand {
         }
     }
 
+    /// Drops all that is kept of the pages of a block (bytes, sequence numbers, damage), because the block is erased.
     fn drop_block_data(&mut self, block: BlockId) {
         let first = self.geometry.first_page(block).0;
         let pages = first..first + self.block_states[block.index()].programmed_pages as u32;

@@ -98,21 +98,26 @@ impl RecoveryStepCosts {
 /// A data block as recovery found it, described by its first readable page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DataBlock {
+    /// The number of the block.
     pub(super) block: BlockId,
     /// Sequence number of the first readable page of the block.
     pub(super) first_sequence: u64,
-    /// Stream of writes that filled the block: host writes or GC copies.
+    /// Stream of writes that filled the block: host writes or GC copies. Each stream has an open block of its own.
     stream: Stream,
     /// Upper bound of the sequence numbers of the block's pages, by which blocks are visited backwards in time.
     sequence_upper_bound: u64,
+    /// Number of pages programmed in the block.
     programmed_pages: u32,
 }
 
 /// One version of a translation page on flash.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TranslationPageVersion {
+    /// Sequence number of the program that first wrote this version; a copy by GC inherits it.
     first_write_sequence: u64,
+    /// Sequence number of the program of this flash page.
     sequence_number: u64,
+    /// Flash page that holds the version.
     ppn: Ppn,
 }
 
@@ -120,12 +125,14 @@ pub(super) struct TranslationPageVersion {
 /// spare areas of all metadata pages.
 #[derive(Default)]
 pub(super) struct FlashSurvey {
+    /// Blocks with pages of host data that recovery found.
     pub(super) data_blocks: Vec<DataBlock>,
     /// Blocks in use that do not hold pages of host data, each with the kind of its pages.
     pub(super) metadata_blocks: Vec<(BlockId, PageKind)>,
     /// Versions of each translation page (and tree node of the map) that recovery found, by page number; oldest version
     /// first.
     pub(super) translation_page_versions: BTreeMap<u32, Vec<TranslationPageVersion>>,
+    /// Pages of the validity store on flash (which flash pages are invalid) that recovery found, with their OOBs.
     validity_pages: Vec<(Ppn, Oob)>,
 }
 
@@ -141,6 +148,7 @@ impl FlashSurvey {
         opened_at
     }
 
+    /// Returns the newest version that recovery found of translation page number `id`; `None` if it found none.
     pub(super) fn newest_translation_page(&self, id: u32) -> Option<TranslationPageVersion> {
         self.translation_page_versions.get(&id).and_then(|versions| versions.last().copied())
     }
@@ -166,6 +174,7 @@ struct BackwardScanItem {
     /// Number of pages of the block still to be visited, the current page included; `None` if the block was not read
     /// yet.
     unvisited_pages: Option<u32>,
+    /// Index of the block in `data_blocks` of the survey.
     data_block_index: usize,
 }
 
@@ -447,7 +456,7 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Returns the last readable page among the first `left` pages of a data block, as the next element of the backward
-    /// scan; `None` if no page is readable. Torn pages belong to no logical page and are recorded as superseded.
+    /// scan; `None` if no page is readable. Torn pages belong to no logical page and are recorded as invalid.
     fn next_backward_scan_item(
         &mut self,
         first: Ppn,
@@ -499,6 +508,8 @@ impl<N: Nand> Ftl<N> {
         Ok(())
     }
 
+    /// Returns the sequence number of the last readable page among the first `programmed` pages of the block that
+    /// begins at `first`; 0 if none is readable.
     fn last_sequence_in_block(&mut self, first: Ppn, programmed: u32) -> Result<u64> {
         for ppn in (first.0..first.0 + programmed).rev().map(Ppn) {
             if let Some(oob) = self.store.read_spare_if_readable(ppn, Cause::Recovery)? {
@@ -558,6 +569,7 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Enters the map entries that recovery found in data pages into the map cache as dirty entries, oldest first.
     fn restore_map_entries(&mut self, changes: &RecoveredMapChanges) {
         let AnyMapping::Cached(cached) = &mut self.mapping else { unreachable!("the map is on flash") };
         // The newest change is restored last, so that the cache evicts it last.
@@ -729,6 +741,7 @@ fn mark_mapped_page_valid<N: Nand>(
     Ok(())
 }
 
+/// Describes a data block by the OOB of its first page, from which follows whether host writes or GC copies filled it.
 fn data_block_from_first_oob(block: BlockId, first: &Oob) -> DataBlock {
     let stream = if first.first_write_sequence == first.sequence_number { Stream::Host } else { Stream::Gc };
     DataBlock {

@@ -54,7 +54,8 @@ type ChunkPage = (u64, Ppn, u32);
 struct RecoveredMap {
     /// Records of content mechanisms in NVRAM, corrected by what recovery finds.
     content_records: NvramContentRecords,
-    /// Units to which binds have mapped logical pages, each with the first of these logical pages.
+    /// Units (flash pages or chunk members) to which binds (mappings without a program) have mapped logical pages, each
+    /// with the first of these logical pages.
     bound_units: BTreeMap<Unit, Lpn>,
     /// Translation pages that recovery has read: units of their logical pages, by number of the translation page.
     units_by_translation_page: FxHashMap<u32, Vec<Unit>>,
@@ -179,12 +180,13 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Returns the map on flash. Panics if the map of this design is not on flash.
     fn demand_paged_map(&self) -> &DemandPagedMap {
         self.mapping.as_demand_paged().expect("the map is on flash")
     }
 
-    /// Returns the unit to which `lpn` is mapped. Reads its translation page, unless the entry is in NVRAM or the page
-    /// was read before.
+    /// Returns the unit (flash page or chunk member) to which `lpn` is mapped. Reads its translation page, unless the
+    /// entry is in NVRAM or the page was read before.
     fn recovered_unit(&mut self, lpn: Lpn, recovered: &mut RecoveredMap) -> Result<Option<Unit>> {
         let map = self.demand_paged_map();
         if let Some(unit) = map.cached_unit(lpn) {

@@ -51,15 +51,19 @@ pub struct RecoveryReport {
 /// Newest version of the page of each owner (LPN or metadata page number) that recovery has found so far: its PPN and
 /// sequence number, by owner.
 pub(crate) struct NewestPageVersions {
+    /// Newest flash page found of each owner, by owner; [`Ppn::NONE`] if none was found.
     pub(crate) ppn_of_owner: Vec<Ppn>,
+    /// Sequence number of the newest version found of each owner's page, by owner.
     sequence_of_owner: Vec<u64>,
 }
 
 impl NewestPageVersions {
+    /// Creates the table for `owners` owners, of which no page was found yet.
     pub(crate) fn new(owners: usize) -> Self {
         Self { ppn_of_owner: vec![Ppn::NONE; owners], sequence_of_owner: vec![0; owners] }
     }
 
+    /// Records a flash page as the newest of its owner, unless a version with a larger sequence number is known.
     pub(crate) fn record_page_if_newer(&mut self, ppn: Ppn, page: FoundPage) {
         self.record_if_newer(page.owner, ppn, page.sequence_number);
     }
@@ -453,7 +457,10 @@ mod tests {
     use crate::nand::{Geometry, RetainedFields, SimNand};
     use crate::validity::{GeckoOptions, MergeMode};
 
+    /// Number of logical pages of the tested devices.
     const LOGICAL_PAGES: u32 = 480;
+    /// Options of delta encoding in the tested designs: small tables and one page of buffer, so that deltas reach flash
+    /// soon.
     const DELTA_OPTIONS: DeltaOptions = DeltaOptions {
         access_count_table_entries: Some(64),
         hot_access_threshold: 2,
@@ -491,6 +498,7 @@ mod tests {
         ]
     }
 
+    /// Creates a small flash medium of 960 pages, with the NVRAM that `parts` needs.
     fn new_medium(parts: &Parts, retain: RetainedFields) -> SimNand {
         let geometry = Geometry {
             channels: 1,

@@ -33,6 +33,7 @@ use crate::validity::{AnyValidityStore, RamBitmap, ValidityStore, is_page_bit_se
 
 /// Pages that recovery found by reading the OOB of every flash page, by kind.
 struct ScannedPages {
+    /// Pages of host data that the scan found.
     data_pages: PageSet,
     /// Newest version of each translation page that the scan found: sequence number and PPN, keyed by translation page
     /// number.
@@ -178,6 +179,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
+    /// Reads the OOB of all flash pages, and returns the pages found, by kind. Of each translation page, only the
+    /// newest version is kept.
     fn scan_pages_by_kind(&mut self, steps: &mut RecoveryStepCosts) -> Result<ScannedPages> {
         let data = PageSet::new(self.store.geometry().pages());
         let mut scanned = ScannedPages {

@@ -1,5 +1,5 @@
-//! What the records of content mechanisms in NVRAM (`store/content_records.rs`) tell a recovery, and their correction
-//! after it.
+//! Reads the NVRAM records of content mechanisms such as deduplication (`store/content_records.rs`) in a recovery, and
+//! corrects them after it.
 //!
 //! A loss of power interrupts one request at most, so few records can be wrong: each is compared with what recovery
 //! found otherwise (dirty map entries in NVRAM, pages that notes name), and corrected before the device accepts
@@ -20,25 +20,26 @@ use crate::store::{ContentRecord, ContentRecordKey};
 /// The records of content mechanisms in NVRAM, and the dirty map entries that replace some of them.
 #[derive(Debug, Default)]
 pub(super) struct NvramContentRecords {
-    /// Map entries of bound logical pages, with their bind marks.
+    /// Map entries of bound logical pages (mapped to stored content without a program), each with its bind mark.
     pub(super) bound_entries: BTreeMap<Lpn, Unit>,
     /// Units (flash pages or chunk members) to which logical pages are bound and whose writer is mapped to another
     /// unit.
     pub(super) units_without_writer: FxHashSet<Unit>,
-    /// Live members of each chunk, as a bit mask, by the number of the chunk.
+    /// Live members of each compressed chunk (those to which a logical page is mapped), as a bit mask, by chunk number.
     pub(super) live_members_by_chunk: BTreeMap<u32, u8>,
-    /// Flash pages of chunks, each with the number of its chunk.
+    /// Flash pages of compressed chunks, each with the number of its chunk.
     pub(super) chunk_pages: Vec<(Ppn, u32)>,
-    /// Chunks from which the interrupted request may have taken members.
+    /// Numbers of the compressed chunks from which the interrupted request may have taken members.
     pub(super) noted_chunks: Vec<u32>,
-    /// Flash page of the durable delta of each logical page that has one.
+    /// Flash page with the durable delta (compressed difference) of each logical page that has one.
     pub(super) delta_ppn_by_lpn: BTreeMap<Lpn, Ppn>,
-    /// All records as they were in NVRAM.
+    /// All records of content mechanisms as recovery found them in NVRAM.
     records: Vec<ContentRecord>,
 }
 
 impl NvramContentRecords {
-    /// Returns the units to which binds have mapped logical pages, each with the first of these logical pages.
+    /// Returns the units (flash pages or chunk members) to which binds (mappings without a program) have mapped logical
+    /// pages, each with the first of these logical pages.
     pub(super) fn bound_units(&self) -> BTreeMap<Unit, Lpn> {
         let mut bound = BTreeMap::new();
         for (&lpn, entry) in &self.bound_entries {
@@ -138,7 +139,8 @@ impl<N: Nand> Ftl<N> {
         records.map(|record| (record.key(), record)).collect()
     }
 
-    /// Returns the units to which logical pages are bound, and whose writer is mapped to another unit.
+    /// Returns the units (flash pages or chunk members) to which logical pages are bound (mapped without a program),
+    /// and whose writer is mapped to another unit.
     fn units_without_writer(&self) -> FxHashSet<Unit> {
         let Some(sharing) = &self.sharing else { return FxHashSet::default() };
         let mut bound_lpns = FxHashMap::<Unit, u32>::default();

@@ -13,11 +13,14 @@ use crate::error::{Error, Result};
 use crate::nand::{Nand, NandError, Oob, PageKind};
 use crate::store::{FoundBlock, HeadPage, HeadReadResult};
 
-/// OOB fields of a readable page that recovery uses: kind, owner and sequence number.
+/// OOB fields of a readable flash page that recovery uses: kind, owner and sequence number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FoundPage {
+    /// Kind of data in the page, such as host data or a translation page.
     pub(crate) kind: PageKind,
+    /// Owner of the page: its LPN, or its number among the metadata pages of its kind.
     pub(crate) owner: u32,
+    /// Sequence number of the page's program; of two versions, the one with the larger number is newer.
     pub(crate) sequence_number: u64,
 }
 
@@ -136,6 +139,8 @@ impl<N: Nand> Ftl<N> {
         self.scan_block(block, &mut |ppn, oob| visit_unless_head_or_tail(ppn, oob, visit_page))
     }
 
+    /// Registers the state of a block that recovery found with the block table. Erases the block if pages are
+    /// programmed but none is readable.
     fn register_found_block(&mut self, block: BlockId, found: FoundBlock) -> Result<()> {
         if found.programmed_pages > 0 && found.kind.is_none() {
             return self.store.erase_unreadable_block(block);
@@ -179,6 +184,7 @@ impl<N: Nand> Ftl<N> {
     }
 }
 
+/// Calls `visit_page` for a page of data or metadata, not for a head or tail page, which only describes its block.
 fn visit_unless_head_or_tail(ppn: Ppn, oob: Oob, visit_page: &mut impl FnMut(Ppn, FoundPage)) {
     if !oob.kind.is_head_or_tail() {
         visit_page(ppn, oob.into());

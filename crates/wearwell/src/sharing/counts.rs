@@ -105,6 +105,7 @@ impl ReferenceCounts {
         }
     }
 
+    /// Sets the number of referrers of `unit` beyond the first, in the dense table or in the hash map.
     fn set_extra_referrers(&mut self, unit: Unit, extra: u32) {
         if unit.0 < self.densely_counted_pages {
             let shift = Self::bit_offset_in_byte(unit);

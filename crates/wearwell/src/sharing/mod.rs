@@ -45,6 +45,7 @@ pub struct SharingOptions {
 }
 
 impl SharingOptions {
+    /// Returns the layout of reverse-map entries: with a third word if remap commands are atomic.
     fn entry_layout(&self) -> EntryLayout {
         if self.has_atomic_remap_commands { EntryLayout::WithCommand } else { EntryLayout::WithoutCommand }
     }
@@ -54,7 +55,9 @@ impl SharingOptions {
 /// logical pages, and content index.
 #[derive(Clone, Debug)]
 pub(crate) struct Sharing {
+    /// Number of logical pages that are mapped to each stored unit (flash page or chunk member).
     pub(crate) reference_counts: ReferenceCounts,
+    /// Record of the logical pages that were mapped to stored pages without a program.
     pub(crate) reverse_map: AnyReverseMap,
     /// Logical pages that are mapped by a reverse-map entry (the LR bitmap of Remap-SSD), indexed by LPN.
     bound_lpns: PageSet,
@@ -63,7 +66,7 @@ pub(crate) struct Sharing {
     /// Whether deduplication is on, so that host writes are served by hits in the content index (hash table of stored
     /// contents).
     pub(crate) is_deduplication_on: bool,
-    /// Options of sharing, as the design gives them.
+    /// Options of sharing (several logical pages mapped to one stored page) that the design sets.
     pub(crate) options: SharingOptions,
     /// Lower bound of the sequence numbers at which the blocks in use were opened: all pages in use are newer. A bound
     /// that is too low only keeps tombstones (records of trims) longer.
@@ -79,6 +82,7 @@ pub(crate) struct Sharing {
 }
 
 impl Sharing {
+    /// Creates the state of sharing for a device of `logical_pages` pages on which no logical page is mapped yet.
     pub(crate) fn new<N: Nand>(store: &Store<N>, logical_pages: u32, design: SharingOptions) -> Result<Self> {
         Ok(Self {
             reference_counts: ReferenceCounts::new(design.reference_count_form, store.geometry().pages()),
@@ -104,7 +108,7 @@ impl Sharing {
         self.options.reverse_map != ReverseMapKind::OobOnly
     }
 
-    /// Returns whether a reverse-map entry, not a program, gave `lpn` its present place.
+    /// Returns whether `lpn` is bound, that is, mapped to its present page by a reverse-map entry and not by a program.
     #[inline]
     pub(crate) fn is_bound(&self, lpn: Lpn) -> bool {
         self.bound_lpns.contains(Ppn(lpn.0))
@@ -123,6 +127,7 @@ impl Sharing {
         }
     }
 
+    /// Marks `lpn` as bound, that is, mapped by a reverse-map entry and not by a program.
     pub(crate) fn mark_bound(&mut self, lpn: Lpn) {
         self.bound_lpns.insert(Ppn(lpn.0));
     }
@@ -271,6 +276,7 @@ impl Sharing {
         was_bound
     }
 
+    /// Drops the state of sharing in RAM, except the reverse map, as a loss of power does.
     pub(crate) fn drop_ram_state(&mut self) {
         self.reference_counts.clear();
         self.bound_lpns = self.bound_lpns.empty_of_same_size();
@@ -340,6 +346,7 @@ impl Sharing {
         of_reverse_map + self.reference_counts.sparse_ram_bytes()
     }
 
+    /// Returns the bytes of controller RAM that sharing takes, one pair of name and bytes per data structure.
     pub(crate) fn ram_bytes_by_structure(&self) -> Vec<(&'static str, u64)> {
         let mut parts = self.reverse_map.ram_bytes_by_structure();
         parts.push(("reference counts", self.reference_counts.ram_bytes()));

@@ -1,5 +1,5 @@
-//! Takeover of a medium after a loss of power. If RAM is lost, blocks are adopted one by one as a scan found them. If
-//! RAM survived, it is reconciled with what is on flash.
+//! Recovery of the block manager's state after a loss of power. If RAM is lost, the blocks are entered into the tables
+//! one by one, as a scan of the flash found them. If RAM survived, it is corrected where it differs from the flash.
 
 use rustc_hash::FxHashMap;
 
@@ -98,8 +98,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Closes an open block before it is full, because an earlier recovery did so and reported the block's unprogrammed
-    /// pages as invalid.
+    /// Closes an open block that is not full, because an earlier recovery closed it and reported its unprogrammed pages
+    /// as invalid.
     pub(crate) fn close_block_again(&mut self, block: BlockId) {
         let index = self.frontiers.iter().position(|open| open.block == block && open.pages_left > 0);
         self.close_open_block(index.expect("the block is open"));

@@ -84,6 +84,7 @@ struct VictimCandidateLists {
 }
 
 impl VictimCandidateLists {
+    /// Appends a block to the list of GC candidates with `valid` valid pages.
     #[inline]
     fn push_candidate(&mut self, block: BlockId, valid: u16) {
         if self.lists_by_valid_count.len() <= valid as usize {
@@ -108,6 +109,7 @@ impl VictimCandidateLists {
         }
     }
 
+    /// Empties all lists of GC candidates of the pool.
     fn clear(&mut self) {
         self.lists_by_valid_count.iter_mut().for_each(VecDeque::clear);
         self.total_list_entries = 0;
@@ -129,19 +131,25 @@ fn valid_counts_of_closed_blocks(state: &[BlockState], valid: &[u16]) -> impl It
 pub struct BlockTable {
     /// Number of pages of a block that can be valid: all except its head and tail pages.
     max_valid_pages_per_block: u16,
+    /// Number of pools (sets of planes) into which the blocks are divided.
     allocation_pools: u32,
+    /// State of each block, by block number.
     block_states: Vec<BlockState>,
+    /// Kind of the pages in each block; meaningful only for an open or closed block.
     page_kinds: Vec<PageKind>,
+    /// Number of valid pages of each block, by block number.
     valid_counts: Vec<u16>,
     /// Sequence number of the last page program or reverse-map (P2L) entry before each block was opened.
     opened_at_sequence: Vec<u64>,
     /// Last sequence number (of a page program or reverse-map entry) that was in use when each block was closed.
     closed_at_sequence: Vec<u64>,
+    /// GC candidates of each pool (set of planes), by pool number.
     candidates_by_pool: Vec<VictimCandidateLists>,
     /// Upper bound, over all pools (sets of planes), of the valid counts of the blocks on the lists of GC candidates.
     /// If a valid count falls and is still greater than this bound, as is usual, no list changes, which one comparison
     /// tells.
     max_candidate_valid_count: u16,
+    /// Choice among blocks with equally few valid pages.
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     gc_skips_nonempty_metadata: bool,
@@ -156,6 +164,8 @@ pub struct BlockTable {
 }
 
 impl BlockTable {
+    /// Creates the table of a device with `blocks` blocks in `allocation_pools` pools (sets of planes); all blocks are
+    /// free.
     pub(super) fn new(blocks: u32, max_valid_pages_per_block: u32, allocation_pools: u32) -> Self {
         let blocks = blocks as usize;
         Self {
@@ -246,6 +256,8 @@ impl BlockTable {
         oldest
     }
 
+    /// Returns all blocks in use with the sequence numbers at which they were opened, as a heap with the earliest
+    /// first.
     fn blocks_by_opening_sequence(&self) -> BinaryHeap<Reverse<(u64, BlockId)>> {
         let opened =
             (0..self.len()).map(BlockId).map(|block| (self.opened_at_sequence[block.index()], block));
@@ -258,11 +270,13 @@ impl BlockTable {
         in_use && self.opened_at_sequence[block.index()] == opened_at
     }
 
+    /// Sets the state of a block without valid pages to free.
     pub(super) fn set_free(&mut self, block: BlockId) {
         assert_eq!(self.valid_counts[block.index()], 0, "a free block has no valid page");
         self.block_states[block.index()] = BlockState::Free;
     }
 
+    /// Sets the state of a block to erasing, when its erase is issued.
     pub(super) fn set_erasing(&mut self, block: BlockId) {
         // An erase that a power loss interrupted is repeated, so the block may be in this state already.
         if self.block_states[block.index()] != BlockState::Erasing {
@@ -271,6 +285,8 @@ impl BlockTable {
         self.block_states[block.index()] = BlockState::Erasing;
     }
 
+    /// Sets the state of a free block to open. `kind` is the kind of its pages, `sequence` the last sequence number in
+    /// use.
     pub(super) fn set_open(&mut self, block: BlockId, kind: PageKind, sequence: u64) {
         assert_eq!(self.block_states[block.index()], BlockState::Free, "only a free block can be opened");
         self.opened_at_sequence[block.index()] = sequence;
@@ -325,6 +341,8 @@ impl BlockTable {
                 && self.valid_counts[block.index()] > 0)
     }
 
+    /// Sets the state of a block to closed, which makes it a candidate for garbage collection. `sequence` is the last
+    /// sequence number in use.
     pub(super) fn close(&mut self, block: BlockId, sequence: u64) {
         self.block_states[block.index()] = BlockState::Closed;
         self.closed_at_sequence[block.index()] = sequence;
@@ -359,6 +377,7 @@ impl BlockTable {
         None
     }
 
+    /// Sets the state of a block without valid pages to retired, because it is bad.
     pub(super) fn retire(&mut self, block: BlockId) {
         assert_eq!(self.valid_counts[block.index()], 0, "a retired block has no valid page");
         if self.block_states[block.index()] == BlockState::Closed {
@@ -367,6 +386,7 @@ impl BlockTable {
         self.block_states[block.index()] = BlockState::Retired;
     }
 
+    /// Adds `count` to the number of valid pages of a block.
     #[inline]
     pub(super) fn add_valid_pages(&mut self, block: BlockId, count: u32) {
         self.valid_counts[block.index()] += count as u16;
@@ -385,6 +405,8 @@ impl BlockTable {
         self.add_to_candidate_list(block);
     }
 
+    /// Subtracts `count` from the number of valid pages of a block, and puts the block on the list of GC candidates for
+    /// its new count if that is small enough.
     #[inline]
     pub(super) fn remove_valid_pages(&mut self, block: BlockId, count: u32) {
         let valid = &mut self.valid_counts[block.index()];
@@ -395,6 +417,7 @@ impl BlockTable {
         }
     }
 
+    /// Returns the pool (set of planes) to which a block belongs.
     #[inline]
     fn pool_of(&self, block: BlockId) -> u32 {
         if self.allocation_pools == 1 { 0 } else { block.0 % self.allocation_pools }

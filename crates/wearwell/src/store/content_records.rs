@@ -1,5 +1,6 @@
-//! Records in NVRAM of what content mechanisms did, so that recovery neither reads translation pages nor scans chunks
-//! to learn who refers to what.
+//! Records in NVRAM of the pages that content mechanisms shared, revived, compressed or stored as deltas. From them a
+//! recovery learns which logical pages refer to which stored units, without reading translation pages or scanning
+//! chunks.
 //!
 //! A map on flash says where each logical page is, but only the whole map says which pages are shared, and which
 //! members of a compressed chunk are live; and only all pages of deltas say which delta is current. With these records
@@ -53,14 +54,16 @@ const NOTE_ROUND_WORDS: usize = 1;
 pub(crate) enum ContentRecord {
     /// The translation page of `lpn` on flash holds `entry`, which has a bind mark.
     BoundEntry { lpn: Lpn, entry: Unit },
-    /// Logical pages are bound to `unit`, and the logical page that wrote it is mapped to another unit.
+    /// The translation page of `lpn` on flash holds the map entry `entry`. Its bind mark says that a bind, not a
+    /// program, gave the logical page its content.
     UnitWithoutWriter { unit: Unit },
-    /// The chunk `number` begins in `first_page`. Bit `k` of `live_members` is set if member `k` is live; at least one
-    /// is.
+    /// Logical pages are bound to `unit` (mapped to it without a program), and the logical page that wrote `unit` is
+    /// mapped to another unit.
+    /// mapped to member `k`; at least one bit is set.
     Chunk { number: u32, first_page: Ppn, live_members: u8 },
-    /// `ppn` is the page with the index `index` (1 or more) of the chunk `number`.
+    /// `ppn` is the page with the index `index` (1 or more) of the compressed chunk `number`.
     FurtherChunkPage { number: u32, index: u8, ppn: Ppn },
-    /// The durable delta of `lpn` is in the flash page `ppn`.
+    /// The durable delta (compressed difference) of `lpn` is in the flash page `ppn`.
     Delta { lpn: Lpn, ppn: Ppn },
 }
 
@@ -68,21 +71,26 @@ pub(crate) enum ContentRecord {
 /// one record per key.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum ContentRecordKey {
-    /// Map entry of this logical page on flash, which has a bind mark.
+    /// Map entry of this logical page on flash, whose bind mark says that a bind, not a program, gave the page its
+    /// content.
     BoundEntryOf(Lpn),
-    /// Unit whose writer is mapped to another unit.
+    /// Unit (flash page or chunk member) whose writer, the logical page for which it was stored, is mapped to another
+    /// unit.
     UnitWithoutWriter(Unit),
-    /// Page of a chunk, by the number of the chunk and the index of the page.
+    /// Page of a compressed chunk, by the number of the chunk and the index of the page.
     ChunkPage(u32, u8),
-    /// Durable delta of this logical page.
+    /// Durable delta (compressed difference on flash) of this logical page.
     DeltaOf(Lpn),
 }
 
-/// Bit of a record word that is set unless the record is a bound map entry or a further page of a chunk.
+/// Bit of a content record in NVRAM (a word of 8 bytes) that is set unless the record is that of a bound map entry or
+/// of a further page of a chunk.
 const NOT_ENTRY_OR_FURTHER_PAGE_BIT: u64 = 1 << 63;
-/// Bit of a record word that is set if the key is an LPN: in bound map entries (as their bind mark) and in deltas.
+/// Bit of a content record in NVRAM that is set if the key is an LPN: in bound map entries, where it is the bind mark,
+/// and in deltas.
 const KEYED_BY_LPN_BIT: u64 = 1 << 31;
-/// Lower half of the record word of a unit without its writer; greater than that of any first page of a chunk.
+/// Lower half of the content record (a word of 8 bytes) of a unit without its writer. It is greater than the PPN of any
+/// first page of a chunk.
 const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
 /// Number of bits for the index of a member or page in its chunk, below the chunk number; together they have 31 bits.
 const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();
@@ -94,6 +102,7 @@ const CHUNK_INDEX_MASK: u32 = MAX_CHUNK_MEMBERS as u32 - 1;
 const _: () = assert!(MAX_CHUNK_MEMBERS == 4);
 
 impl ContentRecord {
+    /// Returns the key under which the record is stored: the logical page, unit or chunk page that it describes.
     pub(crate) fn key(self) -> ContentRecordKey {
         match self {
             Self::BoundEntry { lpn, .. } => ContentRecordKey::BoundEntryOf(lpn),
@@ -124,7 +133,7 @@ impl ContentRecord {
         }
     }
 
-    /// Decodes an NVRAM word that is not vacant.
+    /// Decodes the record in an NVRAM word that is not vacant.
     fn from_word(word: u64) -> Self {
         let (key, value) = ((word >> 32) as u32 & u32::MAX >> 1, word as u32);
         let ppn = Ppn(value & u32::MAX >> 1);
@@ -153,7 +162,8 @@ impl ContentRecord {
 const KEYS_PER_GROUP: u32 = MAX_CHUNK_MEMBERS as u32;
 
 impl ContentRecordKey {
-    /// Returns the hash value of the group to which the key belongs, and its place in the group.
+    /// Returns the hash value of the key's group (keys with consecutive numbers), and the position of the key in the
+    /// group.
     fn group_hash_and_position(self) -> (u64, usize) {
         let (kind, number) = match self {
             Self::BoundEntryOf(lpn) => (0, lpn.0),
@@ -169,11 +179,14 @@ impl ContentRecordKey {
 /// A change of the content records that waits until NVRAM has the new map entries of all pages that GC moved.
 #[derive(Clone, Copy, Debug)]
 enum ContentRecordChange {
+    /// Store this record, in place of the record with the same key.
     Put(ContentRecord),
+    /// Remove the record with this key, if there is one.
     Remove(ContentRecordKey),
 }
 
 impl ContentRecordChange {
+    /// Returns the key of the record that the change stores or removes.
     fn key(&self) -> ContentRecordKey {
         match *self {
             Self::Put(record) => record.key(),
@@ -185,14 +198,16 @@ impl ContentRecordChange {
 /// Hash table of the records of content mechanisms in NVRAM: where it is, and what RAM stores about it.
 #[derive(Clone, Debug)]
 pub(super) struct ContentRecords {
-    /// First word of the table. The notes of chunks are before it.
+    /// Index of the first NVRAM word of the hash table of records. The notes of chunks are before it.
     first_nvram_word: usize,
+    /// Number of NVRAM words of the hash table; each holds one record or is vacant.
     table_words: usize,
     /// Number of records in the table now.
     record_count: u64,
     /// Number of records up to which further contents may be shared or packed; a few more records are allowed to
     /// complete a change.
     max_records: u64,
+    /// Changes that are applied once NVRAM has the new map entries of all pages that GC moved, in order.
     waiting_changes: Vec<ContentRecordChange>,
     /// Chunks that were noted since the waiting changes were last applied (in the present note round).
     noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
@@ -212,23 +227,24 @@ fn record_table_words(limit: u64) -> u64 {
 }
 
 impl ContentRecords {
-    /// Returns the table position at which a search for `key` begins.
+    /// Returns the position in the NVRAM hash table at which a search for the record with `key` begins.
     fn home_position_of(&self, key: ContentRecordKey) -> usize {
         let (group, place) = key.group_hash_and_position();
         let home = ((u128::from(group) * self.table_words as u128) >> 64) as usize + place;
         if home < self.table_words { home } else { home - self.table_words }
     }
 
-    /// Returns the table position that a search examines after `position`.
+    /// Returns the position in the NVRAM hash table that a search examines after `position`.
     fn next_position(&self, position: usize) -> usize {
         if position + 1 == self.table_words { 0 } else { position + 1 }
     }
 
-    /// Returns the NVRAM word at a position of the table.
+    /// Returns the NVRAM word at a position of the hash table of records.
     fn word_at<N: Nand>(&self, io: &Store<N>, position: usize) -> u64 {
         io.nvram()[self.first_nvram_word + position]
     }
 
+    /// Stores a word at a position of the table in NVRAM.
     fn store_word<N: Nand>(&self, io: &mut Store<N>, position: usize, word: u64) -> Result<()> {
         io.store_nvram_word(self.first_nvram_word + position, word)
     }
@@ -247,7 +263,7 @@ impl ContentRecords {
         }
     }
 
-    /// Whether the table position is vacant, or a search for the key of its record ends there.
+    /// Whether the position of the hash table is vacant, or holds a record that a search for its key finds.
     fn is_vacant_or_reachable<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
         let word = self.word_at(io, position);
         word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
@@ -270,6 +286,7 @@ impl ContentRecords {
         Ok(())
     }
 
+    /// Removes the record with `key` from the table in NVRAM, if there is one.
     fn remove<N: Nand>(&mut self, io: &mut Store<N>, key: ContentRecordKey) -> Result<()> {
         match self.find(io, key) {
             (position, Some(_)) => self.close_gap(io, position),
@@ -298,7 +315,7 @@ impl ContentRecords {
         Ok(())
     }
 
-    /// Returns the number of steps of a search from position `from` to position `to`.
+    /// Returns the number of steps of a search in the hash table from position `from` to position `to`.
     fn search_distance(&self, from: usize, to: usize) -> usize {
         if to >= from { to - from } else { to + self.table_words - from }
     }
@@ -310,7 +327,8 @@ impl ContentRecords {
         load_into_cpu_cache(keys.map(|key| self.word_at(io, self.home_position_of(key))));
     }
 
-    /// Returns the index in NVRAM of the word with the number of the note round.
+    /// Returns the index of the NVRAM word with the number of the present note round; chunk notes of earlier rounds are
+    /// obsolete.
     fn round_word_index(&self) -> usize {
         self.first_nvram_word - CHUNK_NOTE_WORDS - NOTE_ROUND_WORDS
     }
@@ -345,6 +363,7 @@ impl ContentRecords {
             words[NOTE_ROUND_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
     }
 
+    /// Applies one change to the table in NVRAM: stores or removes a record.
     fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: ContentRecordChange) -> Result<()> {
         match change {
             ContentRecordChange::Put(record) => self.put(io, record),
@@ -484,6 +503,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Applies the waiting changes of content records in order, then drops the notes of chunks.
     #[inline(never)]
     fn apply_all_waiting_content_record_changes(&mut self) -> Result<()> {
         self.with_content_records(|records, io| {
@@ -558,11 +578,13 @@ mod tests {
     use crate::nand::{CutOutcome, Geometry, PowerCutNand, RetainedFields, SimNand};
     use crate::store::FreeBlockOrder;
 
+    /// Maximum number of records in the tested table.
     const MAX_RECORDS: u64 = 40;
 
-    /// The records by key, as a naive model: what the table must contain.
+    /// The records as a naive model: what the table must contain. Key and value are the same record.
     type Model = BTreeMap<ContentRecord, ContentRecord>;
 
+    /// Creates a store on a small medium that can lose power, with an NVRAM table for [`MAX_RECORDS`] records.
     fn store_with_room_for_records() -> Store<PowerCutNand<SimNand>> {
         let geometry = Geometry {
             channels: 1,
@@ -582,6 +604,7 @@ mod tests {
         store
     }
 
+    /// Draws a record of random kind with one of 30 numbers, so that keys repeat.
     fn draw_record(random: &mut Xoshiro256PlusPlus) -> ContentRecord {
         let (number, value) = (random.random_range(0..30), random.random_range(1..1000));
         match random.random_range(0..5) {
@@ -600,6 +623,7 @@ mod tests {
         model.values().copied().find(|known| known.key() == record.key())
     }
 
+    /// Stores the record in the tested table, or removes the one with its key.
     fn change_store(
         store: &mut Store<PowerCutNand<SimNand>>,
         record: ContentRecord,
@@ -612,6 +636,7 @@ mod tests {
         store.apply_waiting_content_record_changes()
     }
 
+    /// Stores the record in the model, or removes the one with its key, as [`change_store`] does in the table.
     fn change_model(model: &mut Model, record: ContentRecord, is_added: bool) {
         if let Some(known) = record_with_key_of(model, record) {
             model.remove(&known);
@@ -621,13 +646,15 @@ mod tests {
         }
     }
 
+    /// Sorts records, so that two sets of records can be compared.
     fn sort_records(mut records: Vec<ContentRecord>) -> Vec<ContentRecord> {
         records.sort_unstable();
         records
     }
 
-    /// Naive implementation that this test finds: a gap is left vacant, so that records behind it are lost; or the old
-    /// position of a record that moves into a gap is vacated first.
+    /// After a loss of power during a change, the records in NVRAM are those before or those after the change. The test
+    /// finds a gap that is left vacant, which hides records after it, and a moved record whose old position is vacated
+    /// first.
     #[test]
     fn records_are_those_before_or_after_a_change_that_a_loss_of_power_interrupts() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
@@ -657,6 +684,8 @@ mod tests {
         assert!(interrupted > 1000 && left_twice > 20, "{interrupted} {left_twice}");
     }
 
+    /// Notes in NVRAM of the chunks that a request changes survive a loss of RAM, until the changes of records are
+    /// applied.
     #[test]
     fn chunks_are_noted_until_the_changes_of_records_are_applied() {
         let mut store = store_with_room_for_records();

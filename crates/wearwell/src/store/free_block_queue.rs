@@ -21,12 +21,14 @@ pub enum FreeBlockOrder {
 /// Free blocks of a pool (set of planes), in the order in which they are opened.
 #[derive(Clone, Debug)]
 pub(super) enum FreeBlockQueue {
+    /// Free blocks in the order of their erases, the earliest first.
     Fifo(VecDeque<BlockId>),
     /// Free blocks in the order of their erase counts, each with its erase count.
     ByWear(BTreeSet<(u32, BlockId)>),
 }
 
 impl FreeBlockQueue {
+    /// Creates a queue without free blocks, which opens blocks in the order `order`.
     pub(super) fn new(order: FreeBlockOrder) -> Self {
         match order {
             FreeBlockOrder::Fifo => Self::Fifo(VecDeque::new()),
@@ -34,6 +36,7 @@ impl FreeBlockQueue {
         }
     }
 
+    /// Removes all blocks from the queue.
     pub(super) fn clear(&mut self) {
         match self {
             Self::Fifo(queue) => queue.clear(),
@@ -41,6 +44,7 @@ impl FreeBlockQueue {
         }
     }
 
+    /// Returns the number of free blocks.
     #[inline]
     pub(super) fn len(&self) -> u32 {
         match self {
@@ -49,6 +53,7 @@ impl FreeBlockQueue {
         }
     }
 
+    /// Adds an erased block with its erase count to the free blocks.
     pub(super) fn insert(&mut self, block: BlockId, erase_count: u32) {
         match self {
             Self::Fifo(queue) => queue.push_back(block),

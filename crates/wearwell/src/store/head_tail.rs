@@ -74,6 +74,7 @@ impl HeadTailLayout {
 /// block number, kind of pages and erase count (4 bytes each).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadPage {
+    /// Number of the block, by which a head page of another block is recognised.
     pub(crate) block: BlockId,
     /// Kind of the pages of the block between head and tail pages.
     pub(crate) kind: PageKind,
@@ -84,6 +85,7 @@ pub(crate) struct HeadPage {
 }
 
 impl HeadPage {
+    /// Writes the head page's content to the beginning of `page`.
     fn encode(&self, page: &mut [u8]) {
         page.fill(0);
         page[..8].copy_from_slice(&self.head_program_sequence.to_le_bytes());
@@ -92,6 +94,7 @@ impl HeadPage {
         page[16..20].copy_from_slice(&self.erase_count.to_le_bytes());
     }
 
+    /// Decodes the content of a head page; `None` if `page` holds no valid kind of pages.
     fn decode(page: &[u8]) -> Option<Self> {
         let word = |at: usize| u32::from_le_bytes(page[at..at + 4].try_into().expect("four bytes"));
         let opened = u64::from_le_bytes(page[..8].try_into().expect("eight bytes"));
@@ -111,14 +114,18 @@ pub(crate) enum HeadReadResult {
     Erased,
     /// The head page cannot be read; only the OOB of the block's other pages can describe the block.
     Unreadable,
+    /// The head page is readable, with this content.
     Intact(HeadPage),
 }
 
 /// Owner and sequence number of a page, read from the tail pages at the end of its block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct TailEntry {
+    /// Flash page that the entry describes.
     pub(crate) ppn: Ppn,
+    /// Owner in the OOB of the page: its LPN, or its metadata page number.
     pub(crate) owner: u32,
+    /// Sequence number of the program of the page.
     pub(crate) sequence_number: u64,
 }
 
@@ -204,6 +211,8 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
+    /// Programs the tail pages of a full block, which list owner and sequence number of its pages, until a program
+    /// fails.
     fn write_tail_pages(&mut self, block: BlockId) -> Result<()> {
         let Some(HeadTailLayout { data_pages, tail_pages }) = self.head_tail_layout else { return Ok(()) };
         let first = self.first_data_page(block);
@@ -352,6 +361,7 @@ impl<N: Nand> Store<N> {
 mod tests {
     use super::*;
 
+    /// Returns the geometry of a device of one die whose blocks extend over all `planes` planes.
     fn geometry(planes: u32, pages_per_block: u32, page_bytes: u32) -> Geometry {
         Geometry {
             channels: 1,

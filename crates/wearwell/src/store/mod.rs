@@ -125,12 +125,16 @@ impl Stream {
 /// The open block of a stream of writes in a pool (set of planes), with its next page and the number of pages left.
 #[derive(Clone, Copy, Debug)]
 struct Frontier {
+    /// Block that is open; [`BlockId::NONE`] if none is.
     block: BlockId,
+    /// Next page of the block to be programmed.
     next_page: Ppn,
+    /// Number of pages of the block that can still be programmed with data, before its tail pages if it has these.
     pages_left: u32,
 }
 
 impl Frontier {
+    /// The value for "no open block", which has no page left.
     const NONE: Self = Self { block: BlockId::NONE, next_page: Ppn::NONE, pages_left: 0 };
 }
 
@@ -138,11 +142,17 @@ impl Frontier {
 /// per block, erases blocks.
 #[derive(Clone, Debug)]
 pub struct Store<N> {
+    /// The flash medium, which only the store calls.
     nand: N,
+    /// Geometry of the medium: planes, blocks and pages.
     geometry: Geometry,
+    /// Divider by the number of pages of a block, which turns a PPN into a block number.
     block_pages_divider: Divider,
+    /// Number of pools (planes, or groups of planes over which superblocks extend).
     allocation_pools: u32,
+    /// State, valid count and age of each block.
     blocks: BlockTable,
+    /// Free blocks of each pool, by pool number.
     free_block_queues: Vec<FreeBlockQueue>,
     /// Open block of each stream of writes in each pool (set of planes), at index `stream * pools + pool`;
     /// [`Frontier::NONE`] if there is none.
@@ -152,6 +162,7 @@ pub struct Store<N> {
     parked_blocks: Vec<Frontier>,
     /// For each stream of writes, the pools (sets of planes) where it has an open block.
     pools_with_open_block: [Vec<u32>; Stream::STREAM_COUNT],
+    /// Rotation of the pools: which pool receives the next page of each stream.
     pool_rotation: PoolRotation,
     /// Sequence number of the last page program or reverse-map entry.
     last_sequence: u64,
@@ -187,9 +198,11 @@ pub struct Store<N> {
     content_records: Option<Box<content_records::ContentRecords>>,
     /// Counters of flash operations and events, since they were last cleared.
     pub stats: Stats,
+    /// Baseline by which an audit compares the operation counters with the medium.
     counter_audit: CounterAudit,
     /// Flash operations of the current request, to which the timing model assigns times.
     pub flash_ops: RequestOpLog,
+    /// Buffer for one page with its spare area, for copies and for head and tail pages.
     page_buffer: Vec<u8>,
 }
 
@@ -210,6 +223,7 @@ impl<N: Nand> Store<N> {
         Ok(Self::with_head_tail_layout(nand, order, Some(parts)))
     }
 
+    /// Creates a block manager over a medium, with the division of blocks into head, data and tail pages that is given.
     fn with_head_tail_layout(
         nand: N,
         order: FreeBlockOrder,
@@ -254,12 +268,14 @@ impl<N: Nand> Store<N> {
         store
     }
 
+    /// Puts all blocks that are not bad into the free blocks of their pools.
     fn add_erased_blocks_to_free_queues(&mut self) {
         for block in (0..self.geometry.blocks()).map(BlockId) {
             self.register_found_block_state(block, FoundBlock::default());
         }
     }
 
+    /// Adds an erased block to the free blocks of its pool (set of planes), ordered by its erase count if wear counts.
     fn return_to_free_blocks(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);
@@ -292,6 +308,7 @@ impl<N: Nand> Store<N> {
         &self.blocks
     }
 
+    /// Returns the table with the state and valid count of each block, to be changed.
     pub(crate) fn blocks_mut(&mut self) -> &mut BlockTable {
         &mut self.blocks
     }
@@ -434,6 +451,8 @@ impl<N: Nand> Store<N> {
         stream as usize * self.allocation_pools as usize + pool as usize
     }
 
+    /// Sets the open block at `index` of the streams' open blocks, and keeps the lists of pools with open blocks
+    /// current.
     fn set_frontier(&mut self, index: usize, frontier: Frontier) {
         self.frontiers[index] = frontier;
         let pools = self.allocation_pools as usize;
@@ -599,6 +618,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Opens a free block for a stream of writes in `pool` (set of planes), and programs its head page if blocks have
+    /// one.
     fn open_block_for_stream(&mut self, stream: Stream, pool: u32) -> Result<()> {
         if self.head_tail_layout.is_none() {
             return self.open_next_free_block(stream, pool).map(drop);
@@ -613,6 +634,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Removes the next block from the free blocks of `pool` (set of planes) and makes it the open block of a stream.
+    /// GC takes the most worn block if blocks are ordered by wear.
     fn open_next_free_block(&mut self, stream: Stream, pool: u32) -> Result<BlockId> {
         let worn = stream == Stream::Gc;
         let Some(block) = self.free_block_queues[pool as usize].take_next_block(worn) else {
@@ -668,6 +691,8 @@ impl<N: Nand> Store<N> {
         std::mem::take(&mut self.has_program_failed)
     }
 
+    /// Closes the open block at `frontier_index`. The stream continues in the block that was set aside (parked) there,
+    /// if any.
     fn close_open_block(&mut self, frontier_index: usize) {
         let block = self.frontiers[frontier_index].block;
         let parked = self.unpark_block(frontier_index);
@@ -800,6 +825,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Counts a read of the spare area of one page and lists it for the timing model.
     pub(crate) fn record_spare_read(&mut self, ppn: Ppn, cause: Cause) {
         self.stats.reads[cause as usize] += 1;
         self.stats.spare_reads[cause as usize] += 1;
@@ -851,6 +877,8 @@ impl<N: Nand> Store<N> {
         self.record_nvram_scan(Some(self.geometry.plane_of(victim, 0)), bytes);
     }
 
+    /// Counts a scan of `bytes` bytes of NVRAM and lists it for the timing model. `plane` is that of a GC victim whose
+    /// referrers are searched for.
     fn record_nvram_scan(&mut self, plane: Option<PlaneId>, bytes: u64) {
         self.stats.controller_work.nvram_read_bytes += bytes;
         if self.flash_ops.is_recording_ops() {
@@ -903,6 +931,7 @@ impl<N: Nand> Store<N> {
         Ok(())
     }
 
+    /// Marks a block without valid pages as bad on the medium, and retires it.
     fn mark_bad_and_retire_block(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.nand.mark_bad(block);
@@ -925,6 +954,8 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Lists a flash operation on one page for the timing model, and records it as an event. It transfers `bytes`
+    /// bytes. A program waits for a read just before it in the list.
     #[inline]
     fn record_operation_of_bytes(&mut self, kind: OpKind, ppn: Ppn, cause: Cause, bytes: u32) {
         if !self.flash_ops.is_recording_ops() {

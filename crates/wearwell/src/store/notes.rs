@@ -51,6 +51,7 @@ const MAX_OPEN_DATA_BLOCKS_PER_POOL: u32 = 4;
 /// what RAM stores about them.
 #[derive(Clone, Debug)]
 pub(super) struct RecoveryNotes {
+    /// Index of the first of the NVRAM words that hold the notes.
     first_nvram_word: usize,
     /// Open data blocks as noted in NVRAM.
     noted_open_blocks: Vec<Option<BlockId>>,
@@ -98,10 +99,12 @@ fn note_ring_words(geometry: &Geometry) -> u32 {
 }
 
 impl RecoveryNotes {
+    /// Returns the index in NVRAM of the word with open block number `slot` of the noted ones.
     fn open_block_word_index(&self, slot: usize) -> usize {
         self.first_nvram_word + FIRST_OPEN_BLOCK_WORD_INDEX + slot
     }
 
+    /// Returns the index in NVRAM of the word of the ring for the noted page with this number.
     fn ring_word_index(&self, number: u32) -> usize {
         self.open_block_word_index(self.noted_open_blocks.len()) + (number % self.note_ring_words) as usize
     }
@@ -338,6 +341,8 @@ impl<N: Nand> Store<N> {
         found
     }
 
+    /// Reads the notes from the NVRAM words, and enters the noted open blocks and numbers into `notes`. Returns `None`
+    /// if more pages were noted than the ring has words.
     fn load_notes_from_nvram(&self, notes: &mut RecoveryNotes) -> Option<FoundNotes> {
         let words = self.nvram();
         let first_needed = words[notes.first_nvram_word + FIRST_NEEDED_NOTE_WORD_INDEX] as u32;

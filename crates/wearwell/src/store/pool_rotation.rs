@@ -36,6 +36,8 @@ struct PoolStride {
 }
 
 impl PoolStride {
+    /// Returns the distances that result from the order of striping and the geometry. If a superblock extends over
+    /// several dies, both orders are the same.
     fn new(striping: Striping, geometry: &Geometry) -> Self {
         let die_pools = geometry.planes_per_die / geometry.superblock_planes;
         let lies_in_dies = geometry.planes_per_die.is_multiple_of(geometry.superblock_planes);
@@ -63,8 +65,11 @@ impl PoolStride {
 /// Rotation of the pools (sets of planes): which pool receives the next page of each stream of writes.
 #[derive(Clone, Debug)]
 pub(super) struct PoolRotation {
+    /// Number of pools (sets of planes) of the device.
     allocation_pools: u32,
+    /// Number of blocks that each pool (set of planes) had when the device was new.
     blocks_per_pool: u32,
+    /// Distances, in pool numbers, between the pools of successive pages.
     stride: PoolStride,
     /// For each stream of writes, the pool (set of planes) of its next page.
     next_pools: [u32; Stream::STREAM_COUNT],
@@ -80,6 +85,7 @@ pub(super) struct PoolRotation {
 }
 
 impl PoolRotation {
+    /// Creates the rotation for a device without retired blocks, in the default order of striping.
     pub(super) fn new(geometry: &Geometry) -> Self {
         let allocation_pools = geometry.allocation_pools();
         Self {
@@ -102,6 +108,7 @@ impl PoolRotation {
         self.has_retired_block = false;
     }
 
+    /// Sets the order in which successive pages visit the pools (sets of planes).
     pub(super) fn set_striping(&mut self, striping: Striping, geometry: &Geometry) {
         self.stride = PoolStride::new(striping, geometry);
     }
@@ -117,6 +124,7 @@ impl PoolRotation {
         self.retired_blocks_by_pool.iter().sum()
     }
 
+    /// Returns the pool (set of planes) for the write stream's next page, without advancing to the following pool.
     #[inline]
     pub(super) fn next_pool(&self, stream: Stream) -> u32 {
         self.next_pools[stream as usize]
@@ -135,11 +143,14 @@ impl PoolRotation {
         pool
     }
 
+    /// Sets the pool (set of planes) for the write stream's next page.
     #[inline]
     pub(super) fn set_next_pool(&mut self, stream: Stream, pool: u32) {
         self.next_pools[stream as usize] = pool;
     }
 
+    /// Returns the pool (set of planes) that follows `pool` in the order of striping, whether or not its turn is
+    /// skipped.
     #[inline]
     fn pool_after(&self, pool: u32) -> u32 {
         let next = pool + self.stride.pools_per_step;
@@ -173,6 +184,7 @@ impl PoolRotation {
 mod tests {
     use super::*;
 
+    /// Creates the rotation of a device with four pools of `blocks` blocks each.
     fn rotation_of_four_pools(blocks: u32) -> PoolRotation {
         PoolRotation::new(&Geometry {
             channels: 1,
@@ -186,6 +198,7 @@ mod tests {
         })
     }
 
+    /// Takes the pools of the next `taken` host pages, and returns for each pool how many of the pages it received.
     fn pages_per_pool(turns: &mut PoolRotation, taken: usize) -> Vec<u32> {
         let mut counts = vec![0; turns.allocation_pools as usize];
         (0..taken).for_each(|_| counts[turns.take_next_pool(Stream::Host) as usize] += 1);

@@ -57,6 +57,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
+    /// Discards the retained old versions of translation pages that were replaced up to sequence number `sequence`.
     #[cold]
     fn discard_versions_replaced_until(&mut self, sequence: u64) {
         let released =

@@ -49,6 +49,7 @@ impl<N: Nand> Store<N> {
         self.record_unreadable_page(ppn);
     }
 
+    /// Adds a page to the list of unreadable pages, and counts it as a media error if it was not on the list.
     fn record_unreadable_page(&mut self, ppn: Ppn) {
         if self.unreadable_pages.insert(ppn) {
             self.stats.media_errors += 1;
@@ -139,6 +140,8 @@ impl<N: Nand> Store<N> {
         Ok(oob)
     }
 
+    /// Programs the next page of the open block at `index` as lost (every read of its data fails), and lists it as
+    /// unreadable. Returns its PPN, or `None` if the program failed.
     fn program_page_as_lost(
         &mut self,
         index: usize,

@@ -22,7 +22,9 @@ pub(crate) trait TableInteger: Copy {
     fn words(bytes: &[u8]) -> &[Self::Bytes];
     /// Views bytes of memory as integers of this type, for mutable access.
     fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
+    /// Returns the integer that these bytes of memory represent.
     fn from_table_bytes(bytes: Self::Bytes) -> Self;
+    /// Returns the bytes of memory that represent the integer.
     fn to_table_bytes(self) -> Self::Bytes;
 }
 
@@ -57,11 +59,14 @@ const MIN_MAPPED_TABLE_BYTES: usize = 1 << 20;
 
 /// Memory of a table of integers: on the heap if small, otherwise a mapping of its own.
 enum TableMemory {
+    /// Memory on the heap, for a small table.
     Heap(Box<[u8]>),
+    /// Memory mapping of its own, on large memory pages if the system grants them.
     Mapped(MmapMut),
 }
 
 impl TableMemory {
+    /// Allocates `bytes` bytes of zeros: on the heap, or as a mapping if there are at least [`MIN_MAPPED_TABLE_BYTES`].
     fn zeroed(bytes: usize) -> Self {
         if bytes < MIN_MAPPED_TABLE_BYTES {
             return Self::Heap(vec![0; bytes].into());
@@ -92,8 +97,11 @@ impl TableMemory {
 
 /// Array of integers with a fixed length, on large memory pages (huge pages) if it is large.
 pub(crate) struct DenseTable<W> {
+    /// Memory with the integers of the array, one after the other.
     memory: TableMemory,
+    /// Number of integers in the array.
     len: usize,
+    /// Marker for the type of the integers; holds no data.
     integer_type: PhantomData<W>,
 }
 
@@ -118,11 +126,13 @@ impl<W: TableInteger> DenseTable<W> {
         self.len
     }
 
+    /// Returns the memory of the array as its integers, each in the form of its bytes.
     #[inline]
     fn words(&self) -> &[W::Bytes] {
         W::words(self.memory.bytes())
     }
 
+    /// Returns the memory of the array as its integers, each in the form of its bytes, for mutable access.
     #[inline]
     fn words_mut(&mut self) -> &mut [W::Bytes] {
         W::words_mut(self.memory.bytes_mut())
@@ -238,12 +248,14 @@ impl<W> fmt::Debug for DenseTable<W> {
 /// slower.
 #[cfg(target_os = "linux")]
 fn request_large_pages(memory: &MmapMut) {
+    /// Size of the large memory pages that are requested, bytes.
     const LARGE_PAGE_BYTES: usize = 2 << 20;
     if memory.len() >= 2 * LARGE_PAGE_BYTES {
         let _ = memory.advise(memmap2::Advice::HugePage);
     }
 }
 
+/// Does nothing: this operating system has no request for huge pages.
 #[cfg(not(target_os = "linux"))]
 fn request_large_pages(_: &MmapMut) {}
 
@@ -251,6 +263,7 @@ fn request_large_pages(_: &MmapMut) {}
 mod tests {
     use super::DenseTable;
 
+    /// Each operation on a dense table has the result that it has on a vector.
     #[test]
     fn a_dense_table_behaves_like_a_vector() {
         for len in [0, 1, 7, 1_100_000] {

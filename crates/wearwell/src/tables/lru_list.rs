@@ -9,7 +9,9 @@ const NO_SLOT: u32 = u32::MAX;
 /// Neighbours of a cache slot on a doubly linked LRU list; [`NO_SLOT`] at an end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ListLinks {
+    /// Next more recently used slot on the list; [`NO_SLOT`] for the newest.
     newer_slot: u32,
+    /// Next less recently used slot on the list; [`NO_SLOT`] for the oldest.
     older_slot: u32,
 }
 
@@ -20,7 +22,9 @@ impl ListLinks {
 
 /// Container of the slots (numbered table entries) of LRU lists; stores the links of each slot.
 pub(crate) trait LinkedSlots {
+    /// Returns the neighbours of a slot on its LRU list.
     fn links(&self, slot: u32) -> ListLinks;
+    /// Returns the neighbours of a slot on its LRU list, to be changed.
     fn links_mut(&mut self, slot: u32) -> &mut ListLinks;
 }
 
@@ -39,8 +43,11 @@ impl LinkedSlots for Vec<ListLinks> {
 /// a container at most, and once.
 #[derive(Clone, Debug)]
 pub(crate) struct LruEnds {
+    /// Most recently used slot; [`NO_SLOT`] if the list is empty.
     newest_slot: u32,
+    /// Least recently used slot; [`NO_SLOT`] if the list is empty.
     oldest_slot: u32,
+    /// Number of slots on the list.
     len: u32,
 }
 
@@ -118,11 +125,14 @@ impl LruEnds {
 /// once.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LruList {
+    /// Neighbours of each slot on the list, by slot number.
     links: Vec<ListLinks>,
+    /// First and last slot of the list, and its length.
     ends: LruEnds,
 }
 
 impl LruList {
+    /// Returns the number of slots on the list.
     pub(crate) fn len(&self) -> u32 {
         self.ends.len()
     }
@@ -134,6 +144,7 @@ impl LruList {
         self.ends.oldest_slot()
     }
 
+    /// Grows the table of links so that it has an element for `slot`.
     fn grow_to(&mut self, slot: u32) {
         if self.links.len() <= slot as usize {
             self.links.resize(slot as usize + 1, ListLinks::NONE);

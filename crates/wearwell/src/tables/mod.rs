@@ -1,4 +1,4 @@
-//! Data structures of the engine: dense tables, sets of pages, hash indexes, orders of use. Of flash they know nothing
+//! Data structures of the engine: dense tables, sets of pages, hash indexes, LRU lists. They know nothing of flash
 //! except page numbers.
 
 mod dense;

@@ -11,13 +11,16 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// Set of physical flash pages, as a bitmap with one bit per page of the device.
 #[derive(Clone, Debug)]
 pub(crate) struct PageSet {
+    /// Bitmap of the set, in words of 64 bits; the bit of each page is at the position of its PPN.
     words: DenseTable<u64>,
 }
 
 /// A 64-bit word of the bitmap of a page set, by index, and a mask of its bits that are in a range of pages.
 #[derive(Clone, Copy)]
 struct MaskedWord {
+    /// Index of the word in the bitmap.
     word_index: usize,
+    /// Mask of those bits of the word whose pages are in the range.
     mask: u64,
 }
 
@@ -53,6 +56,7 @@ impl PageSet {
         Self { words: DenseTable::zeroed(self.words.len()) }
     }
 
+    /// Returns whether the flash page is in the set.
     #[inline]
     pub(crate) fn contains(&self, ppn: Ppn) -> bool {
         self.words.get(ppn.index() / 64) >> (ppn.0 % 64) & 1 == 1
@@ -64,6 +68,7 @@ impl PageSet {
         load_into_cpu_cache(self.words.get_each(pages.map(|ppn| ppn.index() / 64)));
     }
 
+    /// Inserts a flash page into the set, which may have it already.
     #[inline]
     pub(crate) fn insert(&mut self, ppn: Ppn) {
         self.insert_if_absent(ppn);

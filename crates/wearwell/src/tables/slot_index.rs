@@ -22,9 +22,11 @@ pub(crate) fn hash_key(key: u64, shift: u32) -> usize {
 /// Container of the slots (numbered table entries) of a hash index ([`ChainedIndex`]); stores the key of each slot and
 /// its link to the next slot of the hash chain.
 pub(crate) trait ChainedSlots {
+    /// Returns the key of a slot (numbered table entry).
     fn key_of(&self, slot: u32) -> u32;
     /// Returns the slot (numbered table entry) that follows `slot` in its hash chain; `u32::MAX` at the end.
     fn next_in_chain(&self, slot: u32) -> u32;
+    /// Sets the slot that follows `slot` in its hash chain.
     fn set_next_in_chain(&mut self, slot: u32, next: u32);
 }
 
@@ -34,6 +36,7 @@ pub(crate) trait ChainedSlots {
 pub(crate) struct ChainedIndex {
     /// First slot (numbered table entry) of each hash chain; [`NO_SLOT`] if the chain is empty.
     chain_heads: Vec<u32>,
+    /// Number of slots in the hash index.
     len: usize,
     /// Number of lower bits of a 64-bit hash that are dropped to get the number of a hash chain.
     hash_shift: u32,
@@ -98,12 +101,14 @@ impl ChainedIndex {
         }
     }
 
+    /// Links a slot into the hash chain of its key, as the first slot of the chain.
     #[inline]
     fn link_into_chain(&mut self, slots: &mut impl ChainedSlots, slot: u32) {
         let chain = self.chain_of_key(slots.key_of(slot));
         slots.set_next_in_chain(slot, std::mem::replace(&mut self.chain_heads[chain], slot));
     }
 
+    /// Doubles the number of hash chains, and links all slots into the new chains.
     #[cold]
     fn double_chains(&mut self, slots: &mut impl ChainedSlots) {
         let chains = 2 * self.chain_heads.len();
@@ -143,7 +148,9 @@ impl ChainedIndex {
 /// Key of a slot of a hash index, and the next slot in its chain.
 #[derive(Clone, Copy, Debug)]
 struct ChainNode {
+    /// Key of the slot.
     key: u32,
+    /// Next slot in the hash chain; [`NO_SLOT`] at the end.
     next_slot: u32,
 }
 
@@ -165,7 +172,9 @@ impl ChainedSlots for Vec<ChainNode> {
 /// Chained hash index from keys to slots (numbered table entries), which stores the keys and links itself.
 #[derive(Clone, Debug)]
 pub(crate) struct SlotIndex {
+    /// Hash chains of the index.
     chains: ChainedIndex,
+    /// Key and link of each slot, by slot number.
     nodes: Vec<ChainNode>,
 }
 
@@ -216,6 +225,7 @@ mod tests {
 
     use super::SlotIndex;
 
+    /// Each operation on a slot index has the result that it has on a hash map from keys to slots.
     #[test]
     fn a_slot_index_behaves_like_a_hash_map() {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(7);

@@ -35,7 +35,9 @@ pub(super) const NOT_BUSY: u64 = u64::MAX;
 /// is more than one only in a multi-plane group.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpGroup {
+    /// Kind of all operations of the group: read, program or erase.
     pub(super) kind: OpKind,
+    /// Index of the queue of the array at whose front the operations are.
     pub(super) queue_index: u8,
     /// Number of operations in the multi-plane group that the array executes; 0 means that the array executes none.
     pub(super) op_count: u8,
@@ -47,6 +49,7 @@ pub(super) struct OpGroup {
 }
 
 impl OpGroup {
+    /// The value for "no operations".
     const NONE: Self = Self {
         kind: OpKind::Read,
         queue_index: ORDINARY_QUEUE_INDEX,
@@ -55,6 +58,7 @@ impl OpGroup {
         transfer_ns: 0,
     };
 
+    /// Whether the group has operations, that is, whether the array executes any.
     #[inline(always)]
     pub(super) fn has_ops(self) -> bool {
         self.op_count > 0
@@ -75,21 +79,25 @@ struct SpeculativeSteps {
 /// State of one flash array: a die, or a plane if planes are independent.
 #[derive(Clone, Debug)]
 pub(super) struct DieOrPlaneState {
-    /// Operations that the array executes now.
+    /// Operations that the array (die or plane) executes now; empty while it executes none.
     pub(super) running_group: OpGroup,
-    /// Program or erase that is suspended for host reads.
+    /// Program or erase of the array (die or plane) that is suspended for host reads; empty if none is.
     pub(super) suspended_group: OpGroup,
+    /// Queues of the array: host reads with priority, host writes, and background work that yields to host work.
     pub(super) queues: [OpQueue; 3],
+    /// Steps of a series of copies that the array has taken ahead of the simulated time.
     speculative_steps: SpeculativeSteps,
     /// Number of queued background operations beyond which the array (die or plane) serves them before host writes. 0
     /// while a scan of NVRAM waits for this array.
     backlog_bound_ops: u32,
+    /// Counts that determine how much background work the array serves before each host write.
     background_pacing: BackgroundPacing,
     /// Whether background operations beyond the backlog bound are served before all host reads instead of alternating
     /// with them ([`TimingOptions::background_delays_reads`]).
     may_delay_reads: bool,
     /// Whether the operation that the array last started or resumed was a host read with priority.
     last_op_was_priority_read: bool,
+    /// Number of the channel to which the array is connected.
     pub(super) channel_index: u32,
     /// Number of times that the running or suspended program or erase has been suspended so far.
     pub(super) suspension_count: u32,
@@ -109,6 +117,7 @@ pub(super) struct DieOrPlaneState {
 }
 
 impl DieOrPlaneState {
+    /// Creates the state of an idle array on channel `channel_index`.
     pub(super) fn new(channel_index: u32, options: &TimingOptions) -> Self {
         Self {
             running_group: OpGroup::NONE,
@@ -222,10 +231,15 @@ pub(super) struct SharedEngineState<T> {
     /// Position in the order of simulated events that has been reached: that of the event being handled, or of an
     /// arriving request.
     pub(super) current_event_position: EventPosition,
+    /// Pending events of all arrays, channels, answers and scans.
     pub(super) events: EventQueue,
+    /// State of each channel, by channel number.
     pub(super) channels: Vec<Channel>,
+    /// Number of flash operations completed so far.
     pub(super) completed_ops: u64,
+    /// Durations of flash operations and transfers.
     pub(super) flash_timing: FlashTiming,
+    /// Options by which operations are scheduled.
     pub(super) options: TimingOptions,
     /// Recorder of single operations, if the engine is traced.
     pub(super) observer: T,
@@ -332,6 +346,7 @@ impl DieOrPlaneState {
         }
     }
 
+    /// Ends the busy period of the array at time `now_ns`, because nothing is queued.
     fn become_idle(&mut self, now_ns: u64) {
         if self.busy_since_ns != NOT_BUSY {
             self.busy_ns += now_ns - self.busy_since_ns;
@@ -339,6 +354,8 @@ impl DieOrPlaneState {
         }
     }
 
+    /// Starts the operation, or multi-plane group, at the front of queue `queue_index` of the array. `background_first`
+    /// is whether background work is served before host writes at present.
     #[inline(always)]
     fn start_group<const PLAIN: bool>(
         &mut self,
@@ -416,6 +433,8 @@ impl DieOrPlaneState {
         }
     }
 
+    /// Adds the array to a queue of its channel, and schedules the event that the channel becomes free if none is
+    /// pending.
     fn wait_for_channel(&self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let channel = &mut shared.channels[self.channel_index as usize];
         let urgent = self.running_group.queue_index == PRIORITY_READ_QUEUE_INDEX;
@@ -616,6 +635,8 @@ impl DieOrPlaneState {
         }
     }
 
+    /// Undoes those steps of a series of copies, taken ahead of the simulated time, that have not happened yet at the
+    /// present time. Schedules the event that the undone steps replaced.
     #[inline(never)]
     fn undo_speculative_steps(&mut self, index: u32, shared: &mut SharedEngineState<impl TimingObserver>) {
         let (moment, due) = (shared.current_event_position, shared.events.next_array_event_ns(index));

@@ -1,5 +1,5 @@
-//! How collection keeps pace with host writes in the event engine: how much background work an array (a die, or a plane
-//! if planes are independent) serves before each host write.
+//! Pacing of garbage collection with host writes in the event engine: decides how much background work an array (a die,
+//! or a plane if planes are independent) serves before each host write.
 //!
 //! The FTL counts a victim as a free block as soon as it has decided to collect it, while the copies and the erase may
 //! still be queued. So an array knows how many of its pages are really erased. While many are, host writes go first.
@@ -32,6 +32,7 @@ pub struct FreeBlocksPerArray {
 }
 
 impl FreeBlocksPerArray {
+    /// Returns the number of pages of all free blocks on one array.
     fn free_pages(self) -> i64 {
         i64::from(self.pages_per_block) * i64::from(self.free_blocks)
     }
@@ -197,6 +198,7 @@ impl BackgroundPacing {
         is_due
     }
 
+    /// Returns the number of background operations that the array has to serve before the next host write.
     #[inline(always)]
     fn background_ops_due_before_write(&self, queued_ops: u32, queued_erases: u32) -> u64 {
         let (ops, erases) = (queued_ops + self.unqueued_ops, queued_erases + self.unqueued_erases);

@@ -1,4 +1,4 @@
-//! Channels of the event engine: which array (die or plane) transfers when.
+//! Channels of the event engine: decides which array (die or plane) transfers data over a channel, and when.
 //!
 //! A channel carries one transfer at a time, first come first served. Transfers of reads with priority precede all
 //! others that have not begun. There are two implementations:
@@ -71,6 +71,7 @@ struct EightArrayBookings {
 /// number of their array (die or plane).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) struct EventPosition {
+    /// Key of the event: its time and its class.
     time_and_class_key: u64,
     /// Number of the array, channel, request or scan that the event concerns.
     subject_number: u32,

@@ -13,10 +13,12 @@
 /// empty list means that the number of units is not limited, and no request waits.
 #[derive(Clone, Debug)]
 pub(super) struct DeltaCodecUnits {
+    /// Time from which each codec unit is free, nanoseconds.
     units_free_at_ns: Vec<u64>,
 }
 
 impl DeltaCodecUnits {
+    /// Creates `units` codec units, which are free from time 0; 0 means no limit.
     pub(super) fn new(units: usize) -> Self {
         Self { units_free_at_ns: vec![0; units] }
     }

@@ -67,8 +67,8 @@ use super::trace::TimingObserver;
 use super::{ArrayLayout, ControllerWork, FlashTiming, RequestKind, TimingOptions};
 use crate::operation::{FlashOp, OpKind, expand_copies};
 
-/// Place where the event engine has put an operation (flash operation or NVRAM scan) that it admitted: a queue of an
-/// array, or a list of operations that are held back. Later operations of the same submission can then wait for it.
+/// Where the event engine has put an admitted operation (flash operation or NVRAM scan): a queue of an array, or a list
+/// of operations that are held back. Later operations of the same submission can then wait for it.
 #[derive(Clone, Copy, Debug)]
 enum OpDestination {
     /// The operation is in a queue of an array (die or plane), at position `index`.
@@ -85,7 +85,9 @@ enum OpDestination {
 /// A host request that has not been answered, or that has unfinished flash operations.
 #[derive(Clone, Copy, Debug)]
 struct Request {
+    /// Time at which the request arrived, nanoseconds.
     arrival_ns: u64,
+    /// Number of the request in order of submission.
     request_number: u64,
     /// Controller time between the end of the request's flash operations and the answer to the host, nanoseconds.
     controller_overhead_ns: u64,
@@ -100,6 +102,7 @@ struct Request {
     /// Head of the linked list of the request's operations that are held back until its foreground GC has finished,
     /// latest first.
     held_ops_list_head: u32,
+    /// Kind of the request, such as read or write.
     kind: RequestKind,
     /// Whether the request was answered. A write in the write buffer is answered before it is programmed.
     is_acknowledged: bool,
@@ -108,7 +111,9 @@ struct Request {
 /// A flush request that waits until the writes that arrived before it are programmed.
 #[derive(Clone, Copy, Debug)]
 struct WaitingFlush {
+    /// Slot number of the flush in the table of requests.
     request_slot: u32,
+    /// Number of the flush in order of submission: it waits for writes with smaller numbers.
     request_number: u64,
     /// Number of writes that arrived before the flush and are not programmed yet.
     unprogrammed_earlier_writes: u32,
@@ -117,8 +122,12 @@ struct WaitingFlush {
 /// Timing engine that simulates queues, priorities and suspension of flash operations, event by event.
 #[derive(Clone, Debug)]
 pub(super) struct EventEngine<T> {
+    /// Arrays (dies or planes) and channels of the device; the arrays of each channel are padded to a multiple of
+    /// eight.
     array_layout: ArrayLayout,
+    /// Time from which the NVRAM is free.
     nvram_timing: NvramTiming,
+    /// Unfinished scans of NVRAM.
     nvram_scans: NvramScans,
     /// Number of the last NVRAM scan in the list of operations being admitted, which holds back the background
     /// operations after it.
@@ -126,6 +135,7 @@ pub(super) struct EventEngine<T> {
     /// Whether the device supports neither suspension nor multi-plane operations. The engine can then complete
     /// operations on a faster path: see [`super::array`].
     allows_fast_path: bool,
+    /// Clock, events, channels and options, which all arrays share.
     engine_state: SharedEngineState<T>,
     /// Arrays (dies or planes) of the device, a multiple of eight per channel, of which the last may be unused.
     arrays: Vec<DieOrPlaneState>,
@@ -135,9 +145,11 @@ pub(super) struct EventEngine<T> {
     unqueued_ops: UnqueuedOps,
     /// Number of operations that the FTL has issued so far, modulo 2^32.
     issued_op_count: u32,
+    /// Codec units, which encode and decode deltas.
     delta_codec_units: DeltaCodecUnits,
     /// Unfinished host requests, by slot number.
     requests: Vec<Request>,
+    /// Slot numbers of `requests` that hold no request and can be used again.
     free_request_slots: Vec<u32>,
     /// Number of writes acknowledged but not yet programmed.
     buffered_write_count: usize,
@@ -153,6 +165,7 @@ pub(super) struct EventEngine<T> {
     op_must_not_block_host: Vec<bool>,
     /// Arrays (dies or planes) that received work during the event being handled, and may start it.
     arrays_to_wake: Vec<u32>,
+    /// Latencies of the completed requests.
     request_latencies: LatencyRecords,
     /// Number of host requests that were submitted and not answered yet.
     unanswered_requests: usize,
@@ -160,6 +173,7 @@ pub(super) struct EventEngine<T> {
 
 // Interface to [`super::TimingEngine`].
 impl<T: TimingObserver> EventEngine<T> {
+    /// Creates an event engine for a device that is idle at time 0.
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: TimingOptions) -> Self {
         let (array_layout, existing_array_numbers) = layout.with_channels_padded_to_eight_arrays();
         let per_channel = array_layout.array_count() / array_layout.channel_count;
@@ -202,6 +216,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Submits a host request with its controller work and flash operations, after all events up to its arrival.
+    /// Returns its number.
     pub(super) fn submit_request(
         &mut self,
         kind: RequestKind,
@@ -229,11 +245,13 @@ impl<T: TimingObserver> EventEngine<T> {
         number
     }
 
+    /// Submits flash operations for which no request waits, after all events up to `arrival_ns`.
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
         self.advance_clock_to(arrival_ns.min(MAX_ARRIVAL_NS));
         self.admit_submission(ops, None);
     }
 
+    /// Advances time until a host request completes, and returns that time, nanoseconds; `None` if none is outstanding.
     pub(super) fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         if self.unanswered_requests == 0 {
             return None;
@@ -246,6 +264,8 @@ impl<T: TimingObserver> EventEngine<T> {
         Some(self.engine_state.now_ns())
     }
 
+    /// Advances time until no host request is outstanding, but at most to `to_ns`. Returns whether none is outstanding
+    /// then.
     pub(super) fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         while self.unanswered_requests > 0 {
             let Some(event) = self.engine_state.events.pop_event_until(to_ns) else { return false };
@@ -258,24 +278,29 @@ impl<T: TimingObserver> EventEngine<T> {
         true
     }
 
+    /// Handles all remaining events, background work included. Returns the time of the last one, nanoseconds.
     pub(super) fn run_to_completion_ns(&mut self) -> u64 {
         self.handle_events_on_chosen_path(u64::MAX);
         debug_assert_eq!(self.unanswered_requests, 0, "requests are unanswered at the end");
         self.engine_state.now_ns()
     }
 
+    /// Returns the number of host requests that were not answered yet.
     pub(super) fn outstanding_requests(&self) -> usize {
         self.unanswered_requests
     }
 
+    /// Returns the simulated time, nanoseconds.
     pub(super) fn now_ns(&self) -> u64 {
         self.engine_state.now_ns()
     }
 
+    /// Returns the number of flash operations completed so far.
     pub(super) fn completed_ops(&self) -> u64 {
         self.engine_state.completed_ops
     }
 
+    /// Returns the time that each array (die or plane) has been busy so far, nanoseconds.
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
         let running = |array: &DieOrPlaneState| {
             if array.busy_since_ns == NOT_BUSY { 0 } else { self.engine_state.now_ns() - array.busy_since_ns }
@@ -284,6 +309,7 @@ impl<T: TimingObserver> EventEngine<T> {
         real.map(|array| array.busy_ns + running(array)).collect()
     }
 
+    /// Returns the time that each channel has spent on transfers so far, nanoseconds.
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
         self.engine_state.channels.iter().map(|channel| channel.busy_ns).collect()
     }
@@ -293,10 +319,12 @@ impl<T: TimingObserver> EventEngine<T> {
         &mut self.engine_state.observer
     }
 
+    /// Returns the latencies of the completed requests.
     pub(super) fn latency_records(&self) -> &LatencyRecords {
         &self.request_latencies
     }
 
+    /// Returns the latencies of the completed requests, to be changed.
     pub(super) fn latency_records_mut(&mut self) -> &mut LatencyRecords {
         &mut self.request_latencies
     }
@@ -332,6 +360,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Handles all events up to and including time `to_ns`. `PLAIN` selects the faster path.
     fn handle_events_until<const PLAIN: bool>(&mut self, to_ns: u64) {
         while let Some(event) = self.engine_state.events.pop_event_until(to_ns) {
             self.handle_event::<PLAIN>(event);
@@ -348,6 +377,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Handles one event: advances the clock to it and acts according to its class. `PLAIN` selects the faster path.
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
         let TimingEvent { time_ns, class, subject_number: subject } = event;
@@ -369,6 +399,8 @@ impl<T: TimingObserver> EventEngine<T> {
 
 // Admission of operations to queues.
 impl<T: TimingObserver> EventEngine<T> {
+    /// Admits the flash operations of a submission to the queues, and makes the arrays that received work start.
+    /// `request` is the slot of the host request to which they belong.
     #[inline(always)]
     fn admit_submission(&mut self, ops: &[FlashOp], request: Option<u32>) {
         if T::RECORDS_OP_STEPS {
@@ -408,6 +440,7 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Admits a list of flash operations and NVRAM scans one by one, in order.
     fn admit_ops(&mut self, ops: &[FlashOp], request: Option<u32>) {
         self.admitted_op_destinations.clear();
         if self.engine_state.options.gc_blocks_requests && request.is_some() {
@@ -449,13 +482,15 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Returns the issue number of the next operation.
+    /// Returns the number of the next operation in the order in which the FTL issues operations, and counts the
+    /// operation.
     #[inline(always)]
     fn take_issue_number(&mut self) -> u32 {
         self.issued_op_count = self.issued_op_count.wrapping_add(1);
         self.issued_op_count
     }
 
+    /// Returns the time of an operation's transfer on the channel, nanoseconds; saturates at 4.29 s.
     #[inline(always)]
     fn transfer_ns(&self, op: &FlashOp) -> u32 {
         self.engine_state.flash_timing.transfer_ns(op.transfer_bytes).min(u64::from(u32::MAX)) as u32
@@ -699,6 +734,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Makes each array that received work start an operation, or suspend its running one for a host read. `PLAIN`
+    /// selects the faster path.
     #[inline(always)]
     fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
         for &index in &self.arrays_to_wake {
@@ -887,6 +924,7 @@ impl<T: TimingObserver> EventEngine<T> {
         self.wake_arrays();
     }
 
+    /// Handles the event that a channel becomes free: starts the transfer of the next array that waits for it.
     fn handle_channel_free(&mut self, channel_index: u32) {
         let channel = &mut self.engine_state.channels[channel_index as usize];
         let next = channel.urgent_arrays.pop_front().or_else(|| channel.waiting_arrays.pop_front());
@@ -938,6 +976,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Stores a new host request in a free slot, and returns the slot number. The last argument has the request's
+    /// controller overhead and delta codec work, nanoseconds.
     #[inline(always)]
     fn add_request(
         &mut self,
@@ -965,6 +1005,7 @@ impl<T: TimingObserver> EventEngine<T> {
         (self.requests.len() - 1) as u32
     }
 
+    /// Whether requests of this kind are acknowledged from the write buffer: writes are, if there is a buffer.
     #[inline(always)]
     fn uses_write_buffer(&self, kind: RequestKind) -> bool {
         kind == RequestKind::Write && self.engine_state.options.max_buffered_writes > 0
@@ -1045,6 +1086,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
+    /// Handles the answer to a host request: records its latency, and frees its slot if none of its operations is
+    /// unfinished.
     #[inline(always)]
     fn record_request_answer(&mut self, slot: u32) {
         let request = &mut self.requests[slot as usize];

@@ -69,6 +69,7 @@ impl EventClass {
 pub(super) struct TimingEvent {
     /// Time of the event, nanoseconds.
     pub(super) time_ns: u64,
+    /// Class of the event, such as the end of tR or of a transfer.
     pub(super) class: EventClass,
     /// Number of the array, channel, request or scan that the event concerns.
     pub(super) subject_number: u32,
@@ -114,6 +115,7 @@ pub(super) fn time_ns_of_key(key: u64) -> u64 {
 struct EightEventKeys([u64; 8]);
 
 impl EightEventKeys {
+    /// Keys of eight arrays or channels without an event.
     const EMPTY: Self = Self([u64::MAX; 8]);
 
     /// Returns the least of eight event keys. The minimum is computed as a tree, with few dependent steps and no
@@ -128,6 +130,7 @@ impl EightEventKeys {
 /// Event keys (times and classes) of the next events of 64 arrays or channels.
 #[derive(Clone, Debug)]
 struct EventKeysOf64 {
+    /// Event keys of the 64 arrays or channels, in groups of eight.
     keys_by_group_of_eight: [EightEventKeys; 8],
     /// Least event key (time and class) in each of the eight groups of eight arrays or channels.
     least_key_by_group_of_eight: [u64; 8],
@@ -137,6 +140,7 @@ struct EventKeysOf64 {
 }
 
 impl EventKeysOf64 {
+    /// Keys of 64 arrays or channels without an event.
     const EMPTY: Self = Self {
         keys_by_group_of_eight: [EightEventKeys::EMPTY; 8],
         least_key_by_group_of_eight: [u64::MAX; 8],
@@ -174,6 +178,7 @@ impl EventKeysOf64 {
 /// Search structure for the earliest of many events: finds the array or channel with the least event key.
 #[derive(Clone, Debug)]
 struct EventKeyTree {
+    /// Event keys of all arrays or channels, in groups of 64.
     keys_by_group_of_64: Vec<EventKeysOf64>,
     /// Least event key of all arrays or channels; the position bits of the key are undefined.
     least_event_key: u64,
@@ -182,6 +187,7 @@ struct EventKeyTree {
 }
 
 impl EventKeyTree {
+    /// Creates a search structure for `subjects` arrays or channels without an event.
     fn new(subjects: usize) -> Self {
         Self {
             keys_by_group_of_64: vec![EventKeysOf64::EMPTY; subjects.div_ceil(64).max(1)],
@@ -190,6 +196,7 @@ impl EventKeyTree {
         }
     }
 
+    /// Returns the key (time and class) of the next event of an array or channel, without position bits.
     #[inline(always)]
     fn event_key_of_subject(&self, subject: u32) -> u64 {
         self.keys_by_group_of_64[subject as usize / 64].keys_by_group_of_eight[subject as usize / 8 % 8].0
@@ -197,6 +204,7 @@ impl EventKeyTree {
             & !7
     }
 
+    /// Sets the key (time and class) of the next event of an array or channel, which replaces the current one.
     #[inline(always)]
     fn set_event_key(&mut self, subject: u32, key: u64) {
         if self.keys_by_group_of_64[subject as usize / 64].set_event_key(subject as usize % 64, key) {
@@ -216,6 +224,7 @@ impl EventKeyTree {
         first
     }
 
+    /// Returns the event keys of group `eight` of eight arrays or channels, to be changed.
     #[inline(always)]
     fn event_keys_of_group_mut(&mut self, eight: usize) -> &mut [u64; 8] {
         &mut self.keys_by_group_of_64[eight / 8].keys_by_group_of_eight[eight % 8].0
@@ -233,6 +242,7 @@ impl EventKeyTree {
         }
     }
 
+    /// Finds the least event key of all arrays or channels, and stores it with the number of its array or channel.
     #[inline(always)]
     fn update_earliest_event(&mut self) {
         let group = if let [_] = self.keys_by_group_of_64[..] {
@@ -276,6 +286,7 @@ pub(super) struct EventQueue {
 }
 
 impl EventQueue {
+    /// Creates an empty queue of events for a device of `arrays` arrays (dies or planes) and `channels` channels.
     pub(super) fn new(arrays: usize, channels: usize) -> Self {
         Self {
             array_events: EventKeyTree::new(arrays),
@@ -398,6 +409,7 @@ impl EventQueue {
         Some(TimingEvent { time_ns, class: EventClass::event_class_of_key(least), subject_number: subject })
     }
 
+    /// Removes and returns the earliest event of a channel, answer or scan, if it is due at time `limit_ns` or before.
     #[inline(never)]
     fn pop_non_array_event(&mut self, limit_ns: u64) -> Option<TimingEvent> {
         let free_at = time_ns_of_key(self.channel_free_events.least_event_key);
@@ -489,6 +501,8 @@ mod tests {
         assert_eq!(pop_all_until(&mut queue, u64::MAX), [(8, Programmed, 3), (9, Transferred, 17)]);
     }
 
+    /// Removing events one by one gives them in sorted order, for any number of dies and after any replacement of
+    /// events.
     #[test]
     fn the_event_queue_agrees_with_a_sort_for_any_number_of_dies() {
         for arrays in [1, 7, 8, 9, 64, 65, 100, 512, 513, 1000] {

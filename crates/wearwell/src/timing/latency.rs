@@ -64,11 +64,14 @@ impl LatencySummary {
 /// Exact sum and maximum of the latencies of one request kind; a histogram only approximates them.
 #[derive(Clone, Copy, Debug, Default)]
 struct LatencySumAndMax {
+    /// Sum of the latencies, nanoseconds.
     sum_ns: u128,
+    /// Maximum latency, nanoseconds.
     max_ns: u64,
 }
 
 impl LatencySumAndMax {
+    /// Adds the latency of one request to sum and maximum.
     #[inline]
     fn add_latency(&mut self, latency_ns: u64) {
         self.sum_ns += u128::from(latency_ns);
@@ -80,10 +83,13 @@ impl LatencySumAndMax {
 /// each single completion.
 #[derive(Clone, Debug)]
 pub(super) struct LatencyRecords {
+    /// Histogram of the latencies of each request kind, nanoseconds.
     histograms: [Histogram<u64>; RequestKind::COUNT],
+    /// Exact sum and maximum of the latencies of each request kind.
     exact_sums_and_maxima: [LatencySumAndMax; RequestKind::COUNT],
     /// Completions of single requests that were not taken yet; `None` if they are not kept.
     completions: Option<Vec<Completion>>,
+    /// Number of host requests submitted so far.
     submitted_requests: u64,
     /// Simulated time if timing is off ([`super::TimingMode::None`]), nanoseconds; the other engines have clocks of
     /// their own.
@@ -91,6 +97,7 @@ pub(super) struct LatencyRecords {
 }
 
 impl LatencyRecords {
+    /// Creates records without latencies. `keeps_completions` is whether single completions are kept, too.
     pub(super) fn new(keeps_completions: bool) -> Self {
         let empty = || Histogram::new_with_max(MAX_LATENCY_NS, 3).expect("bounds are constants");
         Self {
@@ -117,6 +124,7 @@ impl LatencyRecords {
         number
     }
 
+    /// Records the latency of a host request that arrived at `arrival_ns` and completes at time `at_ns`.
     #[inline]
     pub(super) fn record_completion(
         &mut self,
@@ -133,6 +141,7 @@ impl LatencyRecords {
         }
     }
 
+    /// Returns the histogram of the latencies of one request kind, nanoseconds.
     pub(super) fn histogram(&self, kind: RequestKind) -> &Histogram<u64> {
         &self.histograms[kind as usize]
     }
@@ -157,6 +166,7 @@ impl LatencyRecords {
         }
     }
 
+    /// Returns the completions of single requests since the last call; empty if they are not kept.
     pub(super) fn take_completions(&mut self) -> Vec<Completion> {
         self.completions.as_mut().map(std::mem::take).unwrap_or_default()
     }

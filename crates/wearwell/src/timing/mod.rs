@@ -198,6 +198,7 @@ impl Default for TimingOptions {
 /// die.
 #[derive(Clone, Copy, Debug)]
 struct PlaneLocation {
+    /// Number of the array (die or plane) that holds the plane.
     array_number: u32,
     /// Number of the plane within its die, modulo 64. Operations on different planes are recognised by it.
     plane_in_die: u8,
@@ -211,12 +212,14 @@ struct ArrayLayout {
     plane_locations: Vec<PlaneLocation>,
     /// For each array (die or plane), the number of its channel.
     channel_of_array: Vec<u32>,
+    /// Number of channels of the device.
     channel_count: usize,
     /// Number of planes over which a block of the FTL extends: more than one for superblocks.
     planes_per_block: usize,
 }
 
 impl ArrayLayout {
+    /// Creates the layout of a device of this geometry. `has_independent_planes` makes each plane an array.
     fn new(geometry: &Geometry, has_independent_planes: bool) -> Self {
         let planes_per_array = if has_independent_planes { 1 } else { geometry.planes_per_die };
         let place = |plane| PlaneLocation {
@@ -267,6 +270,7 @@ impl ArrayLayout {
         (layout, numbers)
     }
 
+    /// Returns the number of arrays (dies or planes).
     fn array_count(&self) -> usize {
         self.channel_of_array.len()
     }
@@ -290,14 +294,18 @@ pub struct ControllerWork {
 /// start of the run.
 #[derive(Clone, Debug)]
 pub struct TimingEngine {
+    /// The engine of the chosen timing mode.
     engine: Engine,
 }
 
 /// The engine of the timing mode that was chosen.
 #[derive(Clone, Debug)]
 enum Engine {
+    /// No engine: requests complete at their arrival, and only their latencies of 0 are recorded.
     None(Box<latency::LatencyRecords>),
+    /// The timeline engine: one next-free time per array and channel.
     Timeline(Box<TimelineEngine>),
+    /// The event engine without a recorder of single operations.
     Event(Box<EventEngine<NoObserver>>),
     /// The event engine with a recorder of single operations. Each step of an operation is an event of its own.
     Traced(Box<EventEngine<OpTracer>>),
@@ -503,6 +511,7 @@ impl TimingEngine {
         }
     }
 
+    /// Returns the latencies of completed requests, which every engine records.
     fn request_latencies(&self) -> &latency::LatencyRecords {
         match &self.engine {
             Engine::None(ledger) => ledger,

@@ -7,11 +7,14 @@ use crate::operation::FlashOp;
 /// they become ready.
 #[derive(Clone, Debug)]
 pub(super) struct NvramTiming {
+    /// Time from which the NVRAM is free, nanoseconds.
     free_at_ns: u64,
+    /// Time to read one line of the NVRAM, picoseconds.
     line_read_ps: u64,
 }
 
 impl NvramTiming {
+    /// Creates the timing of an NVRAM that is free from time 0.
     pub(super) fn new(options: &TimingOptions) -> Self {
         Self { free_at_ns: 0, line_read_ps: options.nvram_line_read_ps }
     }
@@ -33,6 +36,8 @@ impl NvramTiming {
         if duration_ns == 0 { 0 } else { self.book_nvram_end_ns(start_ns, duration_ns) - start_ns }
     }
 
+    /// Books the NVRAM for `duration_ns` nanoseconds, from `ready_ns` or from the time when it is free, whichever is
+    /// later. Returns the end of the booked period.
     fn book_nvram_end_ns(&mut self, ready_ns: u64, duration_ns: u64) -> u64 {
         self.free_at_ns = self.free_at_ns.max(ready_ns) + duration_ns;
         self.free_at_ns

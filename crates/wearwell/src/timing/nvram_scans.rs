@@ -14,6 +14,7 @@ use crate::operation::FlashOp;
 /// One unfinished scan of NVRAM, by which GC searches for the referrers of a victim block.
 #[derive(Clone, Debug)]
 pub(super) struct NvramScan {
+    /// The scan as it is in the list of flash operations: its number of lines, and its victim's first plane.
     pub(super) scan_op: FlashOp,
     /// Arrays (dies or planes) that hold the victim block for which the scan searches.
     pub(super) victim_arrays: Vec<u32>,
@@ -30,6 +31,7 @@ pub(super) struct NvramScan {
 /// All unfinished scans of NVRAM.
 #[derive(Clone, Debug, Default)]
 pub(super) struct NvramScans {
+    /// Unfinished scans of NVRAM, by scan number; `None` for numbers not in use.
     scans_by_number: Vec<Option<NvramScan>>,
     /// Numbers of the unfinished scans of NVRAM, in order of admission.
     scan_numbers_by_admission: Vec<u32>,
@@ -57,6 +59,7 @@ impl NvramScans {
         slot as u32
     }
 
+    /// Returns an unfinished scan of NVRAM, to be changed.
     pub(super) fn get_mut(&mut self, number: u32) -> &mut NvramScan {
         self.scans_by_number[number as usize].as_mut().expect("a scan is known until it ends")
     }

@@ -43,13 +43,16 @@ pub(super) struct QueuedOp {
     pub(super) transfer_ns: u32,
     /// Number of the operation in the order in which the FTL issued all operations, modulo 2^32.
     pub(super) issue_number: u32,
+    /// Kind of the operation; of a series of copies, of the operation that is next.
     pub(super) kind: OpKind,
+    /// How the completion of the operation affects its host request.
     pub(super) role: OpRole,
     /// Number of the operation's plane within its die, modulo 64.
     pub(super) plane_in_die: u8,
 }
 
 impl QueuedOp {
+    /// Entry without content, which fills unused places of a queue.
     const EMPTY: Self = Self {
         unqueued_ops_list_head: END_OF_LIST,
         request_slot_or_further_ops: 0,
@@ -102,6 +105,7 @@ impl QueuedOp {
         self.toggle_copy_kind();
     }
 
+    /// Changes the kind of the entry's next operation from read to program, or from program to read.
     #[inline(always)]
     fn toggle_copy_kind(&mut self) {
         self.kind = if self.kind == OpKind::Read { OpKind::Program } else { OpKind::Read };
@@ -128,6 +132,7 @@ pub(super) struct OpQueue {
 }
 
 impl OpQueue {
+    /// Creates an empty queue with room for eight entries after the front.
     pub(super) fn new() -> Self {
         Self {
             front: QueuedOp::EMPTY,
@@ -158,6 +163,7 @@ impl OpQueue {
         self.queued_erases
     }
 
+    /// Returns whether the queue has no entry.
     #[inline(always)]
     pub(super) fn is_empty(&self) -> bool {
         self.entry_count == 0
@@ -190,6 +196,7 @@ impl OpQueue {
         self.entry_count - 1
     }
 
+    /// Returns the queue entry `index` positions after the front, which must exist, to be changed.
     pub(super) fn entry_at_mut(&mut self, index: u32) -> &mut QueuedOp {
         if index == 0 {
             return &mut self.front;
@@ -198,6 +205,7 @@ impl OpQueue {
         &mut self.ring[place]
     }
 
+    /// Appends an operation, or a series of copies, to the queue.
     #[inline(always)]
     pub(super) fn push(&mut self, op: QueuedOp) {
         self.queued_ops += 1 + op.further_ops_of_series();
@@ -210,6 +218,7 @@ impl OpQueue {
         self.entry_count += 1;
     }
 
+    /// Appends an entry to the ring buffer, which grows if it is full.
     #[inline(always)]
     fn push_to_ring(&mut self, op: QueuedOp) {
         if self.entry_count as usize > self.ring.len() {
@@ -290,6 +299,7 @@ impl OpQueue {
         self.ring_start_index = place as u32 + 1;
     }
 
+    /// Doubles the length of the ring buffer.
     #[cold]
     fn grow_ring(&mut self) {
         let head = self.ring_index(1);
@@ -302,10 +312,12 @@ impl OpQueue {
 /// A flash operation that cannot be queued yet, because it waits for another operation, for GC, or for a scan of NVRAM.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnqueuedOp {
+    /// The operation that waits.
     pub(super) op: QueuedOp,
     /// Number of the array (die or plane) whose queue the operation will join. If `queue_index` is
     /// [`NVRAM_SCAN_QUEUE_INDEX`], the number of the NVRAM scan.
     pub(super) array_or_scan_number: u32,
+    /// Index, among the queues of the array, of the queue that the operation will join.
     pub(super) queue_index: u8,
     /// Next element of the linked list to which this operation belongs. A list has the operations that wait for one
     /// operation, request or scan, or the free slots of the slab.
@@ -315,11 +327,14 @@ pub(super) struct UnqueuedOp {
 /// Storage of flash operations that cannot be queued yet, as linked lists.
 #[derive(Clone, Debug)]
 pub(super) struct UnqueuedOps {
+    /// Waiting operations, by slot number; free slots are linked to a list.
     unqueued_op_slots: Vec<UnqueuedOp>,
+    /// First slot of the list of free slots; [`END_OF_LIST`] if none is free.
     first_free_slot: u32,
 }
 
 impl UnqueuedOps {
+    /// Creates a storage without operations.
     pub(super) fn new() -> Self {
         Self { unqueued_op_slots: Vec::new(), first_free_slot: END_OF_LIST }
     }
@@ -336,6 +351,7 @@ impl UnqueuedOps {
         id
     }
 
+    /// Removes and returns the waiting operation in slot `id`, which becomes free.
     pub(super) fn remove(&mut self, id: u32) -> UnqueuedOp {
         let waiter = self.unqueued_op_slots[id as usize];
         self.unqueued_op_slots[id as usize].next_unqueued_op =

@@ -22,7 +22,9 @@ use crate::operation::{FlashOp, OpKind};
 /// order.
 #[derive(Clone, Copy, Default, Debug)]
 struct ResourceTimeline {
+    /// Time from which the array or channel is free, nanoseconds.
     free_at_ns: u64,
+    /// Total duration of all bookings so far, nanoseconds.
     busy_ns: u64,
 }
 
@@ -50,13 +52,18 @@ impl ResourceTimeline {
 struct DeviceTimelines {
     /// Array (die or plane) and channel of each plane, by plane number.
     array_and_channel_of_plane: Vec<[u32; 2]>,
+    /// Arrays (dies or planes) and channels of the device.
     layout: ArrayLayout,
+    /// Durations of flash operations and transfers.
     flash_timing: FlashTiming,
+    /// Timeline of each array (die or plane), by array number.
     arrays: Vec<ResourceTimeline>,
+    /// Timeline of each channel, by channel number.
     channels: Vec<ResourceTimeline>,
 }
 
 impl DeviceTimelines {
+    /// Creates the timelines of a device on which nothing is booked.
     fn new(layout: &ArrayLayout, flash: FlashTiming) -> Self {
         let lanes_of = |place: &PlaneLocation| {
             [place.array_number, layout.channel_of_array[place.array_number as usize]]
@@ -96,6 +103,7 @@ impl DeviceTimelines {
         arrays.into_iter().map(|array| self.arrays[array as usize].free_at_ns).max().unwrap_or(0)
     }
 
+    /// Returns the timelines of the array (die or plane) and of the channel that an operation uses.
     #[inline]
     fn array_and_channel_timelines(
         &mut self,
@@ -128,10 +136,16 @@ impl DeviceTimelines {
 /// Timing engine with one next-free time per array (die or plane) and channel, without queues and priorities.
 #[derive(Clone, Debug)]
 pub(super) struct TimelineEngine {
+    /// Timelines of all arrays and channels.
     timelines: DeviceTimelines,
+    /// Time from which the NVRAM is free.
     nvram_timing: NvramTiming,
+    /// Whether GC is foreground GC: host operations of a request are booked after the background operations in its
+    /// list.
     gc_blocks_requests: bool,
+    /// Controller time added to every request, nanoseconds.
     controller_overhead_ns: u64,
+    /// Codec units, which encode and decode deltas.
     delta_codec_units: DeltaCodecUnits,
     /// End time of each flash operation of the list being booked, nanoseconds.
     op_ends_ns: Vec<u64>,
@@ -140,13 +154,16 @@ pub(super) struct TimelineEngine {
     unfinished_requests: Option<UnfinishedRequests>,
     /// Latest completion time of all requests, nanoseconds.
     last_completion_ns: u64,
+    /// Latencies of the completed requests.
     request_latencies: LatencyRecords,
+    /// Number of flash operations booked so far.
     completed_ops: u64,
     /// Simulated time, nanoseconds.
     current_ns: u64,
 }
 
 impl TimelineEngine {
+    /// Creates a timeline engine for a device that is idle at time 0.
     pub(super) fn new(layout: &ArrayLayout, flash: FlashTiming, options: &TimingOptions) -> Self {
         Self {
             timelines: DeviceTimelines::new(layout, flash),
@@ -163,6 +180,7 @@ impl TimelineEngine {
         }
     }
 
+    /// Books the flash operations and controller work of a host request, and records its latency. Returns its number.
     #[inline]
     pub(super) fn submit_request(
         &mut self,
@@ -188,6 +206,7 @@ impl TimelineEngine {
         number
     }
 
+    /// Books flash operations for which no request waits, from time `arrival_ns` on.
     pub(super) fn submit_background(&mut self, arrival_ns: u64, ops: &[FlashOp]) {
         self.current_ns = self.current_ns.max(arrival_ns);
         self.book_ops_until_host_end_ns(ops);
@@ -216,6 +235,8 @@ impl TimelineEngine {
         self.book_op_list_until_host_end_ns(ops)
     }
 
+    /// Books a list of flash operations with dependencies, copies or NVRAM scans. Returns the time when those for which
+    /// the host waits have ended, nanoseconds.
     fn book_op_list_until_host_end_ns(&mut self, ops: &[FlashOp]) -> u64 {
         self.op_ends_ns.clear();
         let (mut host_end, mut gc_end) = (self.current_ns, self.current_ns);
@@ -252,17 +273,22 @@ impl TimelineEngine {
         host_end
     }
 
+    /// Advances time to the next completion of a host request, and returns it, nanoseconds; `None` if none is
+    /// outstanding.
     #[inline]
     pub(super) fn run_to_next_completion_ns(&mut self) -> Option<u64> {
         self.current_ns = self.prune_completed_requests().pop_completion_until(u64::MAX)?;
         Some(self.current_ns)
     }
 
+    /// Advances time to the last completion of a request, but at most to `to_ns`. Returns whether no request is
+    /// outstanding then.
     pub(super) fn complete_requests_until(&mut self, to_ns: u64) -> bool {
         self.current_ns = self.current_ns.max(self.last_completion_ns.min(to_ns));
         self.last_completion_ns <= self.current_ns
     }
 
+    /// Advances time to the end of everything that is booked, and returns that time, nanoseconds.
     pub(super) fn run_to_completion_ns(&mut self) -> u64 {
         self.unfinished_requests.iter_mut().for_each(UnfinishedRequests::clear);
         self.last_completion_ns = 0;
@@ -271,32 +297,39 @@ impl TimelineEngine {
         self.current_ns
     }
 
+    /// Returns the number of host requests that have not completed at the present simulated time.
     #[inline]
     pub(super) fn outstanding_requests(&mut self) -> usize {
         self.prune_completed_requests().len()
     }
 
+    /// Returns the simulated time, nanoseconds.
     #[inline]
     pub(super) fn now_ns(&self) -> u64 {
         self.current_ns
     }
 
+    /// Returns the number of flash operations booked so far.
     pub(super) fn completed_ops(&self) -> u64 {
         self.completed_ops
     }
 
+    /// Returns the time for which each array (die or plane) has been booked so far, nanoseconds.
     pub(super) fn array_busy_ns(&self) -> Vec<u64> {
         self.timelines.arrays.iter().map(|lane| lane.busy_ns).collect()
     }
 
+    /// Returns the time for which each channel has been booked so far, nanoseconds.
     pub(super) fn channel_busy_ns(&self) -> Vec<u64> {
         self.timelines.channels.iter().map(|lane| lane.busy_ns).collect()
     }
 
+    /// Returns the latencies of the completed requests.
     pub(super) fn latency_records(&self) -> &LatencyRecords {
         &self.request_latencies
     }
 
+    /// Returns the latencies of the completed requests, to be changed.
     pub(super) fn latency_records_mut(&mut self) -> &mut LatencyRecords {
         &mut self.request_latencies
     }

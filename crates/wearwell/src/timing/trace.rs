@@ -145,7 +145,10 @@ pub(super) struct OpTracer {
     next_op_number: u64,
     /// Number of flash operations submitted so far.
     submitted_op_count: u64,
+    /// Pages on which the operations that are submitted next are executed, in their order; empty if the driver gave
+    /// none.
     pages_of_next_ops: Vec<FlashOpPage>,
+    /// Operations, requests and scans that ended since the trace was last taken.
     finished_trace: TimingTrace,
 }
 

@@ -17,19 +17,23 @@ const MIN_COMPLETIONS_PER_REFILL: usize = 64;
 pub(super) struct UnfinishedRequests {
     /// The earliest completion times of unfinished requests, sorted in descending order.
     sorted_earliest_completions_ns: Vec<u64>,
+    /// Later completion times of unfinished requests, unsorted; none is before one of the sorted times.
     unsorted_later_completions_ns: Vec<u64>,
 }
 
 impl UnfinishedRequests {
+    /// Returns the number of unfinished requests.
     pub(super) fn len(&self) -> usize {
         self.sorted_earliest_completions_ns.len() + self.unsorted_later_completions_ns.len()
     }
 
+    /// Removes all completion times.
     pub(super) fn clear(&mut self) {
         self.sorted_earliest_completions_ns.clear();
         self.unsorted_later_completions_ns.clear();
     }
 
+    /// Adds the completion time of an unfinished request, nanoseconds.
     #[inline]
     pub(super) fn push_completion(&mut self, completed_at_ns: u64) {
         match self.sorted_earliest_completions_ns.first() {

@@ -130,6 +130,7 @@ impl AnyValidityStore {
         self.write_all_deferred(io)
     }
 
+    /// Executes all deferred writes of the record of invalid pages, until none is left.
     fn write_all_deferred<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         while self.write_deferred_validity_step(io)? {}
         Ok(())

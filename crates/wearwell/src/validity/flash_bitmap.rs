@@ -62,16 +62,20 @@ struct BitPosition {
 /// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub struct FlashBitmap {
+    /// Options of the bitmap.
     options: FlashBitmapOptions,
+    /// Number of blocks of the device.
     block_count: u32,
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
+    /// Divider by the number of pages of a block, which turns a PPN into a block number.
     block_pages_divider: Divider,
     /// Bits per slot. A slot holds the validity bits of one block, or of one part of a block if a block has more pages
     /// than a bitmap page has bits.
     validity_bits_per_slot: u32,
     /// Number of slots per block: more than one only if a block has more pages than a bitmap page has bits.
     bitmap_slots_per_block: u32,
+    /// Number of slots (each with the bits of one block or part of a block) per page of the bitmap.
     slots_per_bitmap_page: u32,
     /// PPN of each page of the validity bitmap; [`Ppn::NONE`] if it was never written.
     bitmap_page_ppns: Vec<Ppn>,
@@ -83,6 +87,7 @@ pub struct FlashBitmap {
     obsolete_bits_search_start_page: u32,
     /// Invalid pages whose bits are not set on flash yet, oldest first.
     waiting_invalid_pages: VecDeque<Ppn>,
+    /// Buffer for one page of the bitmap that is read or written.
     page_buffer: Vec<u8>,
 }
 
@@ -193,6 +198,7 @@ impl FlashBitmap {
         Ok(())
     }
 
+    /// Returns where the bit of a data page is: the number of its bitmap page, and its index in that page.
     #[inline]
     fn bit_position(&self, ppn: Ppn) -> BitPosition {
         let block = self.block_pages_divider.quotient(ppn.0);
@@ -395,11 +401,13 @@ impl ValidityStore for FlashBitmap {
     }
 }
 
+/// Returns whether bit number `bit` of a bitmap page is set.
 #[inline]
 fn is_bit_set(page: &[u8], bit: u32) -> bool {
     page[bit as usize / 8] >> (bit % 8) & 1 == 1
 }
 
+/// Sets bit number `bit` of a bitmap page.
 #[inline]
 fn set_bit(page: &mut [u8], bit: u32) {
     page[bit as usize / 8] |= 1 << (bit % 8);

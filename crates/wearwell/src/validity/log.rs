@@ -97,11 +97,15 @@ pub struct ValidityLogCounts {
 /// Page validity log on flash: PPNs of invalid pages in the order of their invalidation, chained by block.
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
+    /// Options of the log.
     options: ValidityLogOptions,
+    /// Number of physical pages of the device.
     physical_pages: u64,
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
+    /// Divider by the number of pages of a block, which turns a PPN into a block number.
     block_pages_divider: Divider,
+    /// Number of entries (invalid pages) on a page of the log (V).
     entries_per_log_page: u32,
     /// Number of successive log pages that positions of log entries distinguish: a power of two greater than the length
     /// of the log in pages. A position contains the page number modulo this number.
@@ -128,6 +132,7 @@ pub struct ValidityLog {
     processed_entries_of_cleaned_page: u32,
     /// Whether cleaning has appended any entry of the page that is being cleaned to the buffer again.
     has_reinserted_entries: bool,
+    /// Buffer for the log page that is being cleaned.
     cleaning_page_buffer: Vec<u8>,
     /// Entries (invalid pages) that will be written as the next page of the validity log.
     buffered_entries: Vec<ValidityLogEntry>,
@@ -138,10 +143,12 @@ pub struct ValidityLog {
     waiting_invalid_pages: VecDeque<Ppn>,
     /// Sequence number before which the log is durable: every page reported as invalid earlier is recorded on flash.
     durable_before_sequence: u64,
+    /// Buffer for a log page that is written, or read by a query.
     page_buffer: Vec<u8>,
     /// Invalid pages that a recovery found in the validity log, so that the first scan after the recovery need not read
     /// the log again. `None` once the log has changed.
     recovered_invalid_pages: Option<PageSet>,
+    /// Counts of reports, pages and entries since they were last cleared.
     counts: ValidityLogCounts,
 }
 
@@ -353,6 +360,7 @@ impl ValidityLog {
         self.write_buffer_to_log(io)
     }
 
+    /// Resets the RAM state of the validity log to that of an empty log, before a recovery fills it from flash.
     fn drop_ram_state(&mut self) {
         self.chain_heads_by_block.fill(END_OF_CHAIN);
         self.opening_counts_by_block.fill(0);
@@ -406,6 +414,7 @@ impl ValidityLog {
         }
     }
 
+    /// Calls `invalid` with each block that has pages in `dead`, and a bitmap of these pages.
     fn visit_blocks_with_invalid_pages(&self, dead: &PageSet, mut invalid: impl FnMut(BlockId, &[u64])) {
         let mut words = vec![0_u64; self.block_pages.div_ceil(64) as usize];
         let mut found = Vec::new();
@@ -424,6 +433,7 @@ impl ValidityLog {
         }
     }
 
+    /// Returns the block that holds a page.
     #[inline]
     fn block_of_page(&self, ppn: Ppn) -> BlockId {
         BlockId(self.block_pages_divider.quotient(ppn.0))
@@ -471,6 +481,7 @@ impl ValidityLog {
             .div_ceil(self.entries_per_log_page as u64)
     }
 
+    /// Returns whether the buffer has the entries of a whole log page.
     #[inline]
     fn is_buffer_full(&self) -> bool {
         self.buffered_entries.len() == self.entries_per_log_page as usize
@@ -490,6 +501,7 @@ impl ValidityLog {
         });
     }
 
+    /// Adds the report of an invalid page to the buffer as an entry, and counts it as an entry in force.
     #[inline]
     fn add_report_to_buffer(&mut self, ppn: Ppn) {
         let block = self.block_of_page(ppn).index();
@@ -547,6 +559,7 @@ impl ValidityLog {
         Ok(())
     }
 
+    /// Discards the oldest page of the validity log, which is cleaned: its flash page counts as invalid.
     fn discard_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) {
         let place = self.log_page_ppns.pop_front().expect("a cleaned page is in the directory");
         self.oldest_page_number = self.oldest_page_number.wrapping_add(1);
@@ -743,6 +756,7 @@ impl ValidityStore for ValidityLog {
     }
 }
 
+/// Sets bit number `bit` of a bitmap of 64-bit words.
 #[inline]
 fn set_bit(words: &mut [u64], bit: u32) {
     words[bit as usize / 64] |= 1 << (bit % 64);

@@ -24,9 +24,11 @@ pub(super) struct ValidityLogEntry {
 }
 
 impl ValidityLogEntry {
+    /// A blank entry, which names no invalid page.
     pub(super) const BLANK: Self =
         Self { invalid_page: Ppn::NONE, opening_count: 0, previous_entry_position: END_OF_CHAIN };
 
+    /// Writes the log entry to place `slot` of a log page.
     pub(super) fn write_to(self, page: &mut [u8], slot: u32) {
         let bytes = &mut page[(slot as usize + 1) * VALIDITY_LOG_ENTRY_BYTES..][..VALIDITY_LOG_ENTRY_BYTES];
         bytes[..4].copy_from_slice(&self.invalid_page.0.to_le_bytes());
@@ -34,6 +36,7 @@ impl ValidityLogEntry {
         bytes[8..].copy_from_slice(&self.previous_entry_position.to_le_bytes());
     }
 
+    /// Reads the log entry in place `slot` of a log page.
     pub(super) fn read_from(page: &[u8], slot: u32) -> Self {
         let at = (slot as usize + 1) * VALIDITY_LOG_ENTRY_BYTES;
         Self {
@@ -55,17 +58,20 @@ pub(super) struct ValidityLogPageHeader {
 }
 
 impl ValidityLogPageHeader {
+    /// Writes the header to the beginning of a log page.
     pub(super) fn write_to(self, page: &mut [u8]) {
         page[..8].copy_from_slice(&self.durable_before_sequence.to_le_bytes());
         page[8..12].copy_from_slice(&self.oldest_page_number.to_le_bytes());
     }
 
+    /// Reads the header from the beginning of a log page.
     pub(super) fn read_from(page: &[u8]) -> Self {
         let durable_before_sequence = read_u32(page, 0) as u64 | (read_u32(page, 4) as u64) << 32;
         Self { durable_before_sequence, oldest_page_number: read_u32(page, 8) }
     }
 }
 
+/// Returns the number in the four bytes of a log page from byte `at` on.
 fn read_u32(page: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(page[at..at + 4].try_into().expect("a word has four bytes"))
 }

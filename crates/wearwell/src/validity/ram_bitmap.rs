@@ -22,6 +22,7 @@ const CPU_CACHE_BYTES: u64 = 512 << 10;
 /// Bitmap in RAM with one bit per physical page: 1 = valid.
 #[derive(Clone, Debug)]
 pub struct RamBitmap {
+    /// Set of the pages that are valid.
     valid_pages: PageSet,
 }
 

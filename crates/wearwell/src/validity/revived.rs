@@ -26,7 +26,9 @@ const RAM_BYTES_PER_REVIVED_PAGE: u64 = 8;
 /// pages).
 #[derive(Clone, Debug)]
 pub struct ValidityStoreWithRevivedPages<V> {
+    /// Record of invalid pages on flash.
     validity_store: V,
+    /// Pages that the record on flash lists as invalid and that recycling made valid again.
     revived_pages: BTreeSet<Ppn>,
     /// Largest number of revived pages (invalid pages that became valid again) that existed at the same time.
     peak_revived_pages: usize,
@@ -35,6 +37,7 @@ pub struct ValidityStoreWithRevivedPages<V> {
 }
 
 impl<V> ValidityStoreWithRevivedPages<V> {
+    /// Combines a record of invalid pages on flash with an empty set of revived pages.
     pub(super) fn new(validity_store: V, geometry: &Geometry) -> Self {
         Self {
             validity_store,
@@ -56,6 +59,7 @@ impl<V> ValidityStoreWithRevivedPages<V> {
         self.revived_pages.clear();
     }
 
+    /// Returns the first page of a block.
     fn first_page_of_block(&self, block: BlockId) -> Ppn {
         Ppn(block.0 * self.block_pages)
     }

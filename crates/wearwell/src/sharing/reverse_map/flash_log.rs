@@ -59,8 +59,11 @@ const MIN_CLEANING_GAIN_DIVISOR: u64 = 20;
 /// a buffer of one page in NVRAM (Remap-SSD-FLog in the Remap-SSD paper).
 #[derive(Clone, Debug)]
 pub struct FlashLog {
+    /// Layout of the log's entries: two or three 8-byte words.
     entry_layout: EntryLayout,
+    /// Number of entries that fit in a page of the flash log.
     entries_per_page: u32,
+    /// Maximum number of live pages of the log, in flash pages.
     max_log_pages: u32,
     /// Number of the oldest live page of the flash log. Log pages are numbered in the order of writing.
     oldest_page_number: u32,
@@ -135,6 +138,7 @@ impl FlashLog {
         })
     }
 
+    /// Resets the RAM state of the flash log (directory, index, counts) to that of an empty log.
     fn clear_ram_state(&mut self) {
         self.live_page_ppns.clear();
         self.index.clear();
@@ -196,6 +200,7 @@ impl FlashLog {
         slot as usize * self.entry_layout.words_per_entry()
     }
 
+    /// Appends a reverse-map entry to the NVRAM buffer. A full buffer is first programmed as a page of the flash log.
     fn append_to_nvram_buffer<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -222,6 +227,7 @@ impl FlashLog {
         io.free_pages_above_reserve(Stream::RemapLog, io.preferred_append_pool(Stream::RemapLog)) as u64
     }
 
+    /// Copies the entries in the NVRAM buffer to the page buffer in RAM, from which the log page is programmed.
     fn copy_nvram_to_page_buffer<N: Nand>(&mut self, io: &Store<N>) {
         for (bytes, word) in self.page_buffer.chunks_exact_mut(8).zip(io.nvram()) {
             bytes.copy_from_slice(&word.to_le_bytes());
@@ -240,6 +246,7 @@ impl FlashLog {
         self.zero_nvram_buffer(io)
     }
 
+    /// Zeroes the NVRAM buffer of reverse-map entries, first slot first, after its page was programmed.
     fn zero_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         for at in 0..self.oldest_page_number_word_index() {
             if io.nvram()[at] != 0 {

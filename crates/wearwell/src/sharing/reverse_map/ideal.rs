@@ -42,11 +42,14 @@ pub struct IdealReverseMap {
     /// Lists of two or more logical pages that are bound to one physical page (mapped to it without a program), oldest
     /// first. Lists that are not in use are empty.
     bound_lpn_lists: Vec<Vec<Lpn>>,
+    /// Indices of the empty lists in `bound_lpn_lists` that can be used again.
     unused_list_indices: Vec<u32>,
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
     pages_with_bound_lpns: PageSet,
+    /// Number of flash pages of the device; units with greater numbers are members of compressed chunks.
     physical_pages: u64,
+    /// Number of reverse-map entries: one for each bound logical page.
     entry_count: u64,
     /// Whether recovery rebuilds the entries from the L2P table, so that no battery has to keep them.
     is_rebuilt_in_recovery: bool,
@@ -89,6 +92,7 @@ impl IdealReverseMap {
         self.bound_lpns_by_ppn.len() as u64
     }
 
+    /// Whether `place` is a flash page, not a member of a compressed chunk.
     fn is_physical_page(&self, place: Ppn) -> bool {
         u64::from(place.0) < self.physical_pages
     }

@@ -1,5 +1,5 @@
-//! What the two logs of the reverse map (in NVRAM, on flash) count alike: the entries of each block, how many of them
-//! are superseded, and whether the host may record one more.
+//! Index by block of the entries of a reverse-map log, used by the log in NVRAM and by the log on flash. It counts the
+//! entries of each block and those that are superseded, and tells whether the host may record one more.
 //!
 //! Only the simulation has this index by block. A controller scans the log instead, and the logs count those scans.
 //!
@@ -19,8 +19,9 @@ pub(super) type GroupNumber = usize;
 /// per entry.
 #[derive(Clone, Debug)]
 struct EntryGroup<T> {
+    /// What the index keeps for each entry of the group, oldest entry first.
     entries: VecDeque<T>,
-    /// Number of superseded entries in the group.
+    /// Number of superseded entries in the group: entries whose logical page is no longer bound to their physical page.
     superseded_entries: u32,
 }
 
@@ -28,11 +29,14 @@ struct EntryGroup<T> {
 /// slot of the entry in the log, or a copy of the entry with the number of its log page.
 #[derive(Clone, Debug)]
 pub(super) struct LogIndex<T> {
+    /// Groups of log entries: one for each block, by block number, and a last one for the tombstones (records of
+    /// trims).
     groups: Vec<EntryGroup<T>>,
+    /// Histogram of the number of log entries per block, which gives the largest number.
     entries_per_block_histogram: PerBlockCountHistogram,
     /// Number of entries in the index, superseded ones included.
     indexed_entries: u32,
-    /// Number of superseded entries in the index.
+    /// Number of superseded entries in the index: entries whose logical page is no longer bound to their physical page.
     superseded_entries: u32,
     /// Number of tombstones (records of trims) that may have become unnecessary since the log examined them last.
     maybe_obsolete_tombstones: u32,
@@ -51,21 +55,23 @@ impl<T: Clone> LogIndex<T> {
         }
     }
 
-    /// Removes all entries from the index.
+    /// Removes all reverse-map entries from the index.
     pub(super) fn clear(&mut self) {
         *self = Self::new(self.groups.len() as u32 - 1);
     }
 
-    /// Returns the number of all groups, that of the tombstones included.
+    /// Returns the number of groups of log entries: one for each block, and one for the tombstones (records of trims).
     pub(super) fn group_count(&self) -> usize {
         self.groups.len()
     }
 
+    /// Returns the number of the group of the tombstones (records of trims), the last group.
     fn tombstone_group(&self) -> GroupNumber {
         self.groups.len() - 1
     }
 
-    /// Returns the group of an entry: its block, or that of the tombstones for an entry without a physical page.
+    /// Returns the group of a log entry: that of the block with its physical page, or that of the tombstones (records
+    /// of trims) if it names no page.
     pub(super) fn group_of<N: Nand>(&self, io: &Store<N>, entry: &ReverseMapEntry) -> GroupNumber {
         entry.bound_ppn.map_or(self.tombstone_group(), |place| io.block_of(place).index())
     }
@@ -82,7 +88,7 @@ impl<T: Clone> LogIndex<T> {
         self.groups.iter().flat_map(|group| &group.entries)
     }
 
-    /// Adds an entry to its group, as the youngest one.
+    /// Adds a log entry to its group (the entries of one block, or the tombstones), as the youngest one.
     pub(super) fn add(&mut self, group: GroupNumber, entry: T) {
         let entries = &mut self.groups[group].entries;
         entries.push_back(entry);
@@ -91,7 +97,7 @@ impl<T: Clone> LogIndex<T> {
         self.indexed_entries += 1;
     }
 
-    /// Removes all entries of a group, and returns them.
+    /// Removes all entries of a group (the log entries of one block, or the tombstones), and returns them.
     pub(super) fn take_group_entries(&mut self, group: GroupNumber) -> VecDeque<T> {
         let EntryGroup { entries, superseded_entries } = &mut self.groups[group];
         self.superseded_entries -= std::mem::take(superseded_entries);
@@ -143,7 +149,7 @@ impl<T: Clone> LogIndex<T> {
         self.maybe_obsolete_tombstones = 0;
     }
 
-    /// Returns the number of entries that are not superseded.
+    /// Returns the number of entries in the index that are not superseded, so that their binds still hold.
     pub(super) fn current_entry_count(&self) -> u64 {
         u64::from(self.indexed_entries - self.superseded_entries)
     }
@@ -196,12 +202,13 @@ impl<T: Clone> LogIndex<T> {
         }
     }
 
-    /// Returns the number of entries in the index, superseded ones included.
+    /// Returns the number of reverse-map log entries in the index, superseded ones included.
     pub(super) fn len(&self) -> usize {
         self.indexed_entries as usize
     }
 
-    /// Returns the number of superseded entries.
+    /// Returns the number of superseded entries in the index: entries whose logical page is no longer bound to their
+    /// page.
     pub(super) fn superseded_entry_count(&self) -> u32 {
         self.superseded_entries
     }

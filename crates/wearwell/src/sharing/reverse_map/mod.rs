@@ -213,6 +213,7 @@ impl EntryLayout {
         }
     }
 
+    /// Returns the number of 8-byte words of a reverse-map entry in this layout: 2 or 3.
     fn words_per_entry(self) -> usize {
         self.entry_bytes() as usize / 8
     }
@@ -268,6 +269,7 @@ impl EntryLayout {
 /// at which the newest command begins.
 #[derive(Clone, Copy, Debug, Default)]
 struct RemapCommandState {
+    /// Layout of the reverse-map entries, which says whether entries name an atomic command.
     entry_layout: EntryLayout,
     /// Index of the NVRAM word with the sequence number up to which all atomic remap commands count as complete.
     complete_until_word_index: usize,
@@ -278,6 +280,8 @@ struct RemapCommandState {
 }
 
 impl RemapCommandState {
+    /// Creates the state for a reverse map without any command yet. `complete_until_word_index` is an index of an NVRAM
+    /// word.
     fn new(entry_layout: EntryLayout, complete_until_word_index: usize) -> Self {
         Self { entry_layout, complete_until_word_index, ..Self::default() }
     }
@@ -499,6 +503,7 @@ struct PerBlockCountHistogram {
 }
 
 impl PerBlockCountHistogram {
+    /// Returns the largest number of reverse-map entries (or NVRAM segments) of a single block.
     fn largest_count_per_block(&self) -> u32 {
         self.blocks_by_count.len() as u32
     }
@@ -929,6 +934,8 @@ mod tests {
         }
     }
 
+    /// Of several entries for one bind, compaction keeps the newest. An older one that was a relocation is kept as a
+    /// tombstone of its source.
     #[test]
     fn compaction_keeps_the_newest_of_equal_entries_and_an_older_relocation_as_tombstone() {
         let entry = |sequence, source: Option<u32>| ReverseMapEntry {

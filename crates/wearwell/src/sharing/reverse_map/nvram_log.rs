@@ -45,13 +45,15 @@ const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
 /// ring of entry slots in the order of recording.
 #[derive(Clone, Debug)]
 pub struct NvramLog {
+    /// State of the atomic remap commands in this log: up to which sequence number they count as complete.
     command_state: RemapCommandState,
+    /// Number of entry slots of the NVRAM log.
     slot_count: u32,
     /// Slot of the oldest reverse-map entry in the NVRAM log, which is a ring.
     oldest_slot: u32,
-    /// Number of slots from the oldest entry to the youngest.
+    /// Number of entry slots of the NVRAM log in use, from the oldest entry to the youngest.
     used_slots: u32,
-    /// Slot of each reverse-map entry, by block.
+    /// Index by block of the reverse-map entries, which keeps for each entry its slot in the NVRAM log.
     index: LogIndex<u32>,
     /// For each slot of the NVRAM log, whether the index by block has its reverse-map entry; `false` if the slot is
     /// empty or the block that the entry names was erased.
@@ -103,6 +105,7 @@ impl NvramLog {
         })
     }
 
+    /// Resets the RAM state of the NVRAM log to that of an empty log.
     fn clear_ram_state(&mut self) {
         self.index.clear();
         self.is_slot_indexed.fill(false);
@@ -148,6 +151,7 @@ impl NvramLog {
         Some((ReverseMapEntry::decode_log_words(words)?, command))
     }
 
+    /// Decodes the reverse-map entry in a slot that is in use.
     fn entry_in_slot<N: Nand>(&self, io: &Store<N>, slot: u32) -> ReverseMapEntry {
         self.decode_slot(io, slot).expect("a slot in use holds an entry").0
     }
@@ -157,6 +161,7 @@ impl NvramLog {
         self.used_slots as u64 * self.command_state.entry_layout.entry_bytes()
     }
 
+    /// Stores a reverse-map entry in the slot after the youngest entry of the NVRAM log, and adds it to the index.
     fn append_entry<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -182,6 +187,7 @@ impl NvramLog {
         self.is_slot_indexed[slot as usize] = true;
     }
 
+    /// Zeroes the words of an entry slot in NVRAM, first word first.
     fn zero_slot<N: Nand>(&self, io: &mut Store<N>, slot: u32) -> Result<()> {
         let words = self.first_word_index_of_slot(slot)
             ..self.first_word_index_of_slot(slot) + self.command_state.entry_layout.words_per_entry();
@@ -258,6 +264,7 @@ impl NvramLog {
         Ok(())
     }
 
+    /// Removes the oldest entry from the ring of slots, and zeroes its slot in NVRAM.
     fn remove_oldest_entry<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
         self.zero_slot(io, self.oldest_slot)?;
         self.oldest_slot = self.slot_of_kth_entry(1);

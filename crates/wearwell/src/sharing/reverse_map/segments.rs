@@ -95,10 +95,12 @@ struct NvramSegmentHeader {
     position_in_chain: u32,
     /// Last sequence number of the device when the segment was allocated.
     allocation_sequence: u64,
+    /// Number of the next segment in the chain of the block; `None` for the last one.
     next_segment: Option<u32>,
 }
 
 impl NvramSegmentHeader {
+    /// Encodes the header in two 8-byte words, in the layout of the module documentation.
     fn encode(self) -> [u64; 2] {
         let next = self.next_segment.map_or(NO_NEXT_SEGMENT, u64::from);
         [
@@ -109,6 +111,8 @@ impl NvramSegmentHeader {
         ]
     }
 
+    /// Decodes the header from its two 8-byte words; `None` if a word lacks its torn bit (no header or interrupted
+    /// store).
     fn decode(words: [u64; 2]) -> Option<Self> {
         if words[0] & words[1] & TORN_BIT == 0 {
             return None;
@@ -127,10 +131,13 @@ impl NvramSegmentHeader {
 /// number of entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct SegmentChain {
+    /// Number of the first segment of the chain.
     first_segment: u32,
+    /// Number of the last segment of the chain, to which entries are appended.
     last_segment: u32,
+    /// Number of entries in the chain, superseded ones included.
     entry_count: u32,
-    /// Number of superseded entries in the chain.
+    /// Number of superseded entries in the chain: entries whose logical page is no longer bound to their physical page.
     superseded_entries: u32,
     /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
     /// The next attempt waits until there are more.
@@ -141,7 +148,9 @@ struct SegmentChain {
 /// segment holds entries of one block, and the segments of a block form a chain (Remap-SSD).
 #[derive(Clone, Debug)]
 pub struct NvramSegments {
+    /// Size of an NVRAM segment, bytes.
     segment_bytes: u32,
+    /// State of the atomic remap commands in the segments: up to which sequence number they count as complete.
     command_state: RemapCommandState,
     /// Number of NVRAM segments of the device, free ones included.
     segment_count: u32,
@@ -157,7 +166,7 @@ pub struct NvramSegments {
     chain_length_histogram: PerBlockCountHistogram,
     /// Number of entries in the chains of all blocks, superseded ones included.
     entry_count: u64,
-    /// Number of superseded entries in the chains of all blocks.
+    /// Number of superseded entries in the chains of all blocks: entries whose bind (mapping without a program) ended.
     superseded_entries: u64,
     /// Whether a tombstone (record of a trim) may have become unnecessary since tombstones were last compacted.
     may_tombstones_be_obsolete: bool,
@@ -276,14 +285,19 @@ impl NvramSegments {
         self.free_segments
     }
 
+    /// Returns the index in `chains_by_block` of the chain of the tombstones (records of trims).
     fn tombstone_chain_index(&self) -> usize {
         self.chains_by_block.len() - 1
     }
 
+    /// Returns the index in `chains_by_block` of the chain of `block`; that of the tombstones (records of trims) for
+    /// `None`.
     fn chain_index_of(&self, block: Option<BlockId>) -> usize {
         block.map_or(self.tombstone_chain_index(), BlockId::index)
     }
 
+    /// Returns the block to which a chain belongs; [`BlockId::NONE`] for the chain of the tombstones (records of
+    /// trims).
     fn block_of_chain(&self, chain: usize) -> BlockId {
         if chain == self.tombstone_chain_index() { BlockId::NONE } else { BlockId(chain as u32) }
     }
@@ -324,11 +338,13 @@ impl NvramSegments {
             self.superseded_entries + new.superseded_entries as u64 - old.superseded_entries as u64;
     }
 
+    /// Returns the index of the first NVRAM word (8 bytes) of a slot of a segment. Slot 0 is the header.
     fn first_word_index_of_slot(&self, segment: u32, slot: u32) -> usize {
         segment as usize * (self.segment_bytes as usize / 8)
             + slot as usize * self.command_state.entry_layout.words_per_entry()
     }
 
+    /// Returns the header of an NVRAM segment; `None` if the segment has no intact header.
     fn read_segment_header<N: Nand>(&self, io: &Store<N>, segment: u32) -> Option<NvramSegmentHeader> {
         let at = self.first_word_index_of_slot(segment, 0);
         NvramSegmentHeader::decode([io.nvram()[at], io.nvram()[at + 1]])
@@ -361,6 +377,7 @@ impl NvramSegments {
         self.read_segment_header(io, segment).expect("a segment in use has a head").next_segment
     }
 
+    /// Stores in the header of an NVRAM segment which segment is the next of its chain.
     fn link_next_segment<N: Nand>(&self, io: &mut Store<N>, segment: u32, next: Option<u32>) -> Result<()> {
         let head = self.read_segment_header(io, segment).expect("a segment in use has a head");
         io.store_nvram_word(
@@ -369,6 +386,7 @@ impl NvramSegments {
         )
     }
 
+    /// Marks a free NVRAM segment as used, and returns its number. Panics if none is free.
     fn take_free_segment(&mut self) -> u32 {
         assert!(
             self.free_segments > 0,
@@ -384,15 +402,18 @@ impl NvramSegments {
         segment
     }
 
+    /// Marks an NVRAM segment as used in the bitmap in RAM.
     fn mark_segment_used(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] |= 1 << (segment % 64);
         self.free_segments -= 1;
     }
 
+    /// Whether an NVRAM segment belongs to the chain of a block.
     fn is_segment_used(&self, segment: u32) -> bool {
         self.used_segments_bitmap[segment as usize / 64] >> (segment % 64) & 1 == 1
     }
 
+    /// Marks an NVRAM segment as free in the bitmap in RAM.
     fn release_segment(&mut self, segment: u32) {
         self.used_segments_bitmap[segment as usize / 64] &= !(1 << (segment % 64));
         self.free_segments += 1;
@@ -450,6 +471,7 @@ impl NvramSegments {
         Ok(())
     }
 
+    /// Appends a reverse-map entry to the chain of NVRAM segments with index `index`, and updates counts and histogram.
     fn append_entry_to_block_chain<N: Nand>(
         &mut self,
         io: &mut Store<N>,
@@ -477,6 +499,7 @@ impl NvramSegments {
         self.chain_segments(index) as u64 * self.segment_bytes as u64
     }
 
+    /// Appends the reverse-map entries of the chain with index `index` to `out`, in the order of recording.
     fn read_chain_entries<N: Nand>(&self, io: &Store<N>, index: usize, out: &mut Vec<ReverseMapEntry>) {
         let chain = self.chains_by_block[index];
         let entry_block = self.block_of_chain(index);

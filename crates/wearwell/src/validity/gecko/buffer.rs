@@ -1,4 +1,5 @@
-//! The buffer of Logarithmic Gecko: entries that are not on flash yet, in two flat arrays with an index of their keys.
+//! The RAM buffer of Logarithmic Gecko, the log-structured merge tree that records invalid pages on flash. It holds the
+//! entries that are not on flash yet, in two flat arrays with an index of their keys.
 //!
 //! No allocation per insert. Sorting happens once per flush.
 
@@ -16,6 +17,7 @@ pub(super) struct GeckoBuffer {
     /// Bitmaps of invalid pages of the buffered Gecko entries (each covers a part of a block), all of one size, in the
     /// order of `entry_keys`, followed by zeros.
     bitmaps: Vec<u8>,
+    /// Bytes of the bitmap of one Gecko entry, which covers a part of a block.
     part_bitmap_bytes: usize,
     /// Hash index from the key of a buffered Gecko entry to its position in `entry_keys`.
     slot_by_key: SlotIndex,
@@ -24,6 +26,7 @@ pub(super) struct GeckoBuffer {
 }
 
 impl GeckoBuffer {
+    /// Creates an empty buffer, with memory for the usual number of entries.
     pub(super) fn new(layout: &GeckoLayout) -> Self {
         let capacity = layout.buffer_capacity_entries as usize;
         Self {
@@ -35,11 +38,13 @@ impl GeckoBuffer {
         }
     }
 
+    /// Returns the position of the entry with `key` in the buffer; `None` if there is none.
     #[inline]
     fn find_entry_slot(&self, key: u32) -> Option<u32> {
         self.slot_by_key.find(key)
     }
 
+    /// Returns the position of the entry with `key` in the buffer. Adds an entry with an empty bitmap if there is none.
     #[inline]
     fn find_or_add_entry_slot(&mut self, key: u32) -> u32 {
         if let Some(slot) = self.find_entry_slot(key) {
@@ -75,6 +80,7 @@ impl GeckoBuffer {
         self.report_count += 1;
     }
 
+    /// Removes the entry with `key` from the buffer, if there is one; the last entry moves to its position.
     fn remove_entry(&mut self, key: u32) {
         let Some(slot) = self.slot_by_key.remove(key) else { return };
         let last = self.entry_keys.len() as u32 - 1;
@@ -107,10 +113,12 @@ impl GeckoBuffer {
         self.find_entry_slot(marker).is_some()
     }
 
+    /// Returns the range of `bitmaps` that holds the bitmap of the entry at position `slot`.
     fn bitmap_byte_range(&self, slot: usize) -> Range<usize> {
         slot * self.part_bitmap_bytes..(slot + 1) * self.part_bitmap_bytes
     }
 
+    /// Returns the bitmap of invalid pages of the entry at position `slot`.
     fn bitmap(&self, slot: usize) -> &[u8] {
         &self.bitmaps[self.bitmap_byte_range(slot)]
     }
@@ -153,15 +161,19 @@ impl GeckoBuffer {
 pub(super) struct FrozenBuffer {
     /// Bytes of all entries, in key order.
     pub(super) sorted_entries: Vec<u8>,
+    /// Bytes of one entry: key and bitmap.
     entry_bytes: usize,
+    /// Number of reports (invalid pages and opened blocks) that the entries contain.
     pub(super) report_count: u64,
 }
 
 impl FrozenBuffer {
+    /// Returns the entries in key order.
     pub(super) fn entries(&self) -> GeckoEntries<'_> {
         GeckoEntries::new(&self.sorted_entries, self.entry_bytes)
     }
 
+    /// Returns the number of entries.
     pub(super) fn len(&self) -> u32 {
         (self.sorted_entries.len() / self.entry_bytes) as u32
     }

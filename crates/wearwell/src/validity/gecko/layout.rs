@@ -1,4 +1,5 @@
-//! Layout of Logarithmic Gecko's entries, pages and runs, and what follows from it: capacities, sizes, levels, bounds.
+//! Layout of the entries, pages and sorted runs of Logarithmic Gecko (log-structured merge tree of invalid pages), and
+//! the capacities, sizes and bounds that follow from the layout.
 //!
 //! An *entry* is a key and the bitmap of one part of a block. Key = block x slots + slot. Slot 0 is the *marker*, which
 //! means that everything older runs hold about this block is void. Slots 1..=S are the parts. The marker sorts before
@@ -34,9 +35,11 @@ const CACHE_LINE_BYTES: usize = 64;
 /// geometry and the number of parts into which the bitmap of a block is cut.
 #[derive(Clone, Debug)]
 pub(super) struct GeckoLayout {
+    /// Number of blocks of the device.
     block_count: u32,
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
+    /// Bytes of a flash page without its spare area.
     page_bytes: usize,
     /// Number of entry keys per block: one for each part of its bitmap of invalid pages, and one for its erase marker
     /// ("all older entries of the block are obsolete").
@@ -51,8 +54,11 @@ pub(super) struct GeckoLayout {
     /// Number of Gecko LSM entries (key and bitmap of a part of a block) for which the buffer in RAM is sized (the
     /// paper's V). The buffer is flushed to flash after this number of reports (invalid pages and opened blocks).
     pub(super) buffer_capacity_entries: u32,
+    /// Divider by the number of pages of a block, which turns a PPN into a block number.
     block_pages_divider: Divider,
+    /// Divider by the number of pages of a part of a block, which turns an offset in the block into a part number.
     part_pages_divider: Divider,
+    /// Divider by the number of keys per block, which turns an entry key into a block number.
     keys_per_block_divider: Divider,
 }
 
@@ -105,6 +111,7 @@ impl GeckoLayout {
         })
     }
 
+    /// Returns a buffer of one flash page, filled with zeros.
     pub(super) fn blank_page(&self) -> Vec<u8> {
         vec![0; self.page_bytes]
     }
@@ -225,11 +232,14 @@ impl GeckoLayout {
 /// adjacent in memory.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct GeckoEntries<'a> {
+    /// Bytes of the entries, in key order.
     encoded_entries: &'a [u8],
+    /// Bytes of one entry: key and bitmap.
     entry_bytes: usize,
 }
 
 impl<'a> GeckoEntries<'a> {
+    /// Creates a view of the entries in `encoded_entries`, each of `entry_bytes` bytes.
     pub(super) fn new(encoded_entries: &'a [u8], entry_bytes: usize) -> Self {
         Self { encoded_entries, entry_bytes }
     }
@@ -248,10 +258,12 @@ impl<'a> GeckoEntries<'a> {
         )
     }
 
+    /// Returns the number of entries.
     fn len(&self) -> usize {
         self.encoded_entries.len() / self.entry_bytes
     }
 
+    /// Returns the key of entry number `k`.
     fn key_of_entry(&self, k: usize) -> u32 {
         read_entry_key(self.encoded_entries, k * self.entry_bytes)
     }
@@ -333,11 +345,15 @@ pub(super) fn read_entry_key(bytes: &[u8], at: usize) -> u32 {
 /// the last page of the run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct RunPageHeader {
+    /// Index of the page in its run, from 0.
     pub(super) page_index_in_run: u32,
+    /// Number of Gecko LSM entries on the page.
     pub(super) entry_count: u16,
+    /// Whether the page is the last one of its run.
     pub(super) is_last_page: bool,
 }
 
+/// Decodes the header of a page of a Gecko LSM run.
 pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
     let half = |at: usize| u16::from_le_bytes(page[at..at + 2].try_into().expect("two bytes"));
     RunPageHeader {
@@ -351,9 +367,11 @@ pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
 /// flushes of the buffer the run covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct RunPostamble {
+    /// Number of entries of the run.
     pub(super) entry_count: u32,
     /// Key of the last entry of the run.
     pub(super) last_key: u32,
+    /// Flushes of the buffer whose entries the run contains.
     pub(super) coverage: FlushCoverage,
 }
 
@@ -361,7 +379,9 @@ pub(super) struct RunPostamble {
 /// number at which the buffer of the last flush was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct FlushCoverage {
+    /// Number of the earliest flush whose entries the run contains.
     pub(super) first_flush_number: u64,
+    /// Number of the latest flush whose entries the run contains.
     pub(super) last_flush_number: u64,
     /// Sequence number at which the buffer of flush `last_flush_number` was frozen. Every page invalidated before is
     /// recorded in this sorted run of the Gecko LSM tree or in older runs.
@@ -377,6 +397,7 @@ impl FlushCoverage {
 }
 
 impl RunPostamble {
+    /// Decodes the summary at the end of the last page of a run.
     pub(super) fn of_page(page: &[u8]) -> Self {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
@@ -388,6 +409,7 @@ impl RunPostamble {
         Self { entry_count: read_entry_key(page, at), last_key: read_entry_key(page, at + 4), coverage }
     }
 
+    /// Writes the summary to the end of the last page of a run.
     fn write_to(&self, page: &mut [u8]) {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         write_bytes_at(page, at, &self.entry_count.to_le_bytes());
@@ -406,11 +428,14 @@ impl RunPostamble {
 /// A flash page of a sorted run of the Gecko LSM tree, being filled with entries in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct RunPageDraft {
+    /// Bytes of the page.
     pub(super) bytes: Vec<u8>,
+    /// Number of entries on the page so far.
     pub(super) entry_count: u32,
 }
 
 impl RunPageDraft {
+    /// Creates a page draft without entries.
     pub(super) fn new(layout: &GeckoLayout) -> Self {
         Self { bytes: layout.blank_page(), entry_count: 0 }
     }
@@ -430,6 +455,7 @@ impl RunPageDraft {
         (count, bytes)
     }
 
+    /// Writes the header of the page: its index in the run, the number of its entries, and whether it is the last page.
     pub(super) fn write_header(&mut self, index: u32, last: bool) {
         write_bytes_at(&mut self.bytes, 0, &index.to_le_bytes());
         write_bytes_at(&mut self.bytes, 4, &(self.entry_count as u16).to_le_bytes());
@@ -479,6 +505,7 @@ pub(super) fn read_directory_keys(
     keys.extend((start..).step_by(GECKO_KEY_BYTES).take(count).map(|at| read_entry_key(page, at)));
 }
 
+/// Copies `value` into `bytes` from byte `at` on.
 fn write_bytes_at(bytes: &mut [u8], at: usize, value: &[u8]) {
     bytes[at..at + value.len()].copy_from_slice(value);
 }
@@ -487,6 +514,7 @@ fn write_bytes_at(bytes: &mut [u8], at: usize, value: &[u8]) {
 mod tests {
     use super::*;
 
+    /// Returns the geometry of a device with one plane of 65,536 blocks.
     fn geometry(page_bytes: u32, block_pages: u32) -> Geometry {
         Geometry {
             channels: 1,
@@ -500,6 +528,7 @@ mod tests {
         }
     }
 
+    /// Returns Gecko layouts for five geometries, each with the numbers of parts per block that are possible.
     fn valid_layouts() -> impl Iterator<Item = GeckoLayout> {
         [(512, 4), (512, 128), (1024, 640), (4096, 128), (16384, 1024)].into_iter().flat_map(
             |(page, block)| {
@@ -510,6 +539,8 @@ mod tests {
         )
     }
 
+    /// The buffer capacity (the paper's V) for pages of 4 KiB and blocks of 128 pages is 506 entries with the default
+    /// of four parts per block, and 202 with one part.
     #[test]
     fn the_default_gecko_buffer_holds_506_entries_and_202_without_partitioning() {
         let entries =
@@ -517,6 +548,7 @@ mod tests {
         assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
     }
 
+    /// A sorted run of the Gecko LSM tree with u times the entries of the buffer has at most u flash pages.
     #[test]
     fn a_gecko_run_of_u_buffers_has_at_most_u_pages() {
         for layout in valid_layouts() {
@@ -528,6 +560,8 @@ mod tests {
         }
     }
 
+    /// The search by interpolation counts the entries with smaller keys correctly, however unevenly the keys are
+    /// spread.
     #[test]
     fn gecko_entries_below_a_key_are_counted_for_any_spread_of_keys() {
         let spreads: [fn(u32) -> u32; 5] = [

@@ -1,4 +1,5 @@
-//! Merging of sorted inputs (buffers and runs), newest first: the only code where entries of different age meet.
+//! Merging of sorted inputs of Logarithmic Gecko (log-structured merge tree of invalid pages). The inputs are buffers
+//! in RAM and sorted runs on flash, newest first. Entries of different age meet only here.
 //!
 //! A marker in an input voids what older inputs hold about its block. What its own input holds about the block is newer
 //! than the marker. Bitmaps of equal keys are joined by OR. Every page of a run is read once, in order.
@@ -40,6 +41,8 @@ struct MergeInput {
 }
 
 impl MergeInput {
+    /// Creates a merge input whose entries are the first `entries_end_offset` bytes of `loaded_entry_bytes`, none of
+    /// them merged.
     fn new(
         loaded_entry_bytes: Vec<u8>,
         entries_end_offset: usize,
@@ -54,10 +57,12 @@ impl MergeInput {
         }
     }
 
+    /// Returns whether all entries in RAM of this merge input are merged.
     fn has_no_entry_left(&self) -> bool {
         self.next_entry_offset == self.entries_end_offset
     }
 
+    /// Returns whether the run that is the input has pages on flash that were not read yet; `false` for a buffer.
     fn has_unread_pages(&self, runs: &[GeckoRun]) -> bool {
         self.run_and_next_page.is_some_and(|(run, page)| page < runs[run].first_keys.len())
     }
@@ -85,6 +90,7 @@ impl MergeInput {
 /// Merged entries of several sorted inputs (buffers and sorted runs of the Gecko LSM tree), in key order.
 #[derive(Clone, Debug)]
 pub(super) struct MergedEntries {
+    /// Inputs of the merge, newest first.
     inputs: Vec<MergeInput>,
     /// Current batch of merged Gecko LSM entries: all entries with keys that no page still to be read can contain.
     merged_batch: Vec<u8>,
@@ -94,6 +100,7 @@ pub(super) struct MergedEntries {
     next_batch_buffer: Vec<u8>,
     /// Whether erase markers are left out of the output, because no older entries exist.
     drops_erase_markers: bool,
+    /// Cause under which the page reads of the merge are counted.
     cause: Cause,
 }
 
@@ -200,7 +207,9 @@ impl MergedEntries {
 
 /// Two lists of Gecko LSM entries to be merged, a newer and an older one, each sorted by key.
 struct MergePair<'a> {
+    /// Bytes of the entries of the newer list.
     newer_entries: &'a [u8],
+    /// Bytes of the entries of the older list.
     older_entries: &'a [u8],
     /// Key below which entries of the older list are obsolete, because a list merged earlier, which is newer, holds the
     /// erase marker of their block.
@@ -277,6 +286,8 @@ impl MergePair<'_> {
         obsolete_below
     }
 
+    /// Merges the two lists of Gecko LSM entries into `into`, for entries that do not have eight bytes. Returns the key
+    /// below which later entries of the older input are obsolete, because of an erase marker.
     fn merge_entries_of_any_size(self, layout: &GeckoLayout, into: &mut Vec<u8>) -> u32 {
         let Self {
             newer_entries: newer,
@@ -352,11 +363,14 @@ pub(super) struct RunMerge {
     pub(super) input_runs: Range<usize>,
     /// Whether the frozen buffer of the Gecko LSM tree is the newest input of the merge.
     pub(super) includes_buffer: bool,
+    /// Entries that the merge produces, in key order.
     merged_entries: MergedEntries,
+    /// Writer of the output run.
     pub(super) writer: RunWriter,
 }
 
 impl RunMerge {
+    /// Creates a merge of which no page is written yet.
     pub(super) fn new(
         inputs: Range<usize>,
         includes_buffer: bool,

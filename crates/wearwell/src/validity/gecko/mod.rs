@@ -107,15 +107,20 @@ pub struct GeckoCounts {
 /// flush.
 #[derive(Clone, Debug)]
 struct BufferFlush {
+    /// The buffer that accepts no more reports.
     frozen_buffer: FrozenBuffer,
+    /// Number of the flush, and sequence number at which the buffer was frozen.
     coverage: FlushCoverage,
 }
 
 /// Record of invalid pages on flash as a log-structured merge tree (Logarithmic Gecko).
 #[derive(Clone, Debug)]
 pub struct Gecko {
+    /// Options of the merge tree: size ratio, parts per block, and merge mode.
     options: GeckoOptions,
+    /// Sizes of entries, pages and runs, which follow from geometry and options.
     layout: GeckoLayout,
+    /// Buffer in RAM that accepts the reports of invalid pages and opened blocks.
     buffer: GeckoBuffer,
     /// Whether a flush of the buffer was requested that has not started yet.
     is_flush_requested: bool,
@@ -128,12 +133,17 @@ pub struct Gecko {
     /// not at a lower level than the older; `None` if no merge is due. Stored because every host write needs the value,
     /// and it changes only with the runs ([`Gecko::set_runs`]).
     next_run_pair_to_merge: Option<usize>,
+    /// Merge that is being written page by page; `None` if none is.
     merge_in_progress: Option<RunMerge>,
+    /// Number of the next sorted run that will be written.
     next_run_number: u32,
+    /// Number of the next flush of the buffer.
     next_flush_number: u64,
+    /// Buffer for one flash page that a query reads.
     page_buffer: Vec<u8>,
     /// Bitmap of the invalid pages of the block that is queried.
     queried_block_bitmap: Vec<u64>,
+    /// Counts of reports and queries since they were last cleared.
     counts: GeckoCounts,
 }
 
@@ -313,6 +323,7 @@ impl Gecko {
         size_in_buffers.ilog(self.options.size_ratio)
     }
 
+    /// Returns the level of a run in the merge tree, which depends on its number of entries.
     fn level_of_run(&self, run: &GeckoRun) -> u32 {
         self.level_of_run_size(self.layout.run_size_in_buffers(run.entry_count))
     }
@@ -324,6 +335,8 @@ impl Gecko {
         self.runs = runs;
     }
 
+    /// Whether the buffer must be flushed to flash: a flush was requested, or the buffer has its full number of
+    /// reports.
     #[inline]
     fn is_flush_due(&self) -> bool {
         self.is_flush_requested || self.buffer.report_count >= self.layout.buffer_capacity_entries as u64
@@ -393,6 +406,7 @@ impl Gecko {
         self.runs.iter().take_while(joins).count()
     }
 
+    /// Starts a merge of the runs in the range `inputs`, with the frozen buffer as newest input if `includes_buffer`.
     fn start_merge(&mut self, inputs: Range<usize>, includes_buffer: bool) {
         let flush = self.flush_in_progress.as_ref().filter(|_| includes_buffer);
         // Newest first: each older input's coverage is joined with that of the newer ones.
@@ -439,6 +453,7 @@ impl Gecko {
         );
     }
 
+    /// Returns whether flash page `ppn` belongs to the complete run with number `run_number`.
     fn has_run_page(&self, run_number: u32, ppn: Ppn) -> bool {
         let run = self.runs.iter().find(|run| run.run_number == run_number);
         run.is_some_and(|run| run.page_ppns.contains(&ppn))

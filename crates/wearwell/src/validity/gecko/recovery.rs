@@ -1,5 +1,5 @@
-//! Recovery of Logarithmic Gecko's runs and directories from the pages on flash, and a scan of all recorded invalid
-//! pages.
+//! Recovery of Logarithmic Gecko (log-structured merge tree of invalid pages): rebuilds its sorted runs and their
+//! directories from the pages on flash. Also scans all invalid pages that the tree records.
 //!
 //! Recovery writes nothing, so it can be interrupted and repeated. The buffer's content is lost: the FTL finds it by
 //! other means (appendix C.2) and reports it again. [`Gecko::durable_until_sequence`] tells how far back the FTL has to
@@ -40,6 +40,7 @@ impl Gecko {
         Ok(())
     }
 
+    /// Drops the buffer, and the flush and the merge in progress, as a loss of RAM does. Keeps the list of runs.
     fn drop_ram_state(&mut self) {
         self.buffer.clear(&self.layout);
         self.is_flush_requested = false;
@@ -191,6 +192,7 @@ fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
     ))
 }
 
+/// Sorts the runs, which recovery found in ascending order of their flushes, newest first.
 fn sort_runs_newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {
     runs.reverse();
     runs

@@ -1,4 +1,5 @@
-//! A run of Logarithmic Gecko (sorted entries on flash) with its directory, and the writer of a run.
+//! A run of Logarithmic Gecko, the log-structured merge tree of invalid pages. A run is a list of sorted entries on
+//! flash, with a directory of its pages in RAM. Also the writer of a run.
 
 use super::layout::{
     FlushCoverage, GeckoLayout, RunPageDraft, RunPostamble, interpolated_key_rank, read_entry_key,
@@ -16,6 +17,7 @@ use crate::store::{Store, Stream};
 pub(super) struct GeckoRun {
     /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
     pub(super) run_number: u32,
+    /// Number of entries of the run.
     pub(super) entry_count: u32,
     /// Flushes of the buffer whose entries the run contains.
     pub(super) coverage: FlushCoverage,
@@ -62,6 +64,7 @@ impl GeckoRun {
     }
 }
 
+/// Replaces the PPN `from` in `places` by `to`; returns `false` if `from` is not in `places`.
 fn replace_ppn(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
     let found = places.iter_mut().find(|place| **place == from);
     found.map(|place| *place = to).is_some()
@@ -70,13 +73,16 @@ fn replace_ppn(places: &mut [Ppn], from: Ppn, to: Ppn) -> bool {
 /// A sorted run of the Gecko LSM tree that is being written to flash. It takes effect when its last page is on flash.
 #[derive(Clone, Debug)]
 pub(super) struct RunWriter {
+    /// The run as far as it is written: its pages, keys and number of entries.
     unfinished_run: GeckoRun,
+    /// Page of the run that is being filled.
     page_draft: RunPageDraft,
     /// Number of keys of the sorted run's directory (first key of each page) that are on flash.
     directory_keys_written: usize,
 }
 
 impl RunWriter {
+    /// Creates the writer of an empty run with this number, which will contain the entries of the flushes `coverage`.
     pub(super) fn new(number: u32, coverage: FlushCoverage, layout: &GeckoLayout) -> Self {
         let unfinished_run = GeckoRun {
             run_number: number,
@@ -127,6 +133,8 @@ impl RunWriter {
         Ok(last)
     }
 
+    /// Writes the next keys of the run's directory to the current page, and the summary if it fits. Returns the number
+    /// of keys written, and whether this is the last page of the run.
     fn write_directory(&mut self, layout: &GeckoLayout) -> (usize, bool) {
         let GeckoRun { entry_count: entries, last_key, coverage, .. } = self.unfinished_run;
         let keys = &self.unfinished_run.first_keys[self.directory_keys_written..];
@@ -137,6 +145,7 @@ impl RunWriter {
         )
     }
 
+    /// Returns the complete run. Panics if its last page is not written.
     pub(super) fn into_finished_run(self, layout: &GeckoLayout) -> GeckoRun {
         let run = self.unfinished_run;
         assert_eq!(
@@ -148,14 +157,18 @@ impl RunWriter {
         run
     }
 
+    /// Returns the number of the run: the owner in the OOB of its pages.
     pub(super) fn run_number(&self) -> u32 {
         self.unfinished_run.run_number
     }
 
+    /// Returns the PPNs of the pages written so far.
     pub(super) fn page_ppns(&self) -> &[Ppn] {
         &self.unfinished_run.page_ppns
     }
 
+    /// Records that GC moved a page of the run from PPN `from` to PPN `to`; returns `false` if `from` is no page of the
+    /// run.
     pub(super) fn record_page_move(&mut self, from: Ppn, to: Ppn) -> bool {
         replace_ppn(&mut self.unfinished_run.page_ppns, from, to)
     }

@@ -77,7 +77,7 @@ impl<N: Nand> Ftl<N> {
         Ok(self.is_current_metadata_page(stream, self.store.owner_in_oob(ppn).0, ppn))
     }
 
-    /// Returns whether page `ppn` of `block` was programmed since the last erase of the block.
+    /// Returns whether page `ppn` of `block` is programmed with a readable spare area; `false` if the block is bad.
     fn is_programmed(&mut self, block: BlockId, ppn: Ppn) -> Result<bool> {
         if self.store.nand().is_bad(block) {
             return Ok(false);

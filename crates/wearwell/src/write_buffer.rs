@@ -65,7 +65,7 @@ impl SectorMask {
 /// perhaps written only in some sectors.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum PageData {
-    /// Fingerprint and sizes of the content of a whole page, instead of its bytes.
+    /// Fingerprint and sizes of the page's content, instead of its bytes.
     Descriptor(ContentDescriptor),
     /// Bytes of one whole page, of which only the sectors in the accompanying [`SectorMask`] are defined.
     Bytes(Box<[u8]>),

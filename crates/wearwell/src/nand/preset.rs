@@ -63,7 +63,7 @@ pub fn preset_by_name(name: &str) -> Option<DevicePreset> {
     all_presets().into_iter().find(|device| device.name == name)
 }
 
-/// Returns the devices that the papers simulated, one or more per paper.
+/// Returns the devices that research papers simulated, with the figures of their configuration sections.
 fn paper_presets() -> Vec<DevicePreset> {
     vec![
         DevicePreset {

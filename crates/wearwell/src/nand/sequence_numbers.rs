@@ -15,7 +15,7 @@ use crate::tables::DenseTable;
 /// The two numbers that tell the age of a flash page: when it was programmed, and when its content was first written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct SequenceNumbers {
-    /// Sequence number of the page's program, which counts the programs of the device.
+    /// Sequence number of the page's program: its place in the order of all programs of the device.
     pub(super) sequence_number: u64,
     /// Generation of the page: sequence number of the program that first wrote its content, which GC copies inherit.
     pub(super) first_write_sequence: u64,
@@ -157,6 +157,8 @@ mod tests {
         }
     }
 
+    /// If the first-write numbers (generations) of host data are not kept, the table still tells whether a page of data
+    /// is a GC copy.
     #[test]
     fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
         let mut all = SequenceNumberTable::new(1, 4, false);

@@ -179,8 +179,8 @@ impl<N: Nand> Ftl<N> {
         }
     }
 
-    /// Reads the OOB of all flash pages, and returns the pages found, by kind. Of each translation page, only the
-    /// newest version is kept.
+    /// Surveys the flash, and returns the pages found, by kind. Of each translation page, only the newest version is
+    /// kept.
     fn scan_pages_by_kind(&mut self, steps: &mut RecoveryStepCosts) -> Result<ScannedPages> {
         let data = PageSet::new(self.store.geometry().pages());
         let mut scanned = ScannedPages {

@@ -18,7 +18,7 @@ use crate::store::{FoundBlock, HeadPage, HeadReadResult};
 pub(crate) struct FoundPage {
     /// Kind of data in the page, such as host data or a translation page.
     pub(crate) kind: PageKind,
-    /// Owner of the page: its LPN, or its number among the metadata pages of its kind.
+    /// Owner in the OOB of the page: the LPN of a data page, or the number of a metadata page or compressed chunk.
     pub(crate) owner: u32,
     /// Sequence number of the page's program; of two versions, the one with the larger number is newer.
     pub(crate) sequence_number: u64,

@@ -74,7 +74,7 @@ impl HeadTailLayout {
 /// block number, kind of pages and erase count (4 bytes each).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HeadPage {
-    /// Number of the block, by which a head page of another block is recognised.
+    /// Number of the block.
     pub(crate) block: BlockId,
     /// Kind of the pages of the block between head and tail pages.
     pub(crate) kind: PageKind,

@@ -275,7 +275,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Adds an erased block to the free blocks of its pool (set of planes), ordered by its erase count if wear counts.
+    /// Marks an erased block as free and adds it, with its erase count, to the free blocks of its pool (set of planes).
     fn return_to_free_blocks(&mut self, block: BlockId) {
         self.remove_unreadable_pages_of(block);
         self.blocks.set_free(block);

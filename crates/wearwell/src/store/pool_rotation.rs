@@ -212,6 +212,7 @@ mod tests {
         assert_eq!(order, [0, 1, 2, 3, 0, 1, 2, 3]);
     }
 
+    /// Pools that have lost 2 and 4 of their 8 blocks receive 6 and 4 pages, while each full pool receives 8.
     #[test]
     fn a_pool_receives_host_pages_in_proportion_to_its_blocks() {
         let mut turns = rotation_of_four_pools(8);

@@ -78,6 +78,7 @@ impl TableMemory {
         Self::Mapped(memory)
     }
 
+    /// Returns the bytes of the table.
     #[inline]
     fn bytes(&self) -> &[u8] {
         match self {
@@ -86,6 +87,7 @@ impl TableMemory {
         }
     }
 
+    /// Returns the bytes of the table, for mutable access.
     #[inline]
     fn bytes_mut(&mut self) -> &mut [u8] {
         match self {

@@ -163,6 +163,7 @@ impl PageSet {
 mod tests {
     use super::*;
 
+    /// Inserting, removing and listing a range of pages of a page set gives the result of the operations page by page.
     #[test]
     fn range_operations_of_a_page_set_equal_single_page_operations() {
         for (first, count) in [(0, 0), (0, 1), (0, 64), (5, 59), (5, 60), (63, 2), (70, 130), (128, 64)] {

@@ -360,7 +360,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Handles all events up to and including time `to_ns`. `PLAIN` selects the faster path.
+    /// Handles all events up to and including time `to_ns`. `PLAIN` selects the faster path of devices without
+    /// suspension and multi-plane operations.
     fn handle_events_until<const PLAIN: bool>(&mut self, to_ns: u64) {
         while let Some(event) = self.engine_state.events.pop_event_until(to_ns) {
             self.handle_event::<PLAIN>(event);
@@ -377,7 +378,8 @@ impl<T: TimingObserver> EventEngine<T> {
         }
     }
 
-    /// Handles one event: advances the clock to it and acts according to its class. `PLAIN` selects the faster path.
+    /// Handles one event: advances the clock to it and acts according to its class. `PLAIN` selects the faster path of
+    /// devices without suspension and multi-plane operations.
     #[inline(always)]
     fn handle_event<const PLAIN: bool>(&mut self, event: TimingEvent) {
         let TimingEvent { time_ns, class, subject_number: subject } = event;
@@ -735,7 +737,7 @@ impl<T: TimingObserver> EventEngine<T> {
     }
 
     /// Makes each array that received work start an operation, or suspend its running one for a host read. `PLAIN`
-    /// selects the faster path.
+    /// selects the faster path of devices without suspension and multi-plane operations.
     #[inline(always)]
     fn wake_arrays_one_by_one<const PLAIN: bool>(&mut self) {
         for &index in &self.arrays_to_wake {

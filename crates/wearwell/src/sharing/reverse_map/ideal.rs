@@ -47,7 +47,7 @@ pub struct IdealReverseMap {
     /// Physical pages to which logical pages are bound, so that a query for a whole block reads only a few words of
     /// this bitmap. Members of compressed chunks are not included.
     pages_with_bound_lpns: PageSet,
-    /// Number of flash pages of the device; units with greater numbers are members of compressed chunks.
+    /// Number of flash pages of the device; units with this number or a greater one are members of compressed chunks.
     physical_pages: u64,
     /// Number of reverse-map entries: one for each bound logical page.
     entry_count: u64,

@@ -69,7 +69,7 @@ pub struct SimNand {
     block_pages_divider: Divider,
     /// Wear, health and fill of each block, by block number.
     block_states: Vec<SimBlockState>,
-    /// Owner in the OOB of each page (LPN or metadata page number), by PPN.
+    /// Owner in the OOB of each flash page (LPN or metadata page number), by PPN.
     page_owners: DenseTable<u32>,
     /// Sequence number and generation of each page; `None` if the medium does not keep them.
     sequence_numbers: Option<SequenceNumberTable>,

@@ -98,7 +98,7 @@ impl RecoveryStepCosts {
 /// A data block as recovery found it, described by its first readable page.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DataBlock {
-    /// The number of the block.
+    /// Number of the data block.
     pub(super) block: BlockId,
     /// Sequence number of the first readable page of the block.
     pub(super) first_sequence: u64,

@@ -149,7 +149,7 @@ pub struct BlockTable {
     /// If a valid count falls and is still greater than this bound, as is usual, no list changes, which one comparison
     /// tells.
     max_candidate_valid_count: u16,
-    /// Choice among blocks with equally few valid pages.
+    /// Which block GC collects if several have the fewest valid pages.
     tie_break: GreedyTieBreak,
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     gc_skips_nonempty_metadata: bool,

@@ -52,13 +52,13 @@ const NOTE_ROUND_WORDS: usize = 1;
 /// A record of content mechanisms (such as deduplication and compression) in NVRAM, for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) enum ContentRecord {
-    /// The translation page of `lpn` on flash holds `entry`, which has a bind mark.
-    BoundEntry { lpn: Lpn, entry: Unit },
     /// The translation page of `lpn` on flash holds the map entry `entry`. Its bind mark says that a bind, not a
     /// program, gave the logical page its content.
-    UnitWithoutWriter { unit: Unit },
+    BoundEntry { lpn: Lpn, entry: Unit },
     /// Logical pages are bound to `unit` (mapped to it without a program), and the logical page that wrote `unit` is
     /// mapped to another unit.
+    UnitWithoutWriter { unit: Unit },
+    /// The compressed chunk `number` begins in `first_page`. Bit `k` of `live_members` is set if a logical page is
     /// mapped to member `k`; at least one bit is set.
     Chunk { number: u32, first_page: Ppn, live_members: u8 },
     /// `ppn` is the page with the index `index` (1 or more) of the compressed chunk `number`.
@@ -179,9 +179,9 @@ impl ContentRecordKey {
 /// A change of the content records that waits until NVRAM has the new map entries of all pages that GC moved.
 #[derive(Clone, Copy, Debug)]
 enum ContentRecordChange {
-    /// Store this record, in place of the record with the same key.
+    /// Change that stores this record in NVRAM, in place of the record with the same key.
     Put(ContentRecord),
-    /// Remove the record with this key, if there is one.
+    /// Change that removes the record with this key from NVRAM, if there is one.
     Remove(ContentRecordKey),
 }
 

@@ -127,7 +127,7 @@ impl LruEnds {
 pub(crate) struct LruList {
     /// Neighbours of each slot on the list, by slot number.
     links: Vec<ListLinks>,
-    /// First and last slot of the list, and its length.
+    /// Most and least recently used slot of the list, and the number of slots.
     ends: LruEnds,
 }
 

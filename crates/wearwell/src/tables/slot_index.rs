@@ -148,7 +148,7 @@ impl ChainedIndex {
 /// Key of a slot of a hash index, and the next slot in its chain.
 #[derive(Clone, Copy, Debug)]
 struct ChainNode {
-    /// Key of the slot.
+    /// Key of the slot (numbered table entry).
     key: u32,
     /// Next slot in the hash chain; [`NO_SLOT`] at the end.
     next_slot: u32,

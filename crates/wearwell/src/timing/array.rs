@@ -49,7 +49,7 @@ pub(super) struct OpGroup {
 }
 
 impl OpGroup {
-    /// The value for "no operations".
+    /// The group without operations, of an array (die or plane) that executes none.
     const NONE: Self = Self {
         kind: OpKind::Read,
         queue_index: ORDINARY_QUEUE_INDEX,

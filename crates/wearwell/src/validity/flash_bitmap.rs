@@ -62,7 +62,7 @@ struct BitPosition {
 /// Page validity bitmap on flash (bit set = invalid page), with a directory of its pages in RAM.
 #[derive(Clone, Debug)]
 pub struct FlashBitmap {
-    /// Options of the bitmap.
+    /// Options of the validity bitmap on flash.
     options: FlashBitmapOptions,
     /// Number of blocks of the device.
     block_count: u32,

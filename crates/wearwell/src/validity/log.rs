@@ -97,7 +97,7 @@ pub struct ValidityLogCounts {
 /// Page validity log on flash: PPNs of invalid pages in the order of their invalidation, chained by block.
 #[derive(Clone, Debug)]
 pub struct ValidityLog {
-    /// Options of the log.
+    /// Options of the validity log: the number of spare pages of the device, which limits its length.
     options: ValidityLogOptions,
     /// Number of physical pages of the device.
     physical_pages: u64,
@@ -481,7 +481,7 @@ impl ValidityLog {
             .div_ceil(self.entries_per_log_page as u64)
     }
 
-    /// Returns whether the buffer has the entries of a whole log page.
+    /// Returns whether the buffer of the validity log has the entries of a whole log page.
     #[inline]
     fn is_buffer_full(&self) -> bool {
         self.buffered_entries.len() == self.entries_per_log_page as usize
@@ -501,7 +501,8 @@ impl ValidityLog {
         });
     }
 
-    /// Adds the report of an invalid page to the buffer as an entry, and counts it as an entry in force.
+    /// Adds the report of an invalid page to the buffer of the validity log, and counts the entry as in force (not
+    /// obsolete).
     #[inline]
     fn add_report_to_buffer(&mut self, ppn: Ppn) {
         let block = self.block_of_page(ppn).index();

@@ -19,7 +19,7 @@ pub(super) type GroupNumber = usize;
 /// per entry.
 #[derive(Clone, Debug)]
 struct EntryGroup<T> {
-    /// What the index keeps for each entry of the group, oldest entry first.
+    /// What the index keeps for each reverse-map entry of the group, oldest entry first.
     entries: VecDeque<T>,
     /// Number of superseded entries in the group: entries whose logical page is no longer bound to their physical page.
     superseded_entries: u32,

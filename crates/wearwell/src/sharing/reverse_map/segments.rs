@@ -131,13 +131,14 @@ impl NvramSegmentHeader {
 /// number of entries determines the number of segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct SegmentChain {
-    /// Number of the first segment of the chain.
+    /// Number of the first NVRAM segment of the chain.
     first_segment: u32,
-    /// Number of the last segment of the chain, to which entries are appended.
+    /// Number of the last NVRAM segment of the chain, to which entries are appended.
     last_segment: u32,
-    /// Number of entries in the chain, superseded ones included.
+    /// Number of reverse-map entries in the chain, superseded ones included.
     entry_count: u32,
-    /// Number of superseded entries in the chain: entries whose logical page is no longer bound to their physical page.
+    /// Number of superseded reverse-map entries in the chain: entries whose logical page is no longer bound to their
+    /// physical page.
     superseded_entries: u32,
     /// Number of superseded entries at the last attempt to compact this block's segments that would have freed none.
     /// The next attempt waits until there are more.

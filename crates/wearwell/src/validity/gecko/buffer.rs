@@ -168,12 +168,12 @@ pub(super) struct FrozenBuffer {
 }
 
 impl FrozenBuffer {
-    /// Returns the entries in key order.
+    /// Returns the Gecko LSM entries of the buffer in key order.
     pub(super) fn entries(&self) -> GeckoEntries<'_> {
         GeckoEntries::new(&self.sorted_entries, self.entry_bytes)
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of Gecko LSM entries of the buffer.
     pub(super) fn len(&self) -> u32 {
         (self.sorted_entries.len() / self.entry_bytes) as u32
     }

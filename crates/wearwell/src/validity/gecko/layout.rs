@@ -258,12 +258,12 @@ impl<'a> GeckoEntries<'a> {
         )
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of Gecko LSM entries.
     fn len(&self) -> usize {
         self.encoded_entries.len() / self.entry_bytes
     }
 
-    /// Returns the key of entry number `k`.
+    /// Returns the key of Gecko LSM entry number `k`.
     fn key_of_entry(&self, k: usize) -> u32 {
         read_entry_key(self.encoded_entries, k * self.entry_bytes)
     }
@@ -367,7 +367,7 @@ pub(super) fn read_page_header(page: &[u8]) -> RunPageHeader {
 /// flushes of the buffer the run covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct RunPostamble {
-    /// Number of entries of the run.
+    /// Number of entries of the sorted run of the Gecko LSM tree.
     pub(super) entry_count: u32,
     /// Key of the last entry of the run.
     pub(super) last_key: u32,
@@ -379,9 +379,9 @@ pub(super) struct RunPostamble {
 /// number at which the buffer of the last flush was frozen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct FlushCoverage {
-    /// Number of the earliest flush whose entries the run contains.
+    /// Number of the earliest flush of the buffer whose entries the run contains.
     pub(super) first_flush_number: u64,
-    /// Number of the latest flush whose entries the run contains.
+    /// Number of the latest flush of the buffer whose entries the run contains.
     pub(super) last_flush_number: u64,
     /// Sequence number at which the buffer of flush `last_flush_number` was frozen. Every page invalidated before is
     /// recorded in this sorted run of the Gecko LSM tree or in older runs.
@@ -397,7 +397,7 @@ impl FlushCoverage {
 }
 
 impl RunPostamble {
-    /// Decodes the summary at the end of the last page of a run.
+    /// Decodes the summary at the end of the last page of a Gecko LSM run.
     pub(super) fn of_page(page: &[u8]) -> Self {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         let long = |k: usize| u64::from_le_bytes(page[at + k..at + k + 8].try_into().expect("eight bytes"));
@@ -409,7 +409,7 @@ impl RunPostamble {
         Self { entry_count: read_entry_key(page, at), last_key: read_entry_key(page, at + 4), coverage }
     }
 
-    /// Writes the summary to the end of the last page of a run.
+    /// Writes the summary to the end of the last page of a Gecko LSM run.
     fn write_to(&self, page: &mut [u8]) {
         let at = page.len() - RUN_POSTAMBLE_BYTES;
         write_bytes_at(page, at, &self.entry_count.to_le_bytes());
@@ -428,7 +428,7 @@ impl RunPostamble {
 /// A flash page of a sorted run of the Gecko LSM tree, being filled with entries in RAM.
 #[derive(Clone, Debug)]
 pub(super) struct RunPageDraft {
-    /// Bytes of the page.
+    /// Bytes of the page: header, entries, and later the directory of the run.
     pub(super) bytes: Vec<u8>,
     /// Number of entries on the page so far.
     pub(super) entry_count: u32,

@@ -370,7 +370,7 @@ pub(super) struct RunMerge {
 }
 
 impl RunMerge {
-    /// Creates a merge of which no page is written yet.
+    /// Creates a merge of the Gecko LSM tree of which no output page is written yet.
     pub(super) fn new(
         inputs: Range<usize>,
         includes_buffer: bool,

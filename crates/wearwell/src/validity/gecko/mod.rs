@@ -109,7 +109,7 @@ pub struct GeckoCounts {
 struct BufferFlush {
     /// The buffer that accepts no more reports.
     frozen_buffer: FrozenBuffer,
-    /// Number of the flush, and sequence number at which the buffer was frozen.
+    /// Number of the flush of the buffer, and sequence number at which the buffer was frozen.
     coverage: FlushCoverage,
 }
 
@@ -133,7 +133,7 @@ pub struct Gecko {
     /// not at a lower level than the older; `None` if no merge is due. Stored because every host write needs the value,
     /// and it changes only with the runs ([`Gecko::set_runs`]).
     next_run_pair_to_merge: Option<usize>,
-    /// Merge that is being written page by page; `None` if none is.
+    /// Merge of sorted runs that is being written to flash page by page; `None` if none is.
     merge_in_progress: Option<RunMerge>,
     /// Number of the next sorted run that will be written.
     next_run_number: u32,

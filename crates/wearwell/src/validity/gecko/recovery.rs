@@ -192,7 +192,7 @@ fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
     ))
 }
 
-/// Sorts the runs, which recovery found in ascending order of their flushes, newest first.
+/// Sorts the runs of the Gecko LSM tree, which recovery found in ascending order of their flushes, newest first.
 fn sort_runs_newest_first(mut runs: Vec<GeckoRun>) -> Vec<GeckoRun> {
     runs.reverse();
     runs

@@ -17,7 +17,7 @@ use crate::store::{Store, Stream};
 pub(super) struct GeckoRun {
     /// Number of the run of the Gecko LSM tree: the owner in the OOB of the run's pages.
     pub(super) run_number: u32,
-    /// Number of entries of the run.
+    /// Number of entries (key and bitmap of a part of a block) of the run of the Gecko LSM tree.
     pub(super) entry_count: u32,
     /// Flushes of the buffer whose entries the run contains.
     pub(super) coverage: FlushCoverage,
@@ -145,7 +145,7 @@ impl RunWriter {
         )
     }
 
-    /// Returns the complete run. Panics if its last page is not written.
+    /// Returns the complete sorted run of the Gecko LSM tree. Panics if its last page is not written.
     pub(super) fn into_finished_run(self, layout: &GeckoLayout) -> GeckoRun {
         let run = self.unfinished_run;
         assert_eq!(
@@ -157,12 +157,12 @@ impl RunWriter {
         run
     }
 
-    /// Returns the number of the run: the owner in the OOB of its pages.
+    /// Returns the number of the Gecko LSM run that is being written: the owner in the OOB of its pages.
     pub(super) fn run_number(&self) -> u32 {
         self.unfinished_run.run_number
     }
 
-    /// Returns the PPNs of the pages written so far.
+    /// Returns the PPNs of the pages of the Gecko LSM run that are written so far.
     pub(super) fn page_ppns(&self) -> &[Ppn] {
         &self.unfinished_run.page_ppns
     }

@@ -89,8 +89,8 @@ const NOT_ENTRY_OR_FURTHER_PAGE_BIT: u64 = 1 << 63;
 /// Bit of a content record in NVRAM that is set if the key is an LPN: in bound map entries, where it is the bind mark,
 /// and in deltas.
 const KEYED_BY_LPN_BIT: u64 = 1 << 31;
-/// Lower half of the content record (a word of 8 bytes) of a unit without its writer. It is greater than the PPN of any
-/// first page of a chunk.
+/// Lower half of the content record (a word of 8 bytes) of a unit without its writer. It is greater than the lower half
+/// of the record of any chunk, which has the first page of the chunk.
 const UNIT_WITHOUT_WRITER_VALUE: u64 = (1 << 31) - 1;
 /// Number of bits for the index of a member or page in its chunk, below the chunk number; together they have 31 bits.
 const CHUNK_INDEX_BITS: u32 = MAX_CHUNK_MEMBERS.trailing_zeros();

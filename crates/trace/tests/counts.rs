@@ -7,12 +7,15 @@ use std::io::Cursor;
 
 use wearwell_trace::{Footprint, Op, OpenOptions, Request, TraceError, TraceInfo, open_stream};
 
+/// Header line of a trace in Wearwell's CSV, without remaps.
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n";
 
+/// Returns a reader of a CSV trace with these lines after its header.
 fn open_csv_rows(rows: &str) -> Box<dyn wearwell_trace::TraceReader> {
     open_stream(Cursor::new(format!("{HEADER}{rows}")), "rows", &OpenOptions::default()).unwrap()
 }
 
+/// Returns the statistics of a CSV trace with these lines after its header.
 fn info_of_csv_rows(rows: &str) -> TraceInfo {
     TraceInfo::of_requests(open_csv_rows(rows).as_mut()).unwrap()
 }

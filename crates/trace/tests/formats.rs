@@ -12,26 +12,31 @@ use wearwell_trace::{
 
 use crate::fixtures;
 
+/// Reads a fixture and returns its requests; panics at an error or a skipped line.
 fn read(fixture: &Fixture) -> Vec<Request> {
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);
     assert_eq!(end.unwrap_or_else(|error| panic!("{}: {error}", fixture.name)), 0, "{}", fixture.name);
     requests
 }
 
+/// Returns the fixture with this name.
 fn fixture(name: &str) -> Fixture {
     fixtures().into_iter().find(|fixture| fixture.name == name).unwrap()
 }
 
+/// Compresses bytes in the gzip format.
 fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
+/// Compresses bytes in the Zstandard format.
 fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
 
+/// Compresses bytes in the xz format.
 fn xz(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = liblzma::write::XzEncoder::new(Vec::new(), 1);
     encoder.write_all(bytes).unwrap();
@@ -160,6 +165,7 @@ fn an_empty_file_or_unknown_trace_format_is_an_error() {
     }
 }
 
+/// Returns the page fingerprints of each request.
 fn fingerprints(requests: &[Request]) -> Vec<Vec<u64>> {
     requests.iter().map(|r| r.content.iter().map(|d| d.fingerprint.0).collect()).collect()
 }
@@ -246,8 +252,8 @@ fn a_capture_finds_the_files_beside_it() {
     assert!(with_bytes[3].payload.is_empty() && with_bytes[6].payload.is_empty(), "ids without bytes");
 }
 
-/// Regression: a damaged file beside a capture was reported as a bad line of the capture, which --skip-bad-lines left
-/// out, or as a damaged capture.
+/// Regression: a damaged file beside a capture was reported as a damaged capture, or as a bad line of the capture,
+/// which `--skip-bad-lines` then left out.
 #[test]
 fn a_damaged_file_beside_a_capture_is_named() {
     let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
@@ -284,8 +290,8 @@ fn a_damaged_file_beside_a_capture_is_named() {
     }
 }
 
-/// Checks the error message for one bad line after the good lines of a fixture, and that the option to skip bad lines
-/// counts the line.
+/// Appends one bad line to a fixture. Checks the error message about the line, and that the option to skip bad lines
+/// counts it.
 fn assert_message(name: &str, bad_line: &str, expected: &str) {
     let mut fixture = fixture(name);
     let line = fixture.bytes.split(|&byte| byte == b'\n').count();
@@ -419,7 +425,8 @@ fn a_truncated_compressed_trace_delivers_its_whole_requests() {
     );
 }
 
-/// Such a file was said to be impossible to open, because the format could not be detected.
+/// Regression: a compressed trace that ends in its first block was reported as impossible to open, because its format
+/// could not be detected.
 #[test]
 fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
     let packed = zstd(&fixture("msr").bytes);
@@ -450,7 +457,8 @@ fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
     }
 }
 
-/// Records of some binary formats may begin with the bytes of a byte order mark.
+/// The first bytes of some binary formats may be equal to a byte order mark. Such a trace must not be refused as text
+/// in UTF-16.
 #[test]
 fn a_binary_trace_may_begin_with_the_byte_order_mark_of_utf_16() {
     let mut fixture = fixture("oracle-general");
@@ -460,8 +468,8 @@ fn a_binary_trace_may_begin_with_the_byte_order_mark_of_utf_16() {
     assert_eq!((requests.len(), end.unwrap()), (fixture.rows.len(), 0));
 }
 
-/// Copies the first `max_requests` requests of a trace. Returns whether the trace has so many, and the bytes of the two
-/// copies: of all that was read, and of the part.
+/// Copies the first `max_requests` requests of a trace. Returns the format of the trace, or `None` if it has fewer
+/// requests, and the bytes of both copies: of all that was read, and of only these requests.
 fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<Format>, [Vec<u8>; 2]) {
     let folder = tempfile::tempdir().unwrap();
     let paths = ["whole", "part"].map(|name| folder.path().join(name));
@@ -474,6 +482,7 @@ fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<F
 /// A copy of the first requests ends exactly behind them, although readers look ahead, and compressed bytes do not.
 #[test]
 fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
+    /// The copy ends exactly after the last wanted request, although readers read ahead in the compressed file.
     for fixture in fixtures() {
         let Fixture { name, format, options, bytes, rows } = fixture;
         let (found, [_, part]) = copied(gzip(&bytes), &options, 2);
@@ -485,7 +494,7 @@ fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
     }
 }
 
-/// A trace that ends or is damaged before the last wanted request is copied as it is.
+/// A trace that ends or is damaged before the last wanted request is copied byte by byte, damage included.
 #[test]
 fn the_copy_of_a_trace_with_fewer_requests_is_the_trace() {
     let Fixture { options, bytes, rows, .. } = fixture("msr");

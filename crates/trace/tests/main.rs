@@ -8,7 +8,7 @@ mod native;
 mod robust;
 mod samples;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared as a module in `main.rs` would not be compiled, and its tests would not run.
 #[test]
 fn every_test_file_is_listed_as_a_module() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

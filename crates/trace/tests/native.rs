@@ -10,6 +10,7 @@ use wearwell_trace::{
 
 use crate::fixtures;
 
+/// Returns the requests as a trace file in the native format.
 fn to_native(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "a test").unwrap();
@@ -21,6 +22,7 @@ fn to_native(requests: &[Request]) -> Vec<u8> {
     file
 }
 
+/// Returns the requests as a trace file in Wearwell's CSV.
 fn to_csv(requests: &[Request]) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = CsvWriter::new(&mut file).unwrap();
@@ -30,6 +32,7 @@ fn to_csv(requests: &[Request]) -> Vec<u8> {
     file
 }
 
+/// Reads all requests of a native trace file; panics at an error.
 fn read_native(file: &[u8]) -> Vec<Request> {
     let (requests, end) = read_all(file, &OpenOptions::default());
     end.unwrap();
@@ -48,12 +51,14 @@ fn any_descriptor() -> impl Strategy<Value = ContentDescriptor> {
     })
 }
 
+/// Generates operations of trace requests, remaps in one case of four.
 fn any_op() -> impl Strategy<Value = Op> {
     let remap = prop_oneof![Just(RemapMode::Copy), Just(RemapMode::Relocate)].prop_map(Op::Remap);
     let plain = prop::sample::select(vec![Op::Read, Op::Write, Op::Trim, Op::Zero, Op::Flush, Op::Phase]);
     prop_oneof![3 => plain, 1 => remap]
 }
 
+/// Generates requests within the limits of the native format, with or without page contents.
 fn any_request() -> impl Strategy<Value = Request> {
     let offset = prop_oneof![(0..64_u64).prop_map(|page| page * 4096), 0..1_u64 << 62];
     let len = prop_oneof![(0..9_u64).prop_map(|pages| pages * 4096), 0..20_000_u64];

@@ -32,6 +32,8 @@ fn read_as(format: Option<Format>, bytes: &[u8], skips_bad_lines: bool) {
     }
 }
 
+/// Reads the bytes as a trace of each format and with the format detected, with bad lines refused and with bad lines
+/// skipped.
 fn read_in_every_way(bytes: &[u8]) {
     for format in Format::ALL.into_iter().map(Some).chain([None]) {
         read_as(format, bytes, false);
@@ -39,6 +41,7 @@ fn read_in_every_way(bytes: &[u8]) {
     }
 }
 
+/// Returns a copy of fixture number `index` in the native format.
 fn native_copy_of_fixture(index: usize) -> Vec<u8> {
     let fixture = &fixtures()[index];
     let mut reader = open_stream(std::io::Cursor::new(fixture.bytes.clone()), "f", &fixture.options).unwrap();
@@ -104,7 +107,7 @@ fn random_bytes_after_every_magic_number_never_panic() {
     }
 }
 
-/// Reads the seed inputs of the fuzz targets, and the inputs that fuzzing may have added to them.
+/// The seed inputs of the fuzz targets, and inputs that fuzzing has added to them, are read in every format.
 #[test]
 fn the_seed_inputs_of_the_fuzz_targets_never_panic() {
     let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus");

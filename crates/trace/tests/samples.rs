@@ -12,6 +12,7 @@ use wearwell_trace::{
     open_stream,
 };
 
+/// Returns the path of a sample trace; prints a note and returns `None` if the file does not exist.
 fn sample_file(path: &str) -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let root = std::env::var_os("WEARWELL_TRACES").map_or(beside, PathBuf::from);
@@ -26,18 +27,27 @@ fn sample_file(path: &str) -> Option<PathBuf> {
 /// Counts and shares that a sample trace is known to have. Before the comparison, computed shares are rounded to the
 /// digits that are known.
 struct SampleFacts {
+    /// Number of requests in the trace.
     requests: u64,
+    /// Number of writes divided by that of reads and writes.
     write_share: f64,
+    /// Amount of written data, MiB.
     written_mib: f64,
+    /// Number of distinct 4-KiB pages that are written.
     unique: u64,
+    /// Share (0 to 1) of page writes whose page held data at that time (overwrites).
     over: f64,
+    /// Shares (0 to 1) of page writes that are duplicates and that are silent; `None` if the trace has no contents.
     content: Option<(f64, f64)>,
 }
 
+/// Rounds a number to `digits` decimal places.
 fn round_to_digits(value: f64, digits: i32) -> f64 {
     (value * 10_f64.powi(digits)).round() / 10_f64.powi(digits)
 }
 
+/// Asserts that a sample trace has the known counts and shares, and returns its statistics; `None` if the file is
+/// missing.
 fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &SampleFacts) -> Option<TraceInfo> {
     let info = TraceInfo::of_file(&sample_file(path)?, options).unwrap();
     assert_eq!(info.format, format);
@@ -62,6 +72,7 @@ fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &Sampl
     Some(info)
 }
 
+/// Returns the default options, by which the format of a trace is detected.
 fn detecting_options() -> OpenOptions {
     OpenOptions::default()
 }
@@ -143,8 +154,8 @@ fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
     assert_eq!(info.requests.flush, 1_191);
 }
 
-/// The list beside the samples gives 0.624 for the pages overwritten: that is the share rewritten, as if its 905
-/// discards took no data away. By the definition of the same list it is 0.610.
+/// The list of known counts that comes with the samples gives 0.624 for the share of overwriting writes. That number
+/// ignores that 905 discards removed data; by the definition in the list, the share is 0.610.
 #[test]
 fn the_wiscsee_sqlite_sample_has_its_known_counts() {
     let facts = SampleFacts {
@@ -164,8 +175,8 @@ fn the_wiscsee_sqlite_sample_has_its_known_counts() {
     assert_eq!(round_to_digits(info.share_of_writes_to_written_pages, 3), 0.624, "rewritten");
 }
 
-/// The list beside the samples gives 0.171 duplicates, which counts the nine repeated zero pages; by the definition of
-/// the same list (non-zero pages) it is 0.162.
+/// The list of known counts that comes with the samples gives 0.171 for the share of duplicates. That number counts
+/// nine repeated zero pages; by the definition in the list (non-zero pages), the share is 0.162.
 #[test]
 fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
     let facts = SampleFacts {
@@ -234,16 +245,22 @@ fn the_fiu_sample_with_tabs_and_an_index_has_its_known_counts() {
     assert_eq!(round_to_digits(info.duration_ns as f64 / 1e9, 0), 23.0, "seconds");
 }
 
-/// Counts of a capture: reads, writes, flushes, discards and zeroings; pages read and written; MiB, unique pages,
-/// overwritten, rewritten, duplicate, silent and zero shares.
+/// Counts and shares that a capture is known to have.
 struct CaptureCounts {
+    /// Numbers of reads, writes, flushes, and discards with zeroings.
     requests: [u64; 4],
+    /// Numbers of 4-KiB pages that are read and that are written.
     pages: [u64; 2],
+    /// Amount of written data, MiB.
     written_mib: f64,
+    /// Number of distinct 4-KiB pages that are written.
     unique: u64,
+    /// Shares (0 to 1) of page writes: to pages that hold data, to pages written before, of duplicates, silent, of
+    /// zeroes.
     shares: [f64; 5],
 }
 
+/// Asserts that the capture `name` has the expected counts and shares, if its file exists.
 fn assert_capture(name: &str, expected: &CaptureCounts) {
     let Some(path) = sample_file(&format!("captures/{name}/{name}.ops.zst")) else { return };
     let info = TraceInfo::of_file(&path, &detecting_options()).unwrap();
@@ -362,11 +379,13 @@ fn compressed_page_sizes_in_captures_match_the_published_means() {
     }
 }
 
-/// Checks the page bytes of a capture: a request has bytes exactly if all its contents are kept, equal ids have equal
-/// bytes, and the first content that is not kept follows as many page writes as published.
+/// Checks the page bytes in a capture. A request has bytes only if those of all its contents are stored, and equal ids
+/// have equal bytes. The first content without bytes follows as many page writes as published.
 #[test]
 fn equal_content_ids_have_equal_bytes_in_a_capture() {
+    /// Number of distinct contents of which the capture stores the bytes.
     const KEPT: u64 = 20_000;
+    /// Number of page writes before the first write of a content without stored bytes.
     const WRITES_BEFORE_THE_FIRST_GAP: usize = 25_568;
     let Some(path) = sample_file("captures/w5-cbuild-ext4/w5-cbuild-ext4.ops.zst") else { return };
     let mut reader = open(&path, &OpenOptions { reads_payloads: true, ..detecting_options() }).unwrap();
@@ -388,7 +407,7 @@ fn equal_content_ids_have_equal_bytes_in_a_capture() {
     assert_eq!(ids.iter().position(|&id| id >= KEPT), Some(WRITES_BEFORE_THE_FIRST_GAP));
 }
 
-/// Reads all requests of any reader into a list, for comparison.
+/// Reads all remaining requests of a trace into a list, for comparison.
 fn read_all_requests(mut reader: Box<dyn TraceReader>) -> Vec<Request> {
     let mut all = Vec::new();
     let mut request = Request::default();

@@ -17,9 +17,13 @@ use wearwell::validity::{AnyValidityStore, GeckoOptions, MergeMode};
 
 use crate::common;
 
+/// Bytes per flash page.
 const PAGE: usize = 512;
+/// Pages per block.
 const BLOCK_PAGES: u32 = 4;
+/// Number of logical pages of the device.
 const LOGICAL: u32 = 60;
+/// Capacity of the map cache, entries.
 const CACHE: u32 = 40;
 /// Logical page that each test case examines.
 const A: u32 = 0;
@@ -29,12 +33,17 @@ const FILLERS: std::ops::Range<u32> = 4..6;
 /// cache.
 const COLD: std::ops::Range<u32> = 16..LOGICAL;
 
+/// Device under test, with the version that each logical page must have.
 struct Rig {
+    /// Device under test: the FTL over simulated flash.
     ftl: Ftl<SimNand>,
+    /// Number of writes to each logical page so far, which is the version that the page must have.
     versions: Vec<u64>,
+    /// Number of filler pages written so far by `reuse`.
     turn: u32,
 }
 
+/// Returns the bytes of version `version` of logical page `lpn`.
 fn bytes_of(lpn: u32, version: u64) -> Vec<u8> {
     let mut bytes = vec![0; PAGE];
     bytes[..8].copy_from_slice(&version.to_le_bytes());
@@ -42,6 +51,7 @@ fn bytes_of(lpn: u32, version: u64) -> Vec<u8> {
     bytes
 }
 
+/// Returns GeckoFTL with a small map cache. It collects a victim only if a test requests it.
 fn parts() -> Parts {
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
     // Victims are collected when a case requests one.
@@ -82,6 +92,7 @@ impl Rig {
         Self::new(&Parts { mapping, persistence: Persistence::BatteryRam, ..parts() }, 4)
     }
 
+    /// Writes the next version of a logical page and audits the device.
     fn write(&mut self, lpn: u32) {
         let version = &mut self.versions[lpn as usize];
         *version += 1;
@@ -90,10 +101,12 @@ impl Rig {
         self.audit();
     }
 
+    /// Checks the invariants of the device; panics if one is violated.
     fn audit(&mut self) {
         self.ftl.check().expect("the invariants hold");
     }
 
+    /// Reads a logical page and asserts that it has its newest version.
     fn expect_newest(&mut self, lpn: u32) {
         let mut bytes = vec![0xa5; PAGE];
         self.ftl.read(Lpn(lpn), &mut bytes).expect("a healthy medium reads");
@@ -102,10 +115,12 @@ impl Rig {
         assert_eq!(bytes, bytes_of(lpn, version));
     }
 
+    /// Asserts that every logical page has its newest version.
     fn expect_all(&mut self) {
         (0..LOGICAL).for_each(|lpn| self.expect_newest(lpn));
     }
 
+    /// Returns the OOB of a flash page; `None` if the page is erased.
     fn oob(&mut self, ppn: Ppn) -> Option<Oob> {
         self.ftl.store_mut().nand_mut().probe_page(ppn).expect("a healthy medium reads")
     }
@@ -120,10 +135,12 @@ impl Rig {
         newest.max().expect("every page was written").1
     }
 
+    /// Returns the erase count of the block of `ppn`.
     fn erases(&self, ppn: Ppn) -> u32 {
         self.ftl.store().nand().erase_count(self.ftl.store().block_of(ppn))
     }
 
+    /// Returns how often the device wrote a translation page with all its dirty map entries.
     fn synchronisations(&self) -> u64 {
         let AnyMapping::Cached(cached) = self.ftl.mapping() else { panic!("the map is on flash") };
         cached.counts().synchronisations + cached.counts().checkpoint_synchronisations
@@ -207,9 +224,9 @@ impl Rig {
     }
 }
 
-/// Requirement G22. GC moves page A, whose entry is not cached, which creates a dirty entry. If that were "treated like
-/// an application write" (section 4.1), the entry would record that flash names an invalid page. But that page is
-/// erased with the victim, and belongs to another logical page when the entry is written.
+/// Requirement G22. GC moves page A, whose map entry is not cached, which creates a dirty entry. A design that treats
+/// the move "like an application write" (GeckoFTL, section 4.1) records that flash names an invalid page. But that page
+/// is erased with the victim, and belongs to another logical page when the entry is written.
 #[test]
 fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
     let mut rig = Rig::patient();
@@ -230,10 +247,9 @@ fn a_page_that_gc_moved_is_not_reported_invalid_after_its_block_was_erased() {
     rig.expect_all();
 }
 
-/// Requirement G23. Page A was written while its entry was not cached, so the map on flash names its earlier page Q.
-/// Then GC moves the new page of A. If the victim's page were reported as invalid, as for a write that finds its entry
-/// in the cache, the next owner of that page would be invalidated. If Q were forgotten, an old version would stay
-/// valid, and GC would restore it.
+/// Requirement G23. Page A was written while its map entry was not cached, so the map on flash names its earlier flash
+/// page Q. Then GC moves the new flash page of A. If the moved page were then reported as invalid, the next owner of
+/// that flash page would be invalidated. If Q were forgotten, an old version would stay valid, and GC would restore it.
 #[test]
 fn gc_of_a_page_does_not_forget_its_unidentified_older_version() {
     let mut rig = Rig::patient();
@@ -261,9 +277,9 @@ fn gc_of_a_page_does_not_forget_its_unidentified_older_version() {
     rig.expect_all();
 }
 
-/// Requirement G24. Page A was written while its entry was not cached, and GC collects the block of the page that the
-/// map on flash names. GC finds that this page is superseded and does not move it. If the entry kept its mark, the next
-/// write of the translation page would report the page as invalid, although it belongs to another logical page by then.
+/// Requirement G24. Page A was written while its map entry was not cached. GC collects the block of the flash page that
+/// the map on flash names, and finds that this page is superseded. If the entry stayed marked, the next write of the
+/// translation page would report the flash page as invalid, although it belongs to another logical page by then.
 #[test]
 fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
     let mut rig = Rig::patient();
@@ -283,10 +299,10 @@ fn an_invalid_page_that_gc_identified_is_not_reported_invalid_again() {
     rig.expect_all();
 }
 
-/// Requirement G32. Page A is written twice between two writes of its translation page. Its intermediate version was
-/// never in the table, and the only report of it was in the buffer of Logarithmic Gecko, which is lost. Comparing
-/// versions of the translation page (appendix C.2.2) cannot find this version. The backward scan through the newest
-/// pages finds it.
+/// Requirement G32. Page A is written twice between two writes of its translation page. No translation page ever named
+/// the first version, and its only invalidation report was in the buffer of Logarithmic Gecko, which is lost. Comparing
+/// versions of the translation page (GeckoFTL, appendix C.2.2) cannot find the first version. The backward scan through
+/// the newest pages finds it.
 #[test]
 fn a_backward_scan_finds_an_overwritten_version_that_no_translation_page_ever_named() {
     let mut rig = Rig::recovering();
@@ -302,9 +318,9 @@ fn a_backward_scan_finds_an_overwritten_version_that_no_translation_page_ever_na
     rig.expect_all();
 }
 
-/// Requirement G32, second part: the page that flash named before the last write of the translation page. Its
-/// invalidation report is lost with the buffer. The earlier version of the translation page, which is kept until the
-/// buffer is written, still names it.
+/// Requirement G32, second part: it is about the flash page that the map named before the last write of the translation
+/// page. Its invalidation report is lost with the buffer of Logarithmic Gecko. The earlier version of the translation
+/// page still names it, because that version is kept until the buffer is written.
 #[test]
 fn a_backward_scan_does_not_restore_a_ppn_named_only_by_an_older_translation_page() {
     let mut rig = Rig::recovering();
@@ -337,8 +353,8 @@ fn gc_right_after_a_backward_scan_moves_no_superseded_page() {
     rig.expect_all();
 }
 
-/// A trim is on flash when it returns, because it leaves no page that a backward scan could meet. The scan does meet
-/// the page written before the trim, and does not restore it.
+/// A trim must write the translation page before it returns, because it programs no page that a backward scan could
+/// find. The scan finds the page that was written before the trim, and must not restore it.
 #[test]
 fn a_backward_scan_does_not_undo_a_trim_of_a_page() {
     let mut rig = Rig::recovering();
@@ -350,8 +366,8 @@ fn a_backward_scan_does_not_undo_a_trim_of_a_page() {
     assert!(!is_mapped && bytes == [0; PAGE]);
 }
 
-/// Requirements G36 and C.3: a recovery writes nothing. So a second recovery finds the same state, and so does a third
-/// one after more requests.
+/// Requirements G36 and C.3: a recovery writes nothing to flash. So a second recovery finds the same state, and so does
+/// a third one after more requests.
 #[test]
 fn a_backward_scan_can_be_repeated_with_the_same_result() {
     let mut rig = Rig::recovering();
@@ -366,11 +382,12 @@ fn a_backward_scan_can_be_repeated_with_the_same_result() {
     }
 }
 
-/// Appendices C and C.3: bounds on the reads of a recovery, and of the correction of uncertain entries after it, at
-/// many moments of a running device. C is the number of cache entries, K of blocks, V of buffer entries, TPT of
-/// translation pages.
+/// GeckoFTL, appendices C and C.3: a recovery, and the correction of uncertain map entries after it, read at most a
+/// stated number of pages. The numbers are checked at many moments of a running device. In the formulas C is the number
+/// of cache entries, K of blocks, V of buffer entries, and TPT of translation pages.
 #[test]
 fn a_backward_scan_and_its_correction_read_no_more_than_the_geckoftl_bounds() {
+    /// Capacity of the map cache, entries.
     const ENTRIES: u32 = 512;
     let gecko = GeckoOptions { size_ratio: 2, parts_per_block: 4, merge_mode: MergeMode::MultiWay };
     let parts = geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: ENTRIES, gecko });

@@ -13,8 +13,11 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Bytes per page.
 const PAGE: usize = 4096;
+/// Index of the cause "content mechanisms" in counters of flash operations by cause.
 const CONTENT: usize = Cause::Content as usize;
+/// Index of the cause "host" in counters of flash operations by cause.
 const HOST: usize = Cause::Host as usize;
 
 /// Returns a device of twelve blocks of eight pages that compresses and, if `dedup`, also deduplicates.
@@ -32,16 +35,19 @@ fn page(id: u64, random: usize) -> Vec<u8> {
     (0..PAGE / 8).flat_map(|k| if k < noise { word(k) } else { [id as u8; 8] }).collect()
 }
 
+/// Writes a logical page of the device.
 fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
     device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
 }
 
+/// Reads a logical page of the device and returns its bytes.
 fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
     let mut bytes = vec![0xa5; PAGE];
     device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
     bytes
 }
 
+/// Returns the counters of the device.
 fn stats(device: &Device<SimNand>) -> Stats {
     device.ftl().stats().clone()
 }
@@ -56,8 +62,8 @@ fn four_compressible_pages_are_stored_in_two_flash_pages() {
     audit(&mut device);
 }
 
-/// Requirement I15: a chunk is valid until its last member dies. A naive device frees the chunk with its first dead
-/// member (and loses three pages) or never.
+/// Requirement I15: a compressed chunk is valid until its last member (a logical page in it) dies. A naive device frees
+/// the chunk when its first member dies, and loses three pages, or never frees it.
 #[test]
 fn a_compressed_chunk_stays_valid_until_its_last_member_dies() {
     let mut device = device(false);
@@ -78,7 +84,8 @@ fn a_compressed_chunk_stays_valid_until_its_last_member_dies() {
     audit(&mut device);
 }
 
-/// Requirement I15: chunks of which some members died are packed again or split, and no live member is lost.
+/// Requirement I15: GC packs or splits compressed chunks of which some members (logical pages in them) died, and loses
+/// no live member.
 #[test]
 fn gc_loses_no_live_member_of_partly_dead_chunks() {
     let mut device = device(false);
@@ -96,9 +103,10 @@ fn gc_loses_no_live_member_of_partly_dead_chunks() {
     (0..40).for_each(|lpn| assert_eq!(read(&mut device, lpn), page(newest[lpn as usize], 30), "page {lpn}"));
 }
 
-/// Lifetime management divides flash bytes by the bytes stored for host writes, and multiplies by the share that
-/// compression leaves. The pages of splits once counted as stored, though not as left by compression. So the demand was
-/// predicted too low, and a drive under `lifetime.schemes=integrated` throttled too little to last for its target.
+/// Lifetime management predicts the write demand from the bytes stored for host writes and the share of them that
+/// compression leaves. Regression: pages written when a chunk was split counted as stored, but not as left by
+/// compression. The demand was predicted too low, and a drive under `lifetime.schemes=integrated` throttled too little
+/// to last for its target.
 #[test]
 fn pages_stored_for_host_writes_are_those_that_compression_leaves() {
     let mut device = device(false);
@@ -177,7 +185,8 @@ fn a_page_trimmed_while_buffered_for_a_chunk_stays_trimmed() {
     audit(&mut device);
 }
 
-/// Requirement I19: a read of a member reads all pages of its chunk and decompresses all its members.
+/// Requirement I19: a read of one chunk member (logical page in a compressed chunk) reads all flash pages of the chunk
+/// and decompresses all its members.
 #[test]
 fn reading_a_chunk_member_reads_its_whole_chunk() {
     let mut device = device(false);
@@ -189,8 +198,8 @@ fn reading_a_chunk_member_reads_its_whole_chunk() {
     assert_eq!(stats(&device).controller_work.decompressed_pages - work, 4);
 }
 
-/// Requirement I20: while deduplication is off, nothing is added to the content index, but contents that die are
-/// removed from it. A naive index binds to dead contents later.
+/// Requirement I20: while deduplication is off, nothing is added to the content index, but contents without a valid
+/// page are removed from it. A naive index later maps logical pages to contents that are gone.
 #[test]
 fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page() {
     let mut device = device(true);
@@ -212,7 +221,8 @@ fn a_switched_off_deduplication_index_still_drops_contents_without_a_valid_page(
     audit(&mut device);
 }
 
-/// A duplicate of a chunk member is bound to the member, which stays live when the page that wrote it is overwritten.
+/// Deduplication maps a logical page to a member of a compressed chunk. The member stays live when the logical page
+/// that first wrote it is overwritten.
 #[test]
 fn a_duplicate_keeps_a_chunk_member_live_after_its_writer_is_overwritten() {
     let mut device = device(true);
@@ -229,9 +239,9 @@ fn a_duplicate_keeps_a_chunk_member_live_after_its_writer_is_overwritten() {
     assert_eq!(read(&mut device, 20), page(2, 30));
 }
 
-/// Pages buffered for chunks once advanced the rotation over pools without using a pool, and when they were written
-/// uncompressed, they advanced it again. So with 8 or 16 pools half of the pools received no host page, and write
-/// amplification of incompressible data was 11.8 instead of 2.1.
+/// Regression: a page buffered for a compressed chunk advanced the rotation over pools (sets of planes) without using a
+/// pool. When it was written uncompressed, it advanced the rotation again. With 8 or 16 pools half of the pools
+/// received no host page, and write amplification of incompressible data was 11.8 instead of 2.1.
 #[test]
 fn incompressible_pages_are_spread_over_all_pools_with_compression_on() {
     use wearwell::Ftl;

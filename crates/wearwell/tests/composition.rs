@@ -11,9 +11,10 @@ mod rig;
 #[path = "composition/traps.rs"]
 mod traps;
 
+/// Text of the document that lists the composition tests.
 const DOCUMENT: &str = include_str!("../../../docs/verification.md");
 
-/// Every scene is in the tables of the document, and every test that the tables name exists.
+/// `docs/verification.md` lists every composition test, and every test that it lists exists.
 #[test]
 fn the_verification_document_lists_every_composition_test() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

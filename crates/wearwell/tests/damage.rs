@@ -17,25 +17,30 @@ use wearwell::{Device, Error};
 
 use crate::common;
 
+/// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
 
-/// Expected contents of a device, and the logical pages that damage hit.
+/// Expected contents of a device, and the logical pages whose flash page was made unreadable.
 struct Witness {
+    /// Expected contents of all sectors.
     oracle: Oracle,
+    /// Whether damage hit the current content of each logical page.
     lost: Vec<bool>,
-    /// Number of reads that returned an error.
+    /// Number of operations that failed because they needed a lost logical page.
     errors: u64,
     /// Number of lost pages that an overwrite or a trim made readable again.
     healed: u64,
 }
 
 impl Witness {
+    /// Creates the expectation for an empty device to which `contents` different contents are written.
     fn of(device: &Device<SimNand>, contents: u16) -> Self {
         let oracle = Oracle::for_device(device, contents as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
         Self { oracle, lost: vec![false; pages as usize], errors: 0, healed: 0 }
     }
 
+    /// Returns the bytes per page.
     fn page_bytes(&self) -> u64 {
         self.oracle.page_sectors() * SECTOR_BYTES
     }
@@ -58,7 +63,7 @@ impl Witness {
         hits
     }
 
-    /// Draws a flash page of host data, valid or not; `None` if the drawn page is of another kind.
+    /// Draws a random flash page to be damaged; `None` if it does not hold host data.
     fn draw_victim(device: &mut Device<SimNand>, random: &mut Random) -> Option<Ppn> {
         let pages = device.ftl().store().geometry().pages();
         let ppn = Ppn(random.below(pages) as u32);
@@ -67,6 +72,7 @@ impl Witness {
         oob.kind.is_host_data().then_some(ppn)
     }
 
+    /// Asserts that an error reports a logical page that damage hit, counts the error and returns the page.
     fn require_lost(&mut self, error: &Error, what: Op) -> u64 {
         let Error::LogicalPageLost { lpn, .. } = *error else { panic!("{what:?}: {error}") };
         assert!(self.lost[lpn.index()], "{what:?}: {error}, and it was not hit");
@@ -74,15 +80,19 @@ impl Witness {
         u64::from(lpn.0)
     }
 
+    /// Records that a logical page holds readable data again.
     fn heal(&mut self, lpn: u64) {
         self.healed += u64::from(std::mem::replace(&mut self.lost[lpn as usize], false));
     }
 
+    /// Records that all logical pages that are whole in a range of sectors hold readable data again.
     fn heal_covered(&mut self, first: u64, sectors: u64) {
         let page = self.oracle.page_sectors();
         (first.div_ceil(page)..(first + sectors) / page).for_each(|lpn| self.heal(lpn));
     }
 
+    /// Executes an operation on the device and records its effect. Errors are accepted only for logical pages that
+    /// damage hit.
     fn apply(&mut self, device: &mut Device<SimNand>, op: Op) {
         let page = self.oracle.page_sectors();
         let bytes = |sectors: u64| sectors * SECTOR_BYTES;
@@ -147,6 +157,8 @@ impl Witness {
         }
     }
 
+    /// Reads a range of sectors and compares it with the expected contents. An error is accepted only for a logical
+    /// page that damage hit.
     fn compare(&mut self, device: &mut Device<SimNand>, first: u64, sectors: u64, op: Op) {
         let mut into = vec![0xa5; sectors as usize * SECTOR_LEN];
         match device.read(first * SECTOR_BYTES, sectors * SECTOR_BYTES, &mut into) {
@@ -169,6 +181,7 @@ impl Witness {
         }
     }
 
+    /// Reads every logical page and compares it with the expected content.
     fn compare_all(&mut self, device: &mut Device<SimNand>) {
         let page = self.oracle.page_sectors();
         for lpn in 0..self.lost.len() as u64 {
@@ -187,15 +200,23 @@ fn compares_before_sharing(design: &DesignUnderTest) -> bool {
     !recycles_blindly && !binds_blindly
 }
 
+/// Counts of events in a run.
 #[derive(Default, Debug)]
 struct Tally {
+    /// Number of flash pages that were damaged.
     damaged: u64,
+    /// Number of logical pages that damage hit.
     hits: u64,
+    /// Number of operations that failed because of lost data.
     errors: u64,
+    /// Number of lost logical pages that an overwrite or a trim made readable again.
     healed: u64,
+    /// Number of pages that the device programmed as lost, because GC could not read their source.
     carried: u64,
 }
 
+/// Executes random operations on a device whose flash pages become unreadable at random times, and returns the counts.
+/// Asserts that nothing else is lost.
 fn run(
     design: &DesignUnderTest,
     world: &World,
@@ -265,6 +286,7 @@ fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
     copy.ftl_mut().lost_logical_pages().iter().any(|&(_, lost)| lost == ppn)
 }
 
+/// Scrubs the device: it reads every page in use, to find unreadable pages.
 fn scrub<N: Nand>(device: &mut Device<N>) {
     let mut next = Some(Ppn(0));
     while let Some(first) = next {
@@ -272,6 +294,7 @@ fn scrub<N: Nand>(device: &mut Device<N>) {
     }
 }
 
+/// Flash pages become unreadable at random during a run, and only the logical pages that they hold are lost.
 #[test]
 fn a_damaged_page_loses_only_its_own_content() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -290,8 +313,9 @@ fn a_damaged_page_loses_only_its_own_content() {
     }
 }
 
-/// Metadata on flash is not preserved: an unreadable translation page loses its entries. No read is wrong and nothing
-/// panics; reads whose entries are elsewhere succeed, and writes may fail with a typed error.
+/// The engine does not restore lost metadata: an unreadable translation page loses its map entries. No read may return
+/// wrong data and nothing may panic. Reads of pages whose map entries are readable succeed, and writes may fail with a
+/// typed error.
 #[test]
 fn with_lost_translation_pages_writes_fail_with_an_error_and_reads_continue() {
     for (number, design) in (0u64..).zip(designs()) {

@@ -20,22 +20,33 @@ use wearwell::{Device, Error, Result};
 
 use crate::common;
 
+/// Number of distinct contents that a scenario writes.
 const CONTENTS: u16 = 12;
-/// Operations of a scenario in one world, and at least in all worlds of a design.
+/// Number of operations of a scenario on one world (tiny device). It is raised if a design would execute fewer than
+/// [`OPERATIONS_PER_DESIGN`] on all worlds together.
 const SCENARIO: u64 = 60;
+/// Least number of operations per design, over all worlds (tiny devices).
 const OPERATIONS_PER_DESIGN: u64 = 600;
+/// Number of operations that are executed on a recovered device.
 const AFTERWARDS: u64 = 25;
 
+/// Device on a medium that can lose power.
 type Cuttable = Device<FragileNand>;
 
+/// Host operation on whole pages.
 #[derive(Clone, Copy, Debug)]
 enum Op {
+    /// Write of a content to a page: number of the page, id of the content.
     Write(u64, u16),
+    /// Trim of the page with this number.
     Trim(u64),
+    /// Remap that gives page `target` the content of page `source`.
     Remap { target: u64, source: u64, mode: RemapMode },
+    /// Flush of all acknowledged writes.
     Flush,
 }
 
+/// Draws a random operation on a device of `pages` pages: 75 % writes, 10 % trims, 10 % remaps, 5 % flushes.
 fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
     let page = random.below(pages);
     match random.below(100) {
@@ -49,25 +60,29 @@ fn draw(random: &mut Random, pages: u64, contents: u16) -> Op {
     }
 }
 
-/// Versions of a logical page from the host's view: issued, durable, possibly lost. Content 0 means that nothing is
-/// stored.
+/// Versions of a logical page that the host wrote, from the oldest to the newest.
 #[derive(Clone)]
 struct Versions {
+    /// Content id of each version; 0 for a trimmed page.
     issued: Vec<u16>,
+    /// Index into `issued` of the newest version that must survive a power cut.
     durable: usize,
-    /// Index into `issued`; damage may have hit versions with smaller indices.
+    /// Index into `issued` after the last version that damage may have hit; 0 if it hit none.
     lost_before: usize,
 }
 
 impl Versions {
+    /// Returns the content id of the newest version.
     fn latest(&self) -> u16 {
         *self.issued.last().expect("a page has a version")
     }
 
+    /// Returns whether damage hit the newest version.
     fn is_lost(&self) -> bool {
         self.lost_before == self.issued.len()
     }
 
+    /// Appends version `id`, which `is_lost` if it was copied from a lost page.
     fn append(&mut self, id: u16, is_lost: bool) {
         self.issued.push(id);
         if is_lost {
@@ -75,6 +90,7 @@ impl Versions {
         }
     }
 
+    /// Returns the index of the oldest version that the page may hold after a power cut.
     fn oldest_allowed(&self, trims_are_durable: bool) -> usize {
         // A page that was never written is not a trimmed page.
         let trimmed = (self.durable.max(1)..self.issued.len()).any(|k| self.issued[k] == 0);
@@ -82,15 +98,22 @@ impl Versions {
     }
 }
 
+/// Versions of all logical pages that the host wrote, with which a recovered device is compared.
 struct Witness {
+    /// Versions of each logical page.
     pages: Vec<Versions>,
+    /// Bytes of each content id.
     patterns: Arc<Patterns>,
+    /// Bytes per page.
     page_bytes: u64,
+    /// Whether a trim is durable when it is acknowledged.
     trims_are_durable: bool,
+    /// Whether every operation is durable when it is acknowledged, also without a flush.
     acknowledged_is_durable: bool,
 }
 
 impl Witness {
+    /// Creates the record for an empty device of this design.
     fn new(device: &Cuttable, design: &DesignUnderTest) -> Self {
         let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
         let fresh = Versions { issued: vec![0], durable: 0, lost_before: 0 };
@@ -106,11 +129,13 @@ impl Witness {
         }
     }
 
+    /// Returns the bytes of a page with content `id`.
     fn bytes_of(&self, id: u16) -> Vec<u8> {
         let sectors = self.page_bytes / SECTOR_LEN as u64;
         (0..sectors).flat_map(|sector| *self.patterns.sector(id, sector)).collect()
     }
 
+    /// Executes an operation on the device, without recording it.
     fn perform(&self, device: &mut Cuttable, op: Op) -> Result<()> {
         let size = self.page_bytes;
         match op {
@@ -121,6 +146,7 @@ impl Witness {
         }
     }
 
+    /// Records that the host issued an operation: from now on a power cut may leave its effect.
     fn issue(&mut self, op: Op) {
         match op {
             Op::Write(page, id) => self.pages[page as usize].append(id, false),
@@ -137,6 +163,7 @@ impl Witness {
         }
     }
 
+    /// Records that the device acknowledged an operation: what is durable from now on must survive a power cut.
     fn acknowledge(&mut self, op: Op) {
         if self.acknowledged_is_durable || matches!(op, Op::Flush) {
             self.pages.iter_mut().for_each(|page| page.durable = page.issued.len() - 1);
@@ -153,8 +180,9 @@ impl Witness {
         }
     }
 
-    /// Records, after the damage of a flash page of `owner`, which versions of each logical page may be lost. If a cut
-    /// may undo a trim, any old version of `owner` that is still on flash may reappear, and may be the damaged one.
+    /// Records which versions of each logical page may be lost, after a flash page was damaged whose OOB names logical
+    /// page `owner`. If a power cut may undo a trim, any old version of `owner` on flash may reappear, and may be the
+    /// damaged one.
     fn note_hits(&mut self, device: &Cuttable, owner: u32) {
         if !self.trims_are_durable
             && let Some(versions) = self.pages.get_mut(owner as usize)
@@ -174,8 +202,8 @@ impl Witness {
         }
     }
 
-    /// Returns the content of every page of a recovered device; `None` for a lost page. Asserts that each content is
-    /// permitted.
+    /// Returns the content id of every page of a recovered device; `None` for a lost page. Asserts that each content is
+    /// a permitted version.
     fn judge(&self, device: &mut Cuttable) -> Vec<Option<u16>> {
         let judge = |(page, versions): (usize, &Versions)| {
             let oldest = versions.oldest_allowed(self.trims_are_durable);
@@ -197,24 +225,38 @@ impl Witness {
     }
 }
 
+/// Counts of events over many scenarios.
 #[derive(Default, Debug)]
 struct Tally {
+    /// Number of power cuts.
     cuts: u64,
+    /// Number of power cuts during a recovery.
     second_cuts: u64,
+    /// Number of flash pages that were damaged.
     damaged: u64,
+    /// Number of logical pages that were found lost after a power cut.
     lost_after_cuts: u64,
+    /// Number of pages that the device programmed as lost, because GC could not read their source.
     carried: u64,
 }
 
+/// One run of random operations with damaged pages and power cuts.
 struct Scenario<'a> {
+    /// Design of the device.
     design: &'a DesignUnderTest,
+    /// World (tiny device) on which the scenario runs.
     world: &'a World,
+    /// Effect of a power cut on the program or erase that it interrupts.
     outcome: CutOutcome,
+    /// Seed of the random operations.
     seed: u64,
+    /// Number of operations.
     operations: u64,
 }
 
 impl Scenario<'_> {
+    /// Executes the scenario. At two random flash operations of each host operation, a copy of the device loses power
+    /// and is recovered and checked.
     fn explore(&self, tally: &mut Tally) {
         let medium = medium_with_power_cut(full_medium(self.world), None, self.outcome);
         let mut device = device(self.world, &self.design.parts, BUFFERS[0], medium);
@@ -284,6 +326,8 @@ impl Scenario<'_> {
         Some(oob.owner)
     }
 
+    /// Cuts power at flash operation `cut_at` of host operation `op` on a copy of the device, recovers it, and checks
+    /// it. In one case of three, power is also cut during the recovery.
     fn cut(&self, before: &Cuttable, witness: &Witness, op: Op, cut_at: u64, tally: &mut Tally) {
         let mut device = before.clone();
         device.ftl_mut().store_mut().nand_mut().restore_power(Some(cut_at));
@@ -306,8 +350,8 @@ impl Scenario<'_> {
         self.go_on(device, witness, found, cut_at);
     }
 
-    /// Executes further operations on the recovered device, which must work as usual; overwrites make lost pages
-    /// readable.
+    /// Executes further operations on a recovered device whose pages have the contents `found`. Lost pages are
+    /// overwritten first, which must make them readable.
     fn go_on(&self, mut device: Cuttable, witness: &Witness, found: Vec<Option<u16>>, cut_at: u64) {
         let mut random = Random::new(self.seed ^ cut_at << 20);
         let mut ids = Vec::new();
@@ -345,6 +389,7 @@ impl Scenario<'_> {
     }
 }
 
+/// Flash pages become unreadable and power is cut at random; only damaged pages are lost.
 #[test]
 fn after_power_cuts_only_damaged_pages_are_lost() {
     for (number, design) in (0u64..).zip(designs()) {

@@ -22,22 +22,28 @@ use wearwell::{Device, DeviceOptions, Error};
 
 use crate::common;
 
+/// Bytes per page.
 const PAGE: usize = 4096;
+/// Number of logical pages of the device.
 const LOGICAL: u32 = 60;
 
-/// A device of sixteen blocks of eight pages. Two accesses make a page hot. Cold pages are searched for, and blocks are
-/// collected, only if a test requires it.
+/// Device of sixteen blocks of eight pages with delta encoding. Two accesses make a page hot. GC and the search for
+/// cold pages run only if a test requests them.
 struct Drive {
+    /// Device under test.
     device: Device<SimNand>,
 }
 
 /// Numbers of flash operations: reads and programs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operations {
+    /// Number of pages that were read.
     reads: u64,
+    /// Number of pages that were programmed.
     programs: u64,
 }
 
+/// Returns options of delta encoding without the periodic search for cold pages.
 fn unscanned() -> DeltaOptions {
     DeltaOptions {
         cold_scan_interval_writes: 0,
@@ -46,7 +52,7 @@ fn unscanned() -> DeltaOptions {
     }
 }
 
-/// Returns GC options by which victims are only collected when a test requests it.
+/// Returns GC options with this victim policy, by which victims are collected only if a test requests it.
 fn on_demand(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, background_free_blocks: u32::MAX, ..GcOptions::default() }
 }
@@ -84,10 +90,13 @@ impl Drive {
         Self { device }
     }
 
+    /// Creates a drive of the delta design with these options of delta encoding, the default GC, and the map in RAM.
     fn new(design: DeltaOptions) -> Self {
         Self::with(design, GcOptions::default(), None)
     }
 
+    /// Creates a drive of the delta design. `cache_entries` is the capacity of the map cache; `None` keeps the whole
+    /// map in RAM.
     fn with(design: DeltaOptions, gc: GcOptions, cache_entries: Option<u32>) -> Self {
         let nand = SimNand::new(geometry_without_superblocks([1, 16, 8, PAGE as u32]), RetainedFields::ALL);
         let parts = delta(gc, design, cache_entries.map(DemandPagedMapOptions::with_cache_capacity));
@@ -100,6 +109,7 @@ impl Drive {
         self.write_bytes(lpn, &page(lpn, version, 200));
     }
 
+    /// Writes the bytes of a logical page, and audits the device.
     fn write_bytes(&mut self, lpn: u64, bytes: &[u8]) {
         self.device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
         audit(&mut self.device);
@@ -112,6 +122,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
+    /// Reads a logical page, audits the device, and returns the bytes.
     fn read_bytes(&mut self, lpn: u64) -> Vec<u8> {
         let mut bytes = vec![0xa5; PAGE];
         self.device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
@@ -119,6 +130,7 @@ impl Drive {
         bytes
     }
 
+    /// Asserts that a logical page holds version `version`.
     fn expect(&mut self, lpn: u64, version: u64) {
         assert!(
             self.read_bytes(lpn) == page(lpn, version, 200),
@@ -132,6 +144,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
+    /// Trims a logical page, and audits the device.
     fn trim(&mut self, lpn: u64) {
         self.device.trim(lpn * PAGE as u64, PAGE as u64).expect("a trim");
         audit(&mut self.device);
@@ -144,8 +157,8 @@ impl Drive {
         collected
     }
 
-    /// Cuts power and recovers: the capacitor writes staged deltas and tables, RAM is lost, tables are rebuilt from
-    /// flash.
+    /// Cuts power and recovers. At the cut the capacitor writes staged deltas (deltas buffered in RAM) and tables; all
+    /// other RAM is lost.
     fn lose_power(&mut self) {
         self.device.recover().expect("power stays on");
         audit(&mut self.device);
@@ -158,14 +171,17 @@ impl Drive {
         self.write_sized(lpn, 9_001, 3_900);
     }
 
+    /// Returns the counters of delta encoding.
     fn statistics(&self) -> DeltaStatistics {
         self.device.ftl().delta_statistics().expect("the design makes deltas")
     }
 
+    /// Returns the number of host writes that were stored as deltas.
     fn delta_writes(&self) -> u64 {
         self.device.ftl().stats().delta_writes
     }
 
+    /// Returns the numbers of flash operations that the device has executed so far.
     fn operations(&self) -> Operations {
         let stats = self.device.ftl().stats();
         Operations { reads: stats.total_reads(), programs: stats.total_programs() }
@@ -179,6 +195,7 @@ impl Drive {
         Operations { reads: after.reads - before.reads, programs: after.programs - before.programs }
     }
 
+    /// Returns the number of valid pages of this kind on the device.
     fn valid_pages(&self, kind: PageKind) -> u32 {
         let blocks = self.device.ftl().store().blocks();
         let used = |&block: &BlockId| blocks.state(block) != BlockState::Free && blocks.kind(block) == kind;
@@ -186,6 +203,7 @@ impl Drive {
     }
 }
 
+/// Returns these numbers of reads and programs, as an expectation.
 fn cost(reads: u64, programs: u64) -> Operations {
     Operations { reads, programs }
 }
@@ -242,9 +260,9 @@ fn every_delta_is_relative_to_the_stored_page() {
     drive.expect(0, 4);
 }
 
-/// Requirement D11: the packed ratio is pages written over deltas stored. If pages with one and with two deltas
-/// alternate, a delta costs 2/3 of a page. The mean share of a delta over pages is 3/4; a device that uses this mean
-/// bypasses deltas at a bound between the two.
+/// Requirement D11: the packed delta ratio is the number of pages written over the number of deltas in them. If pages
+/// with one and with two deltas alternate, the ratio is 2/3. The mean of the ratios of single pages would be 3/4. A
+/// device that uses this mean stops delta encoding at a limit between both.
 #[test]
 fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
     let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.7, ..unscanned() });
@@ -260,8 +278,8 @@ fn the_packed_delta_ratio_is_pages_written_over_deltas_stored() {
     assert_eq!(counts.hot_writes_bypassing_deltas, 0);
 }
 
-/// Requirements D11, D32: deltas that do not pay are bypassed until they are tried again; existing ones stay readable.
-/// A device that tries single deltas never notices that they became smaller.
+/// Requirements D11, D32: if deltas save nothing, delta encoding is suspended, and deltas are tried again after some
+/// time; existing deltas stay readable. A device that tries single deltas never notices that they became smaller.
 #[test]
 fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
     let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.8, ..unscanned() });
@@ -288,8 +306,9 @@ fn deltas_that_save_nothing_are_bypassed_and_existing_ones_stay_readable() {
     drive.expect(20, 1);
 }
 
-/// Requirements D13, D33: a plain page costs one read. A page with its delta on flash costs two, and decoding, which
-/// the double-read model ignores; with its delta in the temp buffer it costs one.
+/// Requirements D13, D33: a read of a plain page takes one flash read. A read of a page whose delta is on flash takes
+/// two and the decoding, which the double-read model ignores. If the delta is in the temp buffer (RAM), the read takes
+/// one.
 #[test]
 fn a_page_stored_as_a_delta_takes_two_reads() {
     let mut drive = Drive::new(DeltaOptions { hot_access_threshold: 3, ..unscanned() });
@@ -309,8 +328,8 @@ fn a_page_stored_as_a_delta_takes_two_reads() {
     assert_eq!(drive.device.ftl().stats().controller_work.host_decoded_deltas - decoded, 1);
 }
 
-/// Requirement D14: the read that makes a page read-hot merges base and delta into one page, which costs one program
-/// and no further read.
+/// Requirement D14: the read that makes a page read-hot (read often) merges base and delta into one page. The merge
+/// costs one program and no further read.
 #[test]
 fn a_delta_page_that_becomes_read_hot_is_merged_once() {
     let mut drive = Drive::new(unscanned());
@@ -323,8 +342,9 @@ fn a_delta_page_that_becomes_read_hot_is_merged_once() {
     assert_eq!(drive.cost(|drive| drive.expect(0, 1)), cost(1, 0));
 }
 
-/// Requirements D14, D15: merges are background work. In the foreground, the read that makes a page hot would wait for
-/// a program, and the write that starts a scan for all of its merges; the mean write of trace F1 took a tenth longer.
+/// Requirements D14, D15: merges of delta and base run in the background. If they delayed host requests, the read that
+/// makes a page hot would wait for a program, and the write that starts a cold scan would wait for all its merges. The
+/// mean write of trace F1 took a tenth longer.
 #[test]
 fn delta_merges_delay_no_host_request() {
     let design = DeltaOptions { cold_scan_interval_writes: 8, deltas_per_cold_scan: 8, ..unscanned() };
@@ -363,8 +383,9 @@ fn delta_merges_delay_no_host_request() {
     assert!(read_hot_merges > 0 && write_cold_merges > 5, "{read_hot_merges} {write_cold_merges}");
 }
 
-/// Requirement D15: a page that is not written any more is merged, so that it does not occupy two places; a page that
-/// is still written remains a delta. With counts that only increase, a page that was hot once would be hot for ever.
+/// Requirement D15: a page that is no longer written is merged with its base, so that it does not occupy two pages. A
+/// page that is still written remains a delta. If access counts only increased, a page that was hot once would stay hot
+/// for ever.
 #[test]
 fn a_delta_page_that_becomes_write_cold_is_merged() {
     let design = DeltaOptions { cold_scan_interval_writes: 8, deltas_per_cold_scan: 2, ..unscanned() };
@@ -392,7 +413,7 @@ fn a_new_delta_replaces_an_older_one_in_the_temp_buffer() {
     drive.expect(0, 39);
 }
 
-/// Requirements D17, D20: a base is an old version that is still needed. A naive collection treats it as dead, and
+/// Requirements D17, D20: the base of a delta is an old version that is still needed. A naive GC treats it as dead, and
 /// loses the delta with it.
 #[test]
 fn gc_keeps_the_base_of_a_delta() {
@@ -406,8 +427,7 @@ fn gc_keeps_the_base_of_a_delta() {
     drive.expect(3, 1);
 }
 
-/// Requirement D17: collection does not copy the base of a page that is read often, but merges base and delta into one
-/// page.
+/// Requirement D17: GC does not copy the base of a page that is read often, but merges base and delta into one page.
 #[test]
 fn gc_merges_base_and_delta_of_a_page_that_is_read_often() {
     let design = DeltaOptions { access_count_table_entries: Some(4), ..unscanned() };
@@ -423,8 +443,8 @@ fn gc_merges_base_and_delta_of_a_page_that_is_read_often() {
     assert_eq!(drive.cost(|drive| drive.expect(7, 1)), cost(1, 0));
 }
 
-/// Requirement D21: a delta belongs to its logical page, not to the place of its base. The base may move while its
-/// delta is in the temp buffer, and again when the delta is on flash.
+/// Requirement D21: a delta belongs to its logical page, not to the flash page of its base. GC may move the base while
+/// the delta is in the temp buffer (RAM), and again when the delta is on flash.
 #[test]
 fn a_delta_stays_valid_when_gc_moves_its_base() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), None);
@@ -442,9 +462,9 @@ fn a_delta_stays_valid_when_gc_moves_its_base() {
     drive.expect(3, 2);
 }
 
-/// Requirements D17, D18: dead deltas count when a victim is chosen, although other deltas in their page are still
-/// needed; the live deltas of a block are packed into fewer pages. Counted by whole pages, a block of nearly dead
-/// deltas looks full and is never collected.
+/// Requirements D17, D18: dead deltas count when a victim is chosen, although other deltas in their flash page are
+/// live. GC packs the live deltas of the victim into fewer pages. If only wholly dead pages counted, a block of nearly
+/// dead deltas would look full and would never be collected.
 #[test]
 fn a_block_of_mostly_dead_deltas_becomes_a_gc_victim() {
     let collected = |policy| {
@@ -465,8 +485,8 @@ fn a_block_of_mostly_dead_deltas_becomes_a_gc_victim() {
     assert_eq!(collected(VictimPolicy::DeadBytes), (true, 2));
 }
 
-/// Requirement D22: after a power loss a delta belongs to the version from which it was made. A delta older than the
-/// page must not be applied to it.
+/// Requirement D22: after a power loss a delta belongs to the version of the page from which it was made. A delta that
+/// is older than the page must not be applied to it.
 #[test]
 fn recovery_does_not_apply_a_delta_of_an_older_version() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
@@ -479,8 +499,8 @@ fn recovery_does_not_apply_a_delta_of_an_older_version() {
     assert!(drive.read_bytes(0) == page(9, 0, 0));
 }
 
-/// Requirement D22: a GC copy of the base is not a newer version. A rule that compares times of programming would drop
-/// the delta.
+/// Requirement D22: a GC copy of the base of a delta is no newer version of the page. A rule that compares times of
+/// programming would drop the delta.
 #[test]
 fn recovery_applies_a_delta_whose_base_was_moved_by_gc() {
     let mut drive = Drive::with(unscanned(), on_demand(VictimPolicy::Greedy), Some(16));
@@ -528,8 +548,8 @@ fn a_page_of_deltas_becomes_invalid_with_its_last_delta() {
     assert_eq!(drive.valid_pages(PageKind::Delta), 0);
 }
 
-/// Requirement D26: a trim invalidates base and delta, wherever the delta is. A remaining delta would be applied to the
-/// next base.
+/// Requirement D26: a trim invalidates base and delta, whether the delta is in RAM or on flash. A delta that remained
+/// would be applied to the next base.
 #[test]
 fn a_trim_invalidates_base_and_delta() {
     let mut drive = Drive::new(unscanned());
@@ -566,7 +586,8 @@ fn a_write_stored_as_a_whole_page_invalidates_base_and_delta() {
     assert_eq!(drive.cost(|drive| drop(drive.read_bytes(0))), cost(1, 0));
 }
 
-/// Requirement D28: without an old version there is no delta, however hot the page is; zeros are no old version.
+/// Requirement D28: a page that was never written, or that holds zeros, has no old version from which a delta could be
+/// made, even if the page is hot.
 #[test]
 fn a_page_without_an_old_version_is_never_stored_as_a_delta() {
     let mut drive = Drive::new(unscanned());
@@ -578,7 +599,7 @@ fn a_page_without_an_old_version_is_never_stored_as_a_delta() {
     drive.expect(0, 5);
 }
 
-/// Requirement D29: a write that changes nothing is stored like any other, as a delta of no bytes.
+/// Requirement D29: a write that changes nothing is stored like every other write, as a delta of no bytes.
 #[test]
 fn a_write_that_changes_nothing_is_stored_as_a_delta_of_no_bytes() {
     let mut drive = Drive::new(unscanned());
@@ -622,8 +643,8 @@ fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     audit(&mut drive.device);
 }
 
-/// A bind programs nothing on flash that is newer than a delta. If only the map is durable, a page that is bound to its
-/// former base must not get its old delta back.
+/// A remap that maps a logical page to its former base programs nothing on flash that is newer than its delta. If only
+/// the map is durable, recovery must not give the page its old delta again.
 #[test]
 fn recovery_does_not_restore_a_delta_whose_page_was_remapped_to_its_former_base() {
     let mut drive = Drive::with_sharing_and_map_in_nvram(ReferenceCountForm::Sparse, None);
@@ -647,8 +668,9 @@ fn recovery_does_not_restore_a_delta_whose_page_was_remapped_to_its_former_base(
     assert!(drive.read_bytes(0) == page(0, 3, 200), "the content of the base, and not that of the delta");
 }
 
-/// Bug: recovery gave a delta with bytes the fingerprint of the zero page, and the merge of that delta stored the
-/// merged page under it. A write of zeros was then bound to the merged page, unless hits are verified.
+/// Regression: recovery gave a delta with known bytes the fingerprint of the zero page, and the page merged from it
+/// kept this fingerprint. A write of zeros was then mapped to the merged page, unless bytes are compared before
+/// sharing.
 #[test]
 fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
     let dedup = DedupOptions { capacity_entries: None, must_verify_hits: false };
@@ -667,7 +689,8 @@ fn a_page_merged_after_a_power_loss_has_the_fingerprint_of_its_bytes() {
     drive.expect(0, 1);
 }
 
-/// Requirement D31: with tables on flash, map entries are evicted and fetched while their pages are in delta form.
+/// Requirement D31: with the map on flash, map entries are evicted from the cache and fetched again while their pages
+/// are stored as deltas.
 #[test]
 fn deltas_survive_the_eviction_of_their_map_entries() {
     let design = DeltaOptions { access_count_table_entries: Some(64), ..unscanned() };
@@ -681,8 +704,8 @@ fn deltas_survive_the_eviction_of_their_map_entries() {
     (0..20).for_each(|lpn| drive.expect(lpn, 2));
 }
 
-/// A full device serves requests without merging: no request fails because a read, or the scan for cold pages, would
-/// merge a delta.
+/// A request to a full device does not fail because a read, or the scan for cold pages, would merge a delta. The device
+/// then does not merge.
 #[test]
 fn a_full_device_serves_requests_without_delta_merges() {
     let design = DeltaOptions {
@@ -720,8 +743,8 @@ fn a_full_device_serves_requests_without_delta_merges() {
     assert!(drive.device.ftl().stats().programs[Cause::Gc as usize] > 0);
 }
 
-/// A capture may contain the bytes of some pages and only the sizes of others. Whatever is packed and merged together,
-/// a page written with bytes reads as it was written.
+/// A trace may contain the bytes of some pages and only the delta sizes of others. Even if both are packed into one
+/// flash page and merged, a page that was written with bytes reads as it was written.
 #[test]
 fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_is_known() {
     let design = DeltaOptions {
@@ -765,14 +788,16 @@ fn pages_written_with_bytes_survive_packing_with_deltas_of_which_only_the_size_i
     }
 }
 
-/// Bytes of a small page: a translation page has 128 entries, and a journal page 62 records.
+/// Bytes of a small page, which holds 128 map entries as a translation page, or 62 records as a journal page.
 const SMALL_PAGE: u32 = 512;
+/// Number of logical pages of the device, all of which are mapped.
 const MAPPED: u32 = 1500;
+/// Number of map changes that a page of the map journal holds.
 const RECORDS_PER_PAGE: u64 = 62;
 
-/// Overwrites every page of a device whose cache holds the whole map, without deltas, and loses power. Asserts that
-/// every page reads as its last version. Returns the pages that the capacitor programmed, and the counts of the
-/// journal.
+/// Overwrites every page of a device whose cache holds the whole map, and loses power. No page is stored as a delta.
+/// Asserts that every page then reads as its last version. Returns the number of pages that the capacitor programmed,
+/// and the counts of the map journal (`None`: the device has no journal).
 fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
     let cache = DemandPagedMapOptions::with_cache_capacity(MAPPED);
     let (gc, never_hot) = (GcOptions::default(), DeltaOptions { hot_access_threshold: 255, ..unscanned() });
@@ -804,9 +829,9 @@ fn after_power_loss(journal: Option<JournalOptions>) -> (u64, JournalCounts) {
     (report.battery_programs, counts)
 }
 
-/// Requirement D5, the purpose of a journal: without one the capacitor writes all twelve translation pages, with one
-/// only the records that do not fill a page. Every change of the map is a record, and every full page of records is
-/// written.
+/// Requirement D5, the purpose of a map journal: every change of the map is a record, and each full page of records is
+/// written at once. At a power loss the capacitor then writes only the records that do not fill a page. Without a
+/// journal it writes all twelve translation pages.
 #[test]
 fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     let (all, none) = after_power_loss(None);
@@ -819,8 +844,8 @@ fn a_map_journal_reduces_what_the_capacitor_writes_to_one_page() {
     assert!(counts.translation_pages_written_by_merges >= counts.merges, "{counts:?}");
 }
 
-/// Only designs of delta encoding alone, with their map on flash, have a recovery that replays a journal; other designs
-/// refuse one.
+/// Only a design with delta encoding as its single mechanism and with the map on flash can replay a map journal at
+/// recovery. All other designs refuse it.
 #[test]
 fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     let cache = DemandPagedMapOptions::with_cache_capacity(8);
@@ -839,7 +864,8 @@ fn a_map_journal_is_refused_on_designs_that_cannot_replay_it() {
     }
 }
 
-/// If deltas do not succeed, hot pages that were stored as bases would only cost space: nearly all are compressed.
+/// If few deltas are small enough to save space, hot pages that were stored uncompressed as bases would only cost
+/// space. So nearly all pages are compressed.
 #[test]
 fn hot_pages_stay_in_chunks_if_their_deltas_do_not_succeed() {
     let parts = &common::designs_with_prefix("mixture of the design wearwell")[0].parts;

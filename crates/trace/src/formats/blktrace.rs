@@ -11,6 +11,7 @@ use crate::read::options::BlockLayerStage;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request, SECTOR_BYTES};
 
+/// Bytes of a blktrace record before its payload.
 const RECORD_HEADER_BYTES: usize = 48;
 /// Magic number of a blktrace record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
@@ -46,7 +47,9 @@ impl Blktrace {
 /// Byte order of the numbers in a blktrace record, which is that of the recording machine.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ByteOrder {
+    /// The least significant byte of a number comes first.
     Little,
+    /// The most significant byte of a number comes first.
     Big,
 }
 
@@ -75,6 +78,7 @@ impl ByteOrder {
 
 impl RecordFormat for Blktrace {
     const FORMAT: Format = Format::Blktrace;
+    /// Bytes of a record by which the length of the whole record is known: all before the payload.
     const HEAD_BYTES: usize = RECORD_HEADER_BYTES;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {

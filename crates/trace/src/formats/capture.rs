@@ -88,8 +88,8 @@ impl Capture {
     }
 }
 
-/// What must follow first page and number of pages of a write, for the error message about a wrong number of content
-/// ids.
+/// Description of what must follow the first page and the number of pages of a write, for the error message about a
+/// wrong number of content ids.
 const EXPECTED_CONTENT_IDS: &str = "as many content ids as the request has pages of 4096 bytes";
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with

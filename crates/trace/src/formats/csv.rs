@@ -113,7 +113,8 @@ impl Op {
     }
 }
 
-/// What the column of fingerprints must hold, for the error message about a wrong number of fingerprints.
+/// Description of what the column of fingerprints must hold, for the error message about a wrong number of
+/// fingerprints.
 const EXPECTED_FINGERPRINTS: &str = "as many fingerprints, separated by blanks, as the request touches pages of 4096 \
                                      bytes, or an empty column";
 
@@ -158,7 +159,9 @@ fn parse_descriptor_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
 
 /// Writer of traces in Wearwell's CSV.
 pub struct CsvWriter<W> {
+    /// Output to which the CSV text is written.
     out: W,
+    /// Number of requests that were written so far.
     written_requests: u64,
 }
 

@@ -94,8 +94,8 @@ impl Fiu {
         Ok(unit_bytes)
     }
 
-    /// Appends to `into` one content descriptor for each page that the request touches, computed from the parsed
-    /// digests.
+    /// Appends to `into` one content descriptor (fingerprint) for each page that the request touches, computed from the
+    /// parsed digests. Each digest covers `unit_bytes` bytes.
     fn append_descriptors(&self, unit_bytes: u64, into: &mut Request) {
         let (start, end) = (into.offset_bytes, into.end_offset_bytes());
         for page in into.pages() {
@@ -141,9 +141,8 @@ fn first_half_of_digest(digest: Field<'_>) -> Result<u64, ParseRefusal> {
     })
 }
 
-/// Returns the fingerprint of a page from `parts`, first halves of the digests of its sectors or of the page; `whole`
-/// states whether the digests cover the page. If they do not, the fingerprint also depends on `place`, the position of
-/// the parts in the page.
+/// Returns the fingerprint of a page. `parts` are the first halves of the digests of its sectors or of the page. If the
+/// digests do not cover the `whole` page, the fingerprint also depends on `place`, their position in the page.
 fn page_fingerprint(parts: &[u64], whole: bool, place: u64) -> Fingerprint {
     match parts {
         _ if whole && parts.iter().all(|&word| word == 0) => Fingerprint::ZERO_PAGE,

@@ -7,9 +7,13 @@ use crate::error::ParseRefusal;
 use crate::read::{ParseOutcome, RecordFormat};
 use crate::{Format, Op, Request};
 
+/// Magic number in the first four bytes of an NBD request.
 const REQUEST_MAGIC: [u8; 4] = [0x25, 0x60, 0x95, 0x13];
+/// Magic number in the first four bytes of an NBD reply.
 const REPLY_MAGIC: [u8; 4] = [0x67, 0x44, 0x66, 0x98];
+/// Bytes of an NBD request before its payload.
 const REQUEST_HEADER_BYTES: usize = 28;
+/// Bytes of an NBD reply before its payload.
 const REPLY_HEADER_BYTES: usize = 16;
 
 /// Parser of the records of NBD transaction logs.
@@ -24,6 +28,7 @@ impl Nbd {
 
 impl RecordFormat for Nbd {
     const FORMAT: Format = Format::Nbd;
+    /// Bytes of a record by which the length of the whole record is known: those of a reply, the shortest record.
     const HEAD_BYTES: usize = REPLY_HEADER_BYTES;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {

@@ -20,6 +20,7 @@ pub(crate) struct OracleGeneral {
 
 impl RecordFormat for OracleGeneral {
     const FORMAT: Format = Format::OracleGeneral;
+    /// Bytes of a record, which have a fixed number in this format.
     const HEAD_BYTES: usize = 24;
 
     fn record_len(&mut self, _head: &[u8]) -> Result<usize, ParseRefusal> {

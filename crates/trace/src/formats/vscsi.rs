@@ -16,9 +16,13 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 struct RecordLayout {
     /// Version of the vSCSI trace format (1 or 2) whose records have this layout.
     version: u8,
+    /// Bytes of one record.
     record_bytes: usize,
+    /// Offset in the record of the field with the length of the request, bytes.
     length_offset_bytes: usize,
+    /// Offset in the record of the field with the SCSI opcode, bytes.
     command_offset_bytes: usize,
+    /// Offset in the record of the field with the first block number of the request, bytes.
     lba_offset_bytes: usize,
 }
 
@@ -67,6 +71,7 @@ impl Vscsi {
 
 impl RecordFormat for Vscsi {
     const FORMAT: Format = Format::Vscsi;
+    /// Bytes of a record by which its version, and so its length, is known: those of the shorter version.
     const HEAD_BYTES: usize = 32;
 
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {

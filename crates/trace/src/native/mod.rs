@@ -44,26 +44,36 @@ const DISTINCT_CONTENTS_MAX: usize = 1 << 28;
 /// Flags in the first byte of a request's record: which fields follow. The low three bits are the operation, see
 /// [`operation_code`].
 mod record_flags {
-    /// Flag: the record holds a device number, which is not that of the preceding record.
+    /// Flag in the first byte of a record: the record holds a device number, because it is not that of the preceding
+    /// record.
     pub const HAS_DEVICE: u8 = 1 << 3;
-    /// Flag: the record holds a length, which is not that of the preceding record.
+    /// Flag in the first byte of a record: the record holds a length, because it is not that of the preceding record.
     pub const HAS_LENGTH: u8 = 1 << 4;
-    /// Flag: the record holds the page contents of the request (fingerprints and compressed sizes).
+    /// Flag in the first byte of a record: the record holds the page contents of the request (fingerprints and
+    /// compressed sizes).
     pub const HAS_CONTENT: u8 = 1 << 5;
-    /// Flag: the record holds a delta size per page of the request.
+    /// Flag in the first byte of a record: the record holds a delta size per page of the request.
     pub const HAS_DELTA_SIZES: u8 = 1 << 6;
-    /// Flag: addresses and length of the record are in bytes; without the flag they are in pages of 4 KiB.
+    /// Flag in the first byte of a record: addresses and length of the record are in bytes. Without the flag they are
+    /// in pages of 4 KiB.
     pub const ADDRESSES_ARE_IN_BYTES: u8 = 1 << 7;
 }
 
 /// Numbers of the operations (read, write, ...) in the low three bits of a record's first byte.
 mod operation_code {
+    /// Number of a read in the lowest bits of the first byte of a record.
     pub const OP_READ: u8 = 0;
+    /// Number of a write in the lowest bits of the first byte of a record.
     pub const OP_WRITE: u8 = 1;
+    /// Number of a trim in the lowest bits of the first byte of a record.
     pub const OP_TRIM: u8 = 2;
+    /// Number of a zeroing in the lowest bits of the first byte of a record.
     pub const OP_ZERO: u8 = 3;
+    /// Number of a flush in the lowest bits of the first byte of a record.
     pub const OP_FLUSH: u8 = 4;
+    /// Number of a remap that keeps the source pages, in the lowest bits of the first byte of a record.
     pub const OP_REMAP_COPY: u8 = 5;
+    /// Number of a remap that deallocates the source pages, in the lowest bits of the first byte of a record.
     pub const OP_REMAP_RELOCATE: u8 = 6;
     /// Number in place of the operation in a record that is no request to the device but a mark (e.g. the beginning of
     /// a phase). The number after it states which mark.
@@ -75,14 +85,17 @@ mod operation_code {
 /// Kinds of a run (sequence of page contents that is encoded as one). The first number of a run holds the kind in its
 /// low two bits and the length minus one in the others.
 mod run {
-    /// Kind of a run of page contents that occur for the first time in the trace, each stored with its fingerprint.
+    /// Kind of a run of page contents (sequence that is encoded as one) that occur for the first time in the trace.
+    /// Each is stored with its fingerprint.
     pub const NEW_CONTENTS_RUN_KIND: u64 = 0;
-    /// Kind of a run of page contents that occur for the first time in the trace and whose fingerprints count up from
-    /// the fingerprint of the last new content.
+    /// Kind of a run of page contents (sequence that is encoded as one) that occur for the first time in the trace.
+    /// Their fingerprints count up from that of the last new content, so none is stored.
     pub const NEW_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 1;
-    /// Kind of a run of page contents that have occurred before in the trace, with consecutive content numbers.
+    /// Kind of a run of page contents (sequence that is encoded as one) that occurred before in the trace and have
+    /// consecutive content numbers.
     pub const KNOWN_CONSECUTIVE_CONTENTS_RUN_KIND: u64 = 2;
-    /// Kind of a run that repeats one page content which has occurred before in the trace.
+    /// Kind of a run (sequence that is encoded as one) that repeats one page content, which occurred before in the
+    /// trace.
     pub const KNOWN_REPEATED_CONTENT_RUN_KIND: u64 = 3;
 }
 
@@ -90,10 +103,13 @@ mod run {
 /// start of a frame.
 #[derive(Clone, Copy, Default)]
 struct PreviousRecord {
+    /// Time of the preceding record's request, nanoseconds since the first request of the trace.
     time_ns: u64,
     /// Address after the last byte of the preceding record's request.
     end_offset_bytes: u64,
+    /// Length of the preceding record's request, bytes.
     len_bytes: u64,
+    /// Device number of the preceding record's request.
     device: u32,
 }
 

@@ -32,7 +32,9 @@ pub(crate) fn matches_signature(head: &[u8]) -> bool {
 /// Reader of a trace in the native format. Damage always ends the trace: a record depends on those before it, so none
 /// can be skipped.
 pub(crate) struct NativeReader {
+    /// Decompressed bytes of the trace file, apart from the compression of its frames.
     source: DecompressedStream,
+    /// Counters that every trace reader keeps: requests, refused records, start time.
     counters: CommonReaderState,
     /// Text about the origin of the trace, from the header of the file.
     provenance: String,
@@ -46,11 +48,13 @@ pub(crate) struct NativeReader {
     records_left_in_frame: u32,
     /// Whether the end record of the file was read, so that no request follows.
     has_read_end_record: bool,
+    /// Fields of the record that was read last, to which the next record stores its differences.
     previous_record: PreviousRecord,
     /// Page contents that were read so far, to which records refer by number.
     known_contents: KnownContents,
     /// Number of pages with content that were read so far, for the check against the end record.
     pages_with_content: u64,
+    /// Decompressor of frames (groups of records).
     decompressor: zstd::bulk::Decompressor<'static>,
 }
 
@@ -339,7 +343,9 @@ fn op_of_code(number: u8) -> Op {
 
 /// Read position in the decompressed bytes of a frame (group of records).
 struct Cursor<'a> {
+    /// Decompressed records of the frame.
     frame_bytes: &'a [u8],
+    /// Index in `frame_bytes` of the byte that is read next.
     next_byte_index: usize,
 }
 

@@ -19,17 +19,21 @@ const ZSTD_LEVEL: i32 = 3;
 
 /// Writer of traces in the native binary format.
 pub struct NativeWriter<W> {
+    /// Output to which the trace file is written.
     out: W,
     /// Encoded records of the current frame (compressed group of records), not yet compressed.
     frame_bytes: Vec<u8>,
     /// Number of records in the current frame.
     frame_record_count: u32,
+    /// Fields of the record that was written last, to which the next record stores its differences.
     previous_record: PreviousRecord,
     /// Numbers of the page contents written so far.
     content_numbers: ContentNumbers,
+    /// Number of requests that were written so far.
     written_requests: u64,
     /// Number of pages written with content so far, for the end record.
     pages_with_content: u64,
+    /// Compressor of frames (groups of records).
     compressor: zstd::bulk::Compressor<'static>,
 }
 

@@ -16,10 +16,15 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 /// count from 1, in the fields from 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CsvColumns {
+    /// Column with the time of a request, counted from 0; `None` if the CSV has no times.
     time_column: Option<usize>,
+    /// Column with the operation of a request, counted from 0.
     op_column: usize,
+    /// Column with the address of a request, counted from 0.
     offset_column: usize,
+    /// Column with the length of a request, counted from 0.
     length_column: usize,
+    /// Column with the device number of a request, counted from 0; `None` if the CSV has none.
     device_column: Option<usize>,
     /// Exponent of the power of ten by which times in the CSV are multiplied to get nanoseconds: 9 for seconds.
     time_unit_log10_ns: u32,
@@ -41,6 +46,7 @@ enum Separator {
     Comma,
     Semicolon,
     Tab,
+    /// Any run of blanks and tabs.
     Blanks,
 }
 
@@ -139,6 +145,7 @@ fn parse_address_unit_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     }
 }
 
+/// Parses the name of a separator: `comma`, `semicolon`, `tab` or `blank`.
 fn parse_separator(value: &str) -> Result<Separator, CsvColumnsError> {
     match value {
         "comma" => Ok(Separator::Comma),

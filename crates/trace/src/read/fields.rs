@@ -14,6 +14,7 @@ pub(crate) type TabFields<'a> = Fields<'a, b'\t'>;
 
 /// A cursor over the fields of a line; fields are taken from its left or its right end.
 pub(crate) struct Fields<'a, const SEPARATOR: u8> {
+    /// Bytes of the line without its line end.
     line: &'a [u8],
     /// Index in `line` of the first byte that was not taken from the left.
     next_byte_index: usize,
@@ -24,7 +25,9 @@ pub(crate) struct Fields<'a, const SEPARATOR: u8> {
 /// One field of a line, with its byte offset in the line.
 #[derive(Clone, Copy)]
 pub(crate) struct Field<'a> {
+    /// Bytes of the field.
     pub text: &'a [u8],
+    /// Offset of the first byte of the field in its line.
     pub byte_offset: usize,
 }
 

@@ -21,9 +21,14 @@ use crate::{Op, PAGE_BYTES, Request, TraceError, TraceReader};
 /// addresses.
 #[derive(Clone, Copy, Debug)]
 struct TouchedPageGroup {
+    /// Number of the first page of the group, divided by 64.
     group_number: u64,
+    /// Bit mask of the pages of the group that the trace touches.
     touched_mask: u64,
+    /// Device number of the pages.
     device: u32,
+    /// Number of touched pages before this group, on devices with smaller numbers and at lower addresses of this
+    /// device.
     touched_pages_at_lower_addresses: u32,
 }
 
@@ -32,6 +37,7 @@ struct TouchedPageGroup {
 pub struct Footprint {
     /// Groups of 64 pages that have a touched page, in order of device and address.
     touched_groups: Vec<TouchedPageGroup>,
+    /// Number of distinct 4-KiB pages that the trace touches.
     touched_page_count: u32,
 }
 

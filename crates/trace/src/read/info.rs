@@ -175,6 +175,7 @@ pub fn file_sha256(path: &Path) -> io::Result<String> {
     }
 }
 
+/// Returns the bytes of a digest as lower-case hexadecimal digits.
 fn to_hex(digest: &[u8]) -> String {
     let digit = |nibble: u8| char::from_digit(u32::from(nibble), 16).expect("a nibble is below 16");
     digest.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
@@ -196,8 +197,11 @@ struct PageGroupState {
 /// Content of a page of the device: no data, data of unknown content, or data with a known fingerprint.
 #[derive(Clone, Copy, PartialEq)]
 enum PageContent {
+    /// The page holds no data.
     Nothing,
+    /// The page holds data of which no fingerprint is known.
     Unknown,
+    /// The page holds the content with this fingerprint.
     Known(Fingerprint),
 }
 
@@ -214,7 +218,9 @@ struct TraceCounter {
     distinct_contents: FxHashSet<Fingerprint>,
     /// Device numbers that occurred so far.
     devices: FxHashSet<u32>,
+    /// Number of bytes that the writes so far contain.
     written_bytes: u64,
+    /// Number of 4-KiB pages that were written at least once.
     distinct_pages_written: u64,
     /// Number of page writes whose page held data.
     overwriting_page_writes: u64,
@@ -224,6 +230,7 @@ struct TraceCounter {
     duplicate_page_writes: u64,
     /// Number of page writes of the content that the page already held.
     silent_page_writes: u64,
+    /// Number of page writes whose content is all zeroes.
     zero_page_writes: u64,
     /// Latest time of a request so far, nanoseconds since the first request.
     duration_ns: u64,

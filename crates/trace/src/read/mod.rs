@@ -124,8 +124,11 @@ pub(crate) trait RecordFormat: Send {
 
 /// Counters that every trace reader keeps about its file: delivered requests, refused lines, start time.
 pub(crate) struct CommonReaderState {
+    /// Name of the trace file, for error messages.
     pub file_name: String,
+    /// Number of requests that the reader has delivered so far.
     pub delivered_requests: u64,
+    /// Lines or records that were refused and skipped so far.
     pub rejected_records: RejectedRecords,
     /// Whether bad lines and records are counted and skipped, instead of ending the trace with an error.
     skips_bad_lines: bool,
@@ -198,11 +201,13 @@ pub(crate) fn is_header<F: LineFormat>(line: &[u8]) -> bool {
 
 /// Reader of a trace in a text format: one request per line.
 pub(crate) struct TextReader<F> {
+    /// Decompressed bytes of the trace file.
     source: DecompressedStream,
     /// Parser of the lines, in the format of the trace.
     format: F,
     /// Number of the line that was read last, from 1.
     line_number: u64,
+    /// Counters that every trace reader keeps: requests, refused lines, start time.
     counters: CommonReaderState,
 }
 
@@ -304,11 +309,13 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
 
 /// Reader of a trace in a binary format whose records contain their own length.
 pub(crate) struct BinaryReader<F> {
+    /// Decompressed bytes of the trace file.
     source: DecompressedStream,
     /// Parser of the records, in the format of the trace.
     format: F,
     /// Number of the record that was read last, from 1.
     record_number: u64,
+    /// Counters that every trace reader keeps: requests, refused records, start time.
     counters: CommonReaderState,
 }
 

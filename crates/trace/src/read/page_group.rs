@@ -12,7 +12,9 @@ pub(crate) const PAGES_PER_MASK_GROUP: u64 = 64;
 /// [`PAGES_PER_MASK_GROUP`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct PageGroup {
+    /// Device number of the pages.
     pub device: u32,
+    /// Number of the group on its device: that of its first page, divided by [`PAGES_PER_MASK_GROUP`].
     pub group_number: u64,
 }
 

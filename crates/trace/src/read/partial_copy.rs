@@ -75,10 +75,11 @@ impl CopyError {
 
 /// A stream of which everything that is read is also written to a file.
 struct CopyingReader<R> {
+    /// Stream that is read and copied.
     stream: R,
     /// File to which everything that is read is also written.
     copy_file: File,
-    /// Place where errors of the copy are stored; shared by both readers of one copy.
+    /// Storage for an error that ends the copy, shared by both readers of one copy.
     failure: CopyError,
     /// Whether `stream` is the source itself, so that its errors end the copy. The errors of a decompressed stream are
     /// damage of the trace instead.

@@ -188,6 +188,7 @@ fn read_lz4_sizes(input: Box<dyn Read + Send>) -> io::Result<Vec<u16>> {
 
 /// Bytes of the distinct page contents of a capture. Their file is read in order of content ids, only as far as needed.
 struct ContentBytes {
+    /// Decompressed bytes of the `.pages` file, from the first page content that was not read yet.
     source: DecompressedStream,
     /// End offset of each page content in `compressed_contents`, bytes, by content id plus 1; the first entry is 0.
     compressed_end_offsets_bytes: Vec<usize>,

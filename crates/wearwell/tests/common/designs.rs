@@ -22,7 +22,9 @@ use super::{BUFFERS, full_medium};
 /// A design that the tests run: its name, and the list of its parts.
 #[derive(Clone)]
 pub struct DesignUnderTest {
+    /// Name of the design, which begins with its family.
     pub name: &'static str,
+    /// Parts of which the design consists: map, page validity, content mechanisms and others.
     pub parts: Parts,
 }
 
@@ -76,45 +78,60 @@ impl DesignUnderTest {
 /// Reverse map with small NVRAM segments, so that groups of segments grow, are compacted and are freed in short tests.
 const NVRAM_SEGMENTS: ReverseMapKind =
     ReverseMapKind::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 64 };
+/// Reverse map (record of the logical pages that share a flash page) in NVRAM segments with room for three entries.
 const NVRAM_SEGMENTS_OF_THREE_ENTRIES: ReverseMapKind =
     ReverseMapKind::Segments { nvram_bytes: super::NVRAM_BYTES, segment_bytes: 96 };
+/// Reverse map (record of the logical pages that share a flash page) as a log in NVRAM.
 const NVRAM_LOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: super::NVRAM_BYTES };
+/// Reverse map (record of the logical pages that share a flash page) as a log of four flash pages.
 const FLASH_LOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 4 };
+/// Deduplication with an unbounded content index, which compares bytes before it shares content.
 const VERIFIED_DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_hits: true };
+/// Policy of the fingerprint store that keeps the dead pages likeliest to be revived, and loads those of one
+/// neighbouring logical page on each side.
 const FAST_LOADING: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
+/// Victim policy that takes the block with the fewest valid pages.
 const GREEDY: VictimPolicy = VictimPolicy::Greedy;
+/// Victim policy that spares dead pages which are likely to be revived.
 const RC_GC: VictimPolicy = VictimPolicy::RecycleAware;
 
+/// Returns the default GC options with this victim policy.
 fn gc_with_policy(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
 }
 
+/// Returns the default GC options with this wear leveling.
 fn gc_with_wear_leveling(wear: WearOptions) -> GcOptions {
     GcOptions { wear, ..GcOptions::default() }
 }
 
+/// Changes a design so that it has this wear leveling.
 fn with_wear_leveling(parts: Parts, wear: WearOptions) -> Parts {
     Parts { gc: GcOptions { wear, ..parts.gc }, ..parts }
 }
 
+/// Dynamic wear leveling, and static wear leveling at a gap of four erases, with erase counts read from a table.
 const STATIC_LEVELING_BY_TABLE: WearOptions = WearOptions {
     levels_wear_dynamically: true,
     static_gap_erases: 4,
     scans_erase_counts: false,
     dual_pool_gap_erases: 0,
 };
+/// Static wear leveling at a gap of one erase, with erase counts found by a scan.
 const STATIC_LEVELING_BY_SCAN: WearOptions = WearOptions {
     levels_wear_dynamically: false,
     static_gap_erases: 1,
     scans_erase_counts: true,
     dual_pool_gap_erases: 0,
 };
+/// Dual-pool wear leveling (hot and cold sets of blocks) at a gap of two erases.
 const DUAL_POOL_LEVELING: WearOptions = WearOptions {
     levels_wear_dynamically: false,
     static_gap_erases: 0,
     scans_erase_counts: false,
     dual_pool_gap_erases: 2,
 };
+/// Dual-pool wear leveling (hot and cold sets of blocks) at a gap of two erases, together with dynamic wear leveling.
 const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
     WearOptions { levels_wear_dynamically: true, ..DUAL_POOL_LEVELING };
 
@@ -126,8 +143,9 @@ fn with_fast_aging(parts: Parts) -> Parts {
     parts
 }
 
-/// Returns a recycling design whose fingerprint store holds `entries` entries (`None`: unbounded). Tests use so few
-/// that entries are evicted on tiny devices.
+/// Returns a recycling design (revives dead pages) with this victim policy. Its fingerprint store has the replacement
+/// policy `policy` and holds `entries` entries (`None`: unbounded). Tests use so few that entries are evicted on tiny
+/// devices.
 fn recycling_design(
     victims: VictimPolicy,
     policy: FingerprintStorePolicy,
@@ -138,7 +156,8 @@ fn recycling_design(
     recyclable(gc_with_policy(victims), RecyclingPart { options, must_verify_hits })
 }
 
-/// Changes a recycling design so that its history contains only the dead pages that its fingerprint store holds.
+/// Changes a recycling design so that its history (list of dead pages per logical page) contains only dead pages in the
+/// fingerprint store.
 fn with_history_of_store_only(mut parts: Parts) -> Parts {
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
     recycle.options.history_scope = HistoryScope::FingerprintStore;
@@ -173,6 +192,7 @@ fn wearwell_design_with_full_tables() -> Parts {
     parts
 }
 
+/// Returns DFTL with a map cache of `cache_entries` entries.
 fn demand_paged_design(cache_entries: u32) -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries })
 }
@@ -241,10 +261,13 @@ fn with_map_on_flash(cache_entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(cache_entries)), ..parts }
 }
 
+/// Returns options of μ-FTL: entries of the map cache, and directory nodes of the map's tree that are cached.
 fn uftl_options(cache_entries: u32, cached_directory_nodes: u32) -> UFtlOptions {
     UFtlOptions { cache_entries, cached_directory_nodes }
 }
 
+/// Returns GeckoFTL with a map cache of `cache_entries` entries. `size_ratio`, `parts` per block and `merge` mode are
+/// options of its Logarithmic Gecko (page validity on flash).
 fn geckoftl_design(cache_entries: u32, size_ratio: u32, parts: u32, merge: MergeMode) -> Parts {
     let gecko = GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge };
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries, gecko })
@@ -268,6 +291,7 @@ fn with_map_in_nvram(parts: Parts) -> Parts {
 
 /// A content mechanism of mixtures: its name, and a function that adds it to the parts of a design.
 type Mechanism = (&'static str, fn(&mut Parts));
+/// Content mechanisms of which mixtures (designs composed of several mechanisms) are made.
 const MECHANISMS: [Mechanism; 5] = [
     ("recycle", |parts| {
         parts.content.recycle = recycling_design(RC_GC, FAST_LOADING, Some(6), true).content.recycle;

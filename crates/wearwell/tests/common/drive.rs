@@ -17,11 +17,14 @@ use wearwell::{Device, DeviceOptions, Result};
 
 use super::{FragileNand, audit, geometry_without_superblocks, medium_with_power_cut};
 
+/// Bytes per page of the device.
 pub const PAGE_BYTES: u64 = 512;
+/// Number of logical pages of the device.
 pub const LOGICAL_PAGES: u32 = 20;
 /// Bytes of an NVRAM segment of the reverse map: a head and three entries.
 pub const SEGMENT_BYTES: u32 = 64;
 
+/// Returns the kind of a reverse map in segments of [`SEGMENT_BYTES`], in `nvram_bytes` bytes of NVRAM.
 pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapKind {
     ReverseMapKind::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
@@ -33,9 +36,10 @@ pub fn nvram_reverse_maps() -> [ReverseMapKind; 2] {
     [segment_reverse_map(nvram_bytes), ReverseMapKind::NvramLog { nvram_bytes }]
 }
 
-/// A device whose victims of garbage collection are known in advance.
+/// Device on which tests start garbage collection themselves, and so know which block is collected.
 #[derive(Clone)]
 pub struct Drive {
+    /// Device under test, on a medium that can lose power.
     pub device: Device<FragileNand>,
 }
 
@@ -43,18 +47,28 @@ pub struct Drive {
 /// come to share a flash page only by remap commands.
 #[derive(Clone)]
 pub struct DriveOptions {
+    /// Numbers of planes, blocks and pages of the flash.
     pub geometry: Geometry,
+    /// Number of logical pages.
     pub logical_pages: u32,
+    /// Kind of the reverse map, which records the logical pages that share a flash page.
     pub reverse_map: ReverseMapKind,
+    /// Whether equal contents are deduplicated.
     pub dedup: bool,
+    /// Victim policy of garbage collection.
     pub policy: VictimPolicy,
+    /// Capacity of the write buffer, pages.
     pub buffer_pages: u32,
+    /// Effect of a power cut on the program or erase that it interrupts.
     pub cut_outcome: CutOutcome,
+    /// Whether a remap command takes effect as a whole or not at all.
     pub atomic_commands: bool,
+    /// Pages that a recovery reads in each block.
     pub survey: RecoveryBlockScan,
 }
 
 impl DriveOptions {
+    /// Returns the default options with this kind of reverse map.
     pub fn with_reverse_map(reverse_map: ReverseMapKind) -> Self {
         Self {
             geometry: geometry_without_superblocks([1, 14, 4, PAGE_BYTES as u32]),
@@ -69,6 +83,7 @@ impl DriveOptions {
         }
     }
 
+    /// Builds an empty device with these options.
     pub fn build_drive(&self) -> Drive {
         let dedup = self.dedup.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
         let Self { reverse_map, atomic_commands, survey, .. } = *self;
@@ -92,30 +107,36 @@ impl DriveOptions {
 }
 
 impl Drive {
+    /// Writes content `id` to a logical page; returns the error of the device.
     pub fn try_write(&mut self, lpn: u32, id: u8) -> Result<()> {
         let page = [id; PAGE_BYTES as usize];
         self.device.write(lpn as u64 * PAGE_BYTES, PAGE_BYTES, HostData::Bytes(&page))
     }
 
+    /// Writes content `id` to a logical page, and audits the device.
     pub fn write(&mut self, lpn: u32, id: u8) {
         self.try_write(lpn, id).expect("there is room");
         audit(&mut self.device);
     }
 
+    /// Remaps `pages` logical pages from `source` on to the pages from `target` on; returns the error of the device.
     pub fn try_remap(&mut self, target: u32, source: u32, pages: u32, mode: RemapMode) -> Result<()> {
         let bytes = |pages: u32| pages as u64 * PAGE_BYTES;
         self.device.remap(bytes(target), bytes(source), bytes(pages), mode)
     }
 
+    /// Remaps one logical page `source` to the page `target`, and audits the device.
     pub fn remap(&mut self, target: u32, source: u32, mode: RemapMode) {
         self.try_remap(target, source, 1, mode).expect("there is room");
         audit(&mut self.device);
     }
 
+    /// Trims a logical page; returns the error of the device.
     pub fn try_trim(&mut self, lpn: u32) -> Result<()> {
         self.device.trim(lpn as u64 * PAGE_BYTES, PAGE_BYTES)
     }
 
+    /// Trims a logical page, and audits the device.
     pub fn trim(&mut self, lpn: u32) {
         self.try_trim(lpn).expect("there is room");
         audit(&mut self.device);
@@ -129,6 +150,7 @@ impl Drive {
         page[0]
     }
 
+    /// Asserts that each logical page of the list has this content id.
     #[track_caller]
     pub fn assert_content_ids(&mut self, expected: &[(u32, u8)]) {
         for &(lpn, id) in expected {
@@ -136,10 +158,12 @@ impl Drive {
         }
     }
 
+    /// Collects one GC victim; returns `false` if no page can be freed.
     pub fn try_collect(&mut self) -> Result<bool> {
         self.device.ftl_mut().collect_in_background()
     }
 
+    /// Returns the erase count of each block.
     pub fn erase_counts(&self) -> Vec<u32> {
         let store = self.device.ftl().store();
         (0..store.blocks().len()).map(|block| store.nand().erase_count(BlockId(block))).collect()
@@ -160,6 +184,7 @@ impl Drive {
         std::iter::from_fn(|| self.collect()).collect()
     }
 
+    /// Restores power, recovers the device and audits it.
     pub fn restore_power_and_recover(&mut self) {
         self.device.ftl_mut().store_mut().nand_mut().restore_power(None);
         self.device.recover().expect("power stays on");
@@ -171,6 +196,7 @@ impl Drive {
         self.restore_power_and_recover();
     }
 
+    /// Returns the number of pages that were programmed for this cause.
     pub fn programs(&self, cause: Cause) -> u64 {
         self.device.ftl().stats().programs[cause as usize]
     }
@@ -180,6 +206,7 @@ impl Drive {
         self.programs(Cause::Gc) - self.device.ftl().stats().reads[Cause::Gc as usize]
     }
 
+    /// Returns the number of bytes that were stored in NVRAM.
     pub fn nvram_written_bytes(&self) -> u64 {
         self.device.ftl().stats().controller_work.nvram_written_bytes
     }
@@ -194,6 +221,7 @@ impl Drive {
 
     /// Zeroes the NVRAM segments of a block on the medium, without informing the reverse map.
     pub fn zero_segments_of(&mut self, block: u64) {
+        /// Number of 64-bit words of a segment.
         const WORDS: usize = SEGMENT_BYTES as usize / 8;
         let nand = self.device.ftl_mut().store_mut().nand_mut();
         for head in (0..nand.nvram().len()).step_by(WORDS) {
@@ -203,21 +231,26 @@ impl Drive {
         }
     }
 
+    /// Returns the number of valid pages in a block.
     pub fn valid_pages(&self, block: u32) -> u32 {
         self.device.ftl().store().blocks().valid_pages(BlockId(block))
     }
 
+    /// Returns the state of a block: free, open or closed, for example.
     pub fn block_state(&self, block: u32) -> BlockState {
         self.device.ftl().store().blocks().state(BlockId(block))
     }
 
+    /// Returns the number of binds (a logical page mapped to a stored page) that were executed as writes because the
+    /// stored page had the maximum number of referrers, and the number of binds and trims executed as writes because
+    /// the reverse map was full.
     pub fn demotion_counts(&self) -> (u64, u64) {
         let stats = self.device.ftl().stats();
         (stats.binds_demoted_by_max_referrers, stats.demotions_by_full_reverse_map)
     }
 
-    /// Fills the NVRAM with reverse-map entries that supersede each other, until the reverse map has been compacted
-    /// more than once. Remaps page 19 to the flash pages of 17 and 18 in turn, which programs nothing.
+    /// Remaps page 19 to the flash pages of 17 and 18 in turn, which programs nothing. Each remap adds a reverse-map
+    /// entry that supersedes an earlier one, until the reverse map in NVRAM has been compacted more than once.
     pub fn churn_entries(&mut self) {
         for k in 0..300 {
             self.remap(19, 17 + k % 2, Copy);

@@ -134,9 +134,13 @@ pub fn fill_and_overwrite_largest_device(parts: &Parts, geometry: &Geometry, wha
 /// Design, world (tiny device), seed and operation number of a test run. Prints them if the test panics, so that a
 /// failed assertion deep in the engine can be reproduced.
 pub struct FailureContext<'a> {
+    /// Name of the design, or of the run.
     pub run_name: &'a str,
+    /// Name of the world (tiny device) on which the test runs.
     pub world: &'a str,
+    /// Seed of the random operations.
     pub seed: u64,
+    /// Number of the operation that is executed, from 0.
     pub operation_number: u64,
 }
 
@@ -153,7 +157,9 @@ impl Drop for FailureContext<'_> {
 /// the same bytes for every logical page, so that pages with equal contents are common. Contents differ in 192 bytes of
 /// each sector, so that deltas between them are worth storing; deltas to or from zeros are not.
 pub struct Patterns {
+    /// Bytes of the sectors of all contents, in order of content id and of position in the page.
     sectors: Vec<[u8; SECTOR_LEN]>,
+    /// Number of sectors per page.
     page_sectors: usize,
 }
 
@@ -161,12 +167,14 @@ impl Patterns {
     /// Returns the contents `0..contents` of pages of `page_sectors` sectors. They are computed once and shared,
     /// because thousands of oracles use the same contents.
     pub fn shared(contents: usize, page_sectors: usize) -> Arc<Self> {
+        /// Contents that were computed before, by number of contents and sectors per page.
         static KNOWN: Mutex<BTreeMap<[usize; 2], Arc<Patterns>>> = Mutex::new(BTreeMap::new());
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let patterns = known.entry([contents, page_sectors]);
         patterns.or_insert_with(|| Arc::new(Self::compute(contents, page_sectors))).clone()
     }
 
+    /// Computes the bytes of the contents `0..contents` for pages of `page_sectors` sectors.
     fn compute(contents: usize, page_sectors: usize) -> Self {
         let sector = |k: usize| {
             let (id, position) = (k / page_sectors, k % page_sectors);
@@ -184,6 +192,7 @@ impl Patterns {
         Self { sectors: (0..contents * page_sectors).map(sector).collect(), page_sectors }
     }
 
+    /// Returns the bytes of content `id` in sector number `sector` of the device.
     pub fn sector(&self, id: u16, sector: u64) -> &[u8; SECTOR_LEN] {
         &self.sectors[id as usize * self.page_sectors + sector as usize % self.page_sectors]
     }
@@ -191,13 +200,19 @@ impl Patterns {
 
 /// Expected contents of a device: the content id of every sector.
 pub struct Oracle {
+    /// Bytes of each content id.
     pub patterns: Arc<Patterns>,
+    /// Expected content id of each sector of the device.
     content_ids: Vec<u16>,
+    /// Number of sectors per page.
     page_sectors: u64,
+    /// Memory for the bytes of a request, used again by each request.
     buffer: Vec<u8>,
 }
 
 impl Oracle {
+    /// Creates the oracle (expected contents) of an empty device of `sectors` sectors, to which `contents` different
+    /// contents are written.
     pub fn new(sectors: u64, page_sectors: u64, contents: usize) -> Self {
         Self {
             patterns: Patterns::shared(contents, page_sectors as usize),
@@ -207,15 +222,18 @@ impl Oracle {
         }
     }
 
+    /// Creates the oracle (expected contents) of an empty device, to which `contents` different contents are written.
     pub fn for_device<N: Nand>(device: &Device<N>, contents: usize) -> Self {
         let page_sectors = device.ftl().store().geometry().page_bytes as u64 / SECTOR_BYTES;
         Self::new(device.capacity_bytes() / SECTOR_BYTES, page_sectors, contents)
     }
 
+    /// Returns the number of sectors of the device.
     pub fn sectors(&self) -> u64 {
         self.content_ids.len() as u64
     }
 
+    /// Returns the number of sectors per page.
     pub fn page_sectors(&self) -> u64 {
         self.page_sectors
     }
@@ -235,12 +253,13 @@ impl Oracle {
         &self.buffer
     }
 
-    /// Records that the device accepted a write of content `id`.
+    /// Records that the device accepted a write of content `id` to `sectors` sectors from sector `first` on.
     pub fn record_write(&mut self, first: u64, sectors: u64, id: u16) {
         self.content_ids[first as usize..(first + sectors) as usize].fill(id);
     }
 
-    /// Records that the device accepted a trim: whole pages become zeros, pages partly in the range keep their data.
+    /// Records that the device accepted a trim of `sectors` sectors from sector `first` on. Pages that are whole in
+    /// this range become zeros, pages that are partly in it keep their data.
     pub fn record_trim(&mut self, first: u64, sectors: u64) {
         let from = first.next_multiple_of(self.page_sectors);
         let to = (first + sectors) / self.page_sectors * self.page_sectors;
@@ -249,8 +268,8 @@ impl Oracle {
         }
     }
 
-    /// Records that the device accepted a remap: the targets hold what the sources held before. Relocated sources hold
-    /// nothing, unless they are also targets.
+    /// Records that the device accepted a remap of `pages` pages. The target pages get the contents that the source
+    /// pages had before. Source pages of a relocation then hold nothing, unless they are also targets.
     pub fn record_remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let sectors =
             |page: u64| (page * self.page_sectors) as usize..((page + pages) * self.page_sectors) as usize;

@@ -11,10 +11,12 @@ use wearwell::lifetime::MechanismSet;
 pub struct Random(u64);
 
 impl Random {
+    /// Creates a generator whose numbers are determined by `seed`.
     pub fn new(seed: u64) -> Self {
         Self(mix_bits(seed ^ 0x5eed))
     }
 
+    /// Returns a random 64-bit number.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         mix_bits(self.0)
@@ -26,10 +28,12 @@ impl Random {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }
 
+    /// Returns `true` with a probability of `percent` percent.
     pub fn is_true_with_percent(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
+    /// Returns a random element of a list.
     pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
         from[self.below(from.len() as u64) as usize]
     }
@@ -38,48 +42,70 @@ impl Random {
 /// A host operation, in sectors, or a change of an option at run time.
 #[derive(Clone, Copy, Debug)]
 pub enum Op {
+    /// Write of one content to a range of sectors.
     Write {
+        /// Number of the first sector that is written.
         first: u64,
+        /// Number of sectors that are written.
         sectors: u64,
+        /// Id of the content that is written.
         id: u16,
     },
+    /// Read of a range of sectors.
     Read {
+        /// Number of the first sector that is read.
         first: u64,
+        /// Number of sectors that are read.
         sectors: u64,
     },
+    /// Trim of a range of sectors.
     Trim {
+        /// Number of the first sector that is trimmed.
         first: u64,
+        /// Number of sectors that are trimmed.
         sectors: u64,
     },
-    /// Remap of whole pages: first target page, first source page, number of pages.
+    /// Remap of whole pages: the target pages get the contents of the source pages without a transfer of data.
     Remap {
+        /// Number of the first target page.
         target: u64,
+        /// Number of the first source page.
         source: u64,
+        /// Number of pages that are remapped.
         pages: u64,
+        /// Whether the source pages keep their contents (copy) or are deallocated (relocate).
         mode: RemapMode,
     },
+    /// Flush of all acknowledged writes.
     Flush,
+    /// Change of the victim policy of garbage collection.
     Victims(VictimPolicy),
+    /// Change of the policy and of the capacity (entries; `None`: unbounded) of the fingerprint store, which finds dead
+    /// pages to revive.
     Fingerprints(FingerprintStorePolicy, Option<u32>),
-    /// Switches the given content schemes on, and all others off.
+    /// Switch of content schemes (deduplication, compression and others): the given schemes on, all others off.
     Schemes(MechanismSet),
 }
 
 /// Random generator of the host operations of a test run.
 #[derive(Clone)]
 pub struct OperationGenerator {
+    /// Generator of the random numbers that determine the operations.
     pub random: Random,
+    /// Number of sectors of the device.
     pub sectors: u64,
+    /// Number of sectors per page.
     pub page_sectors: u64,
     /// Number of distinct contents; their ids are `0..contents`.
     pub contents: u16,
-    /// Whether some operations of the run change policies.
+    /// Whether some operations of the run change the victim policy or the fingerprint store.
     pub changes_policies: bool,
 }
 
 impl OperationGenerator {
-    /// Draws the next host operation: 55 % writes (three in four of whole pages), 26 % reads, 10 % trims, 6 % remaps, 3
-    /// % flushes. If policy changes are on, one operation in a thousand changes a policy.
+    /// Draws the next host operation. The shares are 55 % writes (three in four of whole pages), 26 % reads, 10 %
+    /// trims, 6 % remaps and 3 % flushes. If `changes_policies` is set, one operation in a thousand changes a policy
+    /// instead.
     pub fn draw(&mut self) -> Op {
         if self.changes_policies && self.random.below(1000) == 0 {
             return self.draw_switch();
@@ -102,8 +128,8 @@ impl OperationGenerator {
         }
     }
 
-    /// Draws a range of sectors: with a probability of `whole_pages_percent` one or two whole pages, otherwise any
-    /// range of up to two pages.
+    /// Draws a range of sectors (first sector, number of sectors). With a probability of `whole_pages_percent` percent
+    /// it is one or two whole pages, otherwise a range of up to two pages at any sector.
     fn draw_range(&mut self, whole_pages_percent: u64) -> (u64, u64) {
         let page = self.page_sectors;
         if self.random.is_true_with_percent(whole_pages_percent) {
@@ -126,6 +152,7 @@ impl OperationGenerator {
         Op::Remap { target, source, pages, mode }
     }
 
+    /// Draws a change of the victim policy or of the fingerprint store.
     fn draw_switch(&mut self) -> Op {
         let victims = [
             VictimPolicy::Greedy,
@@ -150,7 +177,9 @@ impl OperationGenerator {
 
 /// Random generator that switches content schemes on and off between the operations of a run.
 pub struct SchemeSwitcher {
+    /// Generator of the random numbers that determine the switches.
     pub random: Random,
+    /// Content schemes that may be switched.
     pub schemes: MechanismSet,
 }
 

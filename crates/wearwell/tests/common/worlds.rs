@@ -8,7 +8,9 @@ use wearwell::{Error, Ftl};
 /// A tiny device for tests: a geometry, and the share of it that the host fills.
 #[derive(Clone)]
 pub struct World {
+    /// Name of the world, by which failure messages and tests refer to it.
     pub name: &'static str,
+    /// Numbers of channels, planes, blocks and pages of the device.
     pub geometry: Geometry,
     /// Number of logical pages, in percent of the maximum that the design accepts; 100 leaves the least spare space.
     fill_percent: u32,

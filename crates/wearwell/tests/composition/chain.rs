@@ -34,12 +34,17 @@ use crate::common::{
     recording_medium, worlds,
 };
 
+/// Number of host operations of a run.
 const OPERATIONS: u64 = 12_000;
+/// Bytes of NVRAM of the drives.
 const NVRAM_BYTES: u64 = 1 << 18;
 /// Number of entries of a map cache that is smaller than the map.
 const FEW_ENTRIES: u32 = 10;
+/// Options of Logarithmic Gecko (page validity on flash): runs are merged all at once, and each level is twice the size
+/// of the one below it.
 const GECKO: GeckoOptions =
     GeckoOptions { size_ratio: 2, parts_per_block: 1, merge_mode: MergeMode::MultiWay };
+/// Deduplication with an unbounded content index, which compares bytes before it shares content.
 const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_hits: true };
 
 /// Which of a design's content mechanisms (deduplication, deltas and others) are switched on during a run.
@@ -47,21 +52,28 @@ const DEDUP: DedupOptions = DedupOptions { capacity_entries: None, must_verify_h
 enum Running {
     /// All mechanisms that the design has are on.
     All,
+    /// Only these mechanisms are on.
     Only(&'static [MechanismKind]),
-    /// Deduplication and compression are switched by the paper's algorithm from epoch to epoch.
+    /// Deduplication and compression are switched on and off in each epoch (management period), by the algorithm of the
+    /// integrated-lifetime paper.
     Managed,
 }
 
+/// A design, and which of its content mechanisms run.
 #[derive(Clone)]
 struct Variant {
+    /// Parts of which the design consists.
     parts: Parts,
+    /// Content mechanisms that are switched on during the run.
     running: Running,
 }
 
 /// Host requests of a run: number of distinct contents, and whether the host remaps pages.
 #[derive(Clone, Copy)]
 struct Load {
+    /// Number of distinct contents that the host writes.
     contents: u16,
+    /// Whether the host sends remap commands.
     remaps: bool,
 }
 
@@ -70,14 +82,16 @@ const FEW_CONTENTS: Load = Load { contents: 9, remaps: false };
 /// Load with enough contents for a drive that deduplicates to have garbage.
 const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
 
-/// Operations, decisions and counters of one run of a drive.
+/// Flash operations, lifetime decisions and counters of one run of a drive.
 #[derive(PartialEq)]
 struct Run {
     /// Programs and erases in order, with their addresses and owners.
     log: Vec<RecordedOp>,
     /// All flash operations in order, with their causes: first those that requests waited for, then the deferred ones.
     operations: [Vec<FlashOp>; 2],
+    /// Decisions of the lifetime manager (which schemes run, whether writes are throttled), one per epoch.
     decisions: Vec<EpochDecision>,
+    /// Counters of the drive at the end of the run.
     stats: Stats,
 }
 
@@ -133,10 +147,12 @@ fn without_chunks(mut parts: Parts) -> Parts {
     parts
 }
 
+/// Returns a variant of a design in which all content mechanisms are on.
 fn plain(parts: Parts) -> Variant {
     Variant { parts, running: Running::All }
 }
 
+/// Returns a variant of a design in which only the content mechanisms `running` are on.
 fn only(running: &'static [MechanismKind], parts: Parts) -> Variant {
     Variant { parts, running: Running::Only(running) }
 }
@@ -144,11 +160,14 @@ fn only(running: &'static [MechanismKind], parts: Parts) -> Variant {
 /// The lifetime manager of the integrated paper (switches deduplication and compression, throttles writes). It is
 /// called with one request every two seconds, so that an epoch has 150 requests.
 struct Manager {
+    /// Lifetime manager under test.
     lifetime: LifetimeController,
+    /// Bytes that the drive may program in its whole life.
     capacity_bytes: u64,
 }
 
 impl Manager {
+    /// Time between two requests, seconds.
     const SECONDS_PER_REQUEST: u64 = 2;
 
     /// Returns a lifetime manager for a drive that may program 40 pages per epoch, fewer than the host writes.
@@ -161,6 +180,8 @@ impl Manager {
         Self { lifetime: LifetimeController::new(options), capacity_bytes }
     }
 
+    /// Advances the time to that of request number `request`. If an epoch (management period) has ended, switches
+    /// content mechanisms by the decision, and returns it.
     fn advance(&mut self, request: u64, device: &mut Device<FragileNand>) -> Option<EpochDecision> {
         let ftl = device.ftl_mut();
         let page_bytes = u64::from(ftl.store().geometry().page_bytes);
@@ -190,6 +211,8 @@ fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
     on_flash.map(|&operation| FlashOp { ops_back_to_dependency: 0, ..operation })
 }
 
+/// Executes random host operations on a drive of `logical` pages, compares all contents at the end, and returns what
+/// was recorded.
 fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOptions, load: Load) -> Run {
     let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
     let mut device = Device::new(recording_medium(medium), logical, &variant.parts, DeviceOptions { buffer })
@@ -286,6 +309,8 @@ fn differences(one: &Variant, other: &Variant, load: Load) -> String {
     differences_on("slc", one, other, load)
 }
 
+/// Returns the kinds and causes of flash operations whose numbers differ between two drives on the world (tiny device)
+/// `world`, as `cause one/other`. Asserts that `docs/verification.md` contains this text.
 fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> String {
     let world = worlds().into_iter().find(|known| known.name == world).expect("a known world");
     let logical = common_size(&world, [one, other]).expect("both have room");
@@ -310,8 +335,9 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> St
     counts
 }
 
-/// With all content mechanisms off and a cache for the whole map, two causes are left: page validity on flash, and the
-/// reads by which delta encoding learns while it is off what it would save.
+/// Compares the design `wearwell`, all of whose content mechanisms are off and whose cache holds the whole map, with a
+/// page map. Operations differ for two causes: page validity on flash, and the reads by which delta encoding estimates,
+/// while it is off, what it would save.
 #[test]
 fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operations_of_page_map() {
     let other = plain(page_map(GcOptions::default()));
@@ -332,7 +358,8 @@ fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operatio
     );
 }
 
-/// A remap command binds pages even while deduplication is off, and a page map has to write them.
+/// A remap command maps several logical pages to one flash page, even while deduplication is off. A page map has to
+/// write a copy instead.
 #[test]
 fn remap_commands_share_pages_even_while_deduplication_is_off() {
     let parts =
@@ -350,9 +377,9 @@ fn published_geckoftl() -> Parts {
     geckoftl(GcOptions::default(), GeckoFtlOptions { cache_entries: FEW_ENTRIES, gecko: GECKO })
 }
 
-/// Four assumptions of GeckoFTL differ from those of the composed drive without content mechanisms: metadata blocks are
-/// left alone until they are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM for
-/// dirty entries can run short. Each is exchanged in turn.
+/// Compares the design `wearwell` without content mechanisms with GeckoFTL. Four assumptions of GeckoFTL differ: GC
+/// waits until metadata blocks are empty, invalid pages are identified late, recovery is from flash alone, and no NVRAM
+/// for dirty map entries can become full. The test exchanges one assumption after the other.
 #[test]
 fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_eager_map() {
     let on_battery = |parts: Parts| without_notes(Parts { persistence: Persistence::BatteryRam, ..parts });
@@ -415,6 +442,7 @@ fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_e
     assert_eq!(found, expected.map(|(step, counts)| (step, counts.to_owned())));
 }
 
+/// Returns the published remap design with deduplication and this kind of reverse map, with all mechanisms on.
 fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
     let dedup = Some(DEDUP);
     let sharing = SharingOptions {
@@ -454,7 +482,8 @@ fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclab
     );
 }
 
-/// Compression keeps open blocks even while it is off, so there is less spare space, and deltas may take less of it.
+/// The compared variants differ in spare space: compression keeps open blocks even while it is off, so deltas may
+/// occupy less space.
 #[test]
 fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_design() {
     let other = plain(delta(GcOptions::default(), options().1, None));
@@ -485,7 +514,8 @@ fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_desig
     );
 }
 
-/// Delta encoding keeps an open block even while it is off, so there is less spare space, and chunks may waste less.
+/// The compared variants differ in spare space: delta encoding keeps an open block even while it is off, so compressed
+/// chunks may waste less space.
 #[test]
 fn wearwell_with_only_deduplication_and_compression_runs_the_operations_of_the_integrated_design() {
     let managed = |parts: Parts| Variant { parts, running: Running::Managed };

@@ -18,8 +18,8 @@ use super::rig::{
     Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
 };
 
-/// Note 1: a duplicate, a remap and a revival all end in a bind. It programs nothing and leaves one entry in the
-/// reverse map.
+/// Note 1: a duplicate, a remap command and a revived dead page all map a logical page to a stored flash page. This
+/// programs no page and adds one entry to the reverse map.
 #[test]
 fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     let bound_by = |bind: fn(&mut Rig)| {
@@ -39,8 +39,8 @@ fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     assert_eq!((rig.place(1), rig.form(1)), (dead, LogicalPageForm::Stored));
 }
 
-/// Note 2: a dead page can become a shared page and die again. Hits on live and on dead content are counted separately.
-/// While content is live anywhere, its next write is no hit of recycling.
+/// Note 2: a dead page can be revived, be shared and die again. Writes of live content and of dead content are counted
+/// separately. While some page with the content is valid, a write of it is not counted as recycling.
 #[test]
 fn a_revived_page_can_be_shared_and_die_again() {
     let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
@@ -64,7 +64,8 @@ fn a_revived_page_can_be_shared_and_die_again() {
     rig.expect_all();
 }
 
-/// Note 3b: the content of a page in delta form is stored nowhere as a whole, so it is no duplicate of anything.
+/// Note 3b: the content of a logical page that is stored as a delta exists nowhere as a whole page. So deduplication
+/// does not find it.
 #[test]
 fn content_stored_as_a_delta_is_not_found_by_deduplication() {
     let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
@@ -78,7 +79,8 @@ fn content_stored_as_a_delta_is_not_found_by_deduplication() {
     rig.expect_all();
 }
 
-/// Note 3d: a duplicate costs nothing, a delta part of a page, so content is looked up before a delta is made.
+/// Note 3d: a write is first looked up as a duplicate, which programs nothing. Only if it is none, a delta is made,
+/// which costs a part of a page.
 #[test]
 fn deduplication_is_tried_before_delta_encoding() {
     let mut rig = Rig::new(&mixture(&[Dedup, Delta]));
@@ -90,8 +92,9 @@ fn deduplication_is_tried_before_delta_encoding() {
     rig.expect_all();
 }
 
-/// Note 4: a remap can share a member of a chunk. The chunk lives until nobody refers to any of its members, and
-/// collection moves the member for the page that was remapped. Reverse maps whose entries name pages are refused.
+/// Note 4: a remap can share a member of a compressed chunk. The chunk stays valid until no logical page refers to any
+/// member, and GC moves the member for the logical page that was remapped. A reverse map whose entries name flash pages
+/// is refused.
 #[test]
 fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     let mut rig = Rig::new(&mixture(&[Dedup, Compression]));
@@ -119,13 +122,14 @@ fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     );
 }
 
+/// Returns the number of invalid pages that were reported to Logarithmic Gecko (page validity on flash).
 fn reports(rig: &Rig) -> u64 {
     let AnyValidityStore::Gecko(gecko) = rig.device.ftl().validity() else { panic!("validity is in Gecko") };
     gecko.counts().invalid_page_reports
 }
 
-/// Note 5: Logarithmic Gecko hears of a shared page once, when its last referrer is gone, and the valid count of its
-/// block counts pages and not references.
+/// Note 5: a shared page is reported to Logarithmic Gecko (page validity on flash) once, when no logical page refers to
+/// it any more. The valid count of its block counts pages, not references.
 #[test]
 fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
     let mut rig = Rig::new(&in_gecko(mixture(&[Dedup])));
@@ -145,8 +149,8 @@ fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
     }
 }
 
-/// Note 6: with an eager map, a write whose entry is not cached reads one translation page to find the page that it
-/// replaces. A change that a bind made in the cache is durable, although no programmed page records it.
+/// Note 6: with an eager map, a write whose map entry is not cached reads one translation page to find the flash page
+/// that it replaces. A remap that changed a cached map entry is durable, although no programmed page records it.
 #[test]
 fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_the_map_cache_and_keeps_shared_pages() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
@@ -167,7 +171,8 @@ fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_the_map_cache_a
     rig.expect_all();
 }
 
-/// Note 8: a mechanism that is switched off serves no write, and what it stored stays readable in its form.
+/// Note 8: a content mechanism that is switched off processes no write. What it stored before stays readable in its
+/// form.
 #[test]
 fn content_stays_readable_after_its_mechanism_is_switched_off() {
     for parts in [mixture(&MechanismKind::ALL), composed(&MechanismKind::ALL)] {
@@ -204,7 +209,8 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
     }
 }
 
-/// Note 9: a remap maps to whole pages, so a source in delta form is first merged with its delta.
+/// Note 9: a remap maps logical pages to whole flash pages. A source that is stored as a delta is therefore first
+/// merged with its base.
 #[test]
 fn a_remap_first_merges_a_source_stored_as_a_delta() {
     for parts in [mixture(&[Dedup, Delta]), composed(&[Dedup, Delta])] {
@@ -221,8 +227,9 @@ fn a_remap_first_merges_a_source_stored_as_a_delta() {
     }
 }
 
-/// Note 10: the base of a delta is a valid page and no candidate for recycling. When its page moves on it becomes one,
-/// with the reads that were counted for it. Deduplication finds a base, as any valid page.
+/// Note 10: while a page is the base of a delta, it is valid and cannot be revived. When its logical page is rewritten,
+/// it becomes a dead page that can be revived, with the reads counted for it so far. Deduplication finds a base like
+/// any valid page.
 #[test]
 fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     let mut rig = Rig::new(&mixture(&[Recycle, Delta]));
@@ -241,8 +248,8 @@ fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     rig.expect_all();
 }
 
-/// Note 11, as far as it is built: recycling revives pages. A member of a chunk that died, and the pages of a chunk of
-/// which all members died, are no candidates; their content is stored again.
+/// Note 11: recycling revives flash pages only. It does not revive dead members of compressed chunks, nor the pages of
+/// dead chunks, so their content is stored again.
 #[test]
 fn recycling_does_not_revive_dead_chunk_members() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
@@ -258,8 +265,8 @@ fn recycling_does_not_revive_dead_chunk_members() {
     rig.expect_all();
 }
 
-/// Note 12: page validity on flash takes one report per page between two erases. A page that was reported and then
-/// revived is valid all the same, may die again, and be revived again.
+/// Note 12: page validity on flash accepts one report per page between two erases. A page that was reported invalid and
+/// then revived is valid, may die again without a report, and be revived again.
 #[test]
 fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
     for validity in
@@ -282,8 +289,7 @@ fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
     }
 }
 
-/// Note 14: to recycling-aware collection a dead page counts for less, the more probably it is revived; greedy takes no
-/// notice.
+/// Note 14: in recycling-aware GC a dead page counts for less if it is likelier to be revived. Greedy GC ignores this.
 #[test]
 fn recycling_aware_gc_avoids_blocks_with_pages_likely_to_be_revived() {
     let victim_of = |policy: VictimPolicy| {
@@ -303,8 +309,9 @@ fn recycling_aware_gc_avoids_blocks_with_pages_likely_to_be_revived() {
     assert_eq!(victim_of(VictimPolicy::RecycleAware), [0, 1]);
 }
 
-/// Note 15: a delta over a member costs a read of the whole chunk to make, and again to read. Where the map is in
-/// NVRAM, a delta has to name its base by the generation of a page, and a member is no base.
+/// Note 15: making a delta whose base is in a compressed chunk reads the whole chunk, and so does each read of the
+/// delta. If the map is in NVRAM, a delta names its base by the generation of a flash page, so a chunk member is
+/// refused as base.
 #[test]
 fn a_chunk_member_as_delta_base_costs_chunk_reads_and_is_refused_with_a_map_in_nvram() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
@@ -328,8 +335,8 @@ fn a_chunk_member_as_delta_base_costs_chunk_reads_and_is_refused_with_a_map_in_n
     rig.expect_all();
 }
 
-/// Where a chunk member is no base, compression would keep a page that is written often from becoming one. Such a page
-/// is stored as a page of its own.
+/// If a chunk member cannot be the base of a delta, compression would prevent delta encoding of pages that are written
+/// often. Such pages are therefore stored as whole pages.
 #[test]
 fn a_hot_page_in_a_chunk_is_stored_as_a_base_where_members_are_none() {
     let mut rig = Rig::new(&without_battery(mixture(&[Delta, Compression])));
@@ -341,8 +348,8 @@ fn a_hot_page_in_a_chunk_is_stored_as_a_base_where_members_are_none() {
     rig.expect_all();
 }
 
-/// Note 16: pages of deltas and of chunks die when the last thing in them dies. Their own tables count that, so
-/// Logarithmic Gecko never hears of them.
+/// Note 16: pages that hold deltas or compressed chunks become invalid with the last content in them. Tables of these
+/// mechanisms count that, so Logarithmic Gecko (page validity on flash) gets no report.
 #[test]
 fn pages_of_deltas_and_chunks_die_with_their_last_content_without_a_report_to_gecko() {
     let mut rig = Rig::new(&in_gecko(mixture(&[Delta, Compression])));
@@ -372,8 +379,8 @@ fn pages_of_deltas_and_chunks_die_with_their_last_content_without_a_report_to_ge
     rig.expect_all();
 }
 
-/// Note 17: the table of deltas is rebuilt from the pages of deltas, of which the newest of a logical page counts, and
-/// none for a page that was written as a whole since.
+/// Note 17: recovery rebuilds the table of deltas from the flash pages that hold deltas. For each logical page the
+/// newest delta counts, and none if the page was written as a whole later.
 #[test]
 fn recovery_finds_the_newest_delta_of_each_page() {
     let mut rig = Rig::new(&composed(&[Delta]));
@@ -395,8 +402,8 @@ fn recovery_finds_the_newest_delta_of_each_page() {
     }
 }
 
-/// Note 19: an entry of the map has four bytes whether pages are compressed or not. Only pages in other forms than a
-/// plain page have entries elsewhere.
+/// Note 19: a map entry has four bytes, whether pages are compressed or not. Only logical pages in a form other than a
+/// plain page have entries in further tables.
 #[test]
 fn compression_does_not_enlarge_the_l2p_map() {
     let sizes = |kinds: &[MechanismKind]| {
@@ -417,7 +424,8 @@ fn compression_does_not_enlarge_the_l2p_map() {
     assert!(ram(&rig, "chunk directory") > Some(0));
 }
 
-/// Note 20: data, deltas, chunks, translation pages and page validity fill blocks of their own in the full mixture.
+/// Note 20: data, deltas, compressed chunks, translation pages and page validity are each written to blocks of their
+/// own.
 #[test]
 fn each_block_holds_one_kind_of_page_with_all_content_mechanisms() {
     let mut rig = Rig::new(&composed(&MechanismKind::ALL));

@@ -25,7 +25,9 @@ use wearwell::{Device, DeviceOptions, Ftl};
 
 use crate::common::{audit, geometry_without_superblocks, nvram_bytes};
 
+/// Bytes per page.
 pub const PAGE: usize = 4096;
+/// Number of logical pages of the device.
 pub const LOGICAL: u32 = 40;
 /// Logical pages that are written only to fill blocks.
 const FILLERS: std::ops::Range<u32> = 30..36;
@@ -56,6 +58,7 @@ pub fn light(id: u64) -> Vec<u8> {
     page(id, 30, 0)
 }
 
+/// Returns the options for page validity in Logarithmic Gecko (on flash), with levels of size ratio 2.
 pub fn gecko() -> ValidityStoreKind {
     ValidityStoreKind::Gecko(GeckoOptions {
         size_ratio: 2,
@@ -97,7 +100,7 @@ pub fn on_flash(entries: u32, parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(entries)), ..parts }
 }
 
-/// Changes a design so that its page validity is in Logarithmic Gecko.
+/// Changes a design so that its page validity is in Logarithmic Gecko (on flash).
 pub fn in_gecko(parts: Parts) -> Parts {
     Parts { validity: gecko(), ..parts }
 }
@@ -112,6 +115,7 @@ pub fn composed(kinds: &[MechanismKind]) -> Parts {
     without_battery(in_gecko(on_flash(6, mixture(kinds))))
 }
 
+/// Returns the geometry of the device: one pool with 40 blocks of eight pages.
 fn geometry() -> Geometry {
     geometry_without_superblocks([1, 40, 8, PAGE as u32])
 }
@@ -122,23 +126,30 @@ pub fn refusal(parts: &Parts) -> String {
     Ftl::new(nand, LOGICAL, parts).map(drop).expect_err("it is refused").to_string()
 }
 
+/// Device under test, with the bytes that each logical page must have.
 pub struct Rig {
+    /// Device under test.
     pub device: Device<SimNand>,
+    /// Bytes that were last written to each logical page.
     contents: Vec<Vec<u8>>,
+    /// Number of filler pages written so far.
     padded: u64,
 }
 
 impl Rig {
+    /// Creates an empty device of this design.
     pub fn new(parts: &Parts) -> Self {
         let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
         Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], padded: 0 }
     }
 
+    /// Audits the device; panics at the first violated invariant.
     pub fn audit(&mut self) {
         audit(&mut self.device);
     }
 
+    /// Writes a logical page and audits the device.
     pub fn write(&mut self, lpn: u32, bytes: &[u8]) {
         let offset = u64::from(lpn) * PAGE as u64;
         self.device.write(offset, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
@@ -160,12 +171,14 @@ impl Rig {
         assert!(members.iter().all(|&form| form == LogicalPageForm::Packed), "{members:?}");
     }
 
+    /// Trims a logical page and audits the device.
     pub fn trim(&mut self, lpn: u32) {
         self.device.trim(u64::from(lpn) * PAGE as u64, PAGE as u64).expect("a trim");
         self.contents[lpn as usize] = vec![0; PAGE];
         self.audit();
     }
 
+    /// Gives logical page `target` the content of `source` by a remap command, and audits the device.
     pub fn remap(&mut self, target: u32, source: u32) {
         let [to, from] = [target, source].map(|lpn| u64::from(lpn) * PAGE as u64);
         self.device.remap(to, from, PAGE as u64, RemapMode::Copy).expect("there is room");
@@ -173,12 +186,13 @@ impl Rig {
         self.audit();
     }
 
+    /// Flushes the device and audits it.
     pub fn flush(&mut self) {
         self.device.flush().expect("there is room");
         self.audit();
     }
 
-    /// Reads a page and compares it with what was last written to it.
+    /// Reads a logical page, asserts that it holds what was last written to it, and audits the device.
     pub fn expect(&mut self, lpn: u32) {
         let mut bytes = vec![0xa5; PAGE];
         let offset = u64::from(lpn) * PAGE as u64;
@@ -190,11 +204,12 @@ impl Rig {
         self.audit();
     }
 
+    /// Asserts that every logical page holds what was last written to it.
     pub fn expect_all(&mut self) {
         (0..LOGICAL).for_each(|lpn| self.expect(lpn));
     }
 
-    /// Loses power and recovers.
+    /// Cuts power and recovers the device.
     pub fn lose_power(&mut self) {
         self.device.recover().expect("power stays on");
         self.audit();
@@ -205,18 +220,22 @@ impl Rig {
         (20..30).for_each(|lpn| self.expect(lpn));
     }
 
+    /// Returns the counters of the device.
     pub fn stats(&self) -> &Stats {
         self.device.ftl().stats()
     }
 
+    /// Returns the number of flash pages that were programmed.
     pub fn programs(&self) -> u64 {
         self.stats().total_programs()
     }
 
+    /// Returns the recycler (the mechanism that revives dead pages) of the device.
     pub fn recycler(&self) -> &Recycler {
         self.device.ftl().recycler().expect("the design recycles")
     }
 
+    /// Returns a snapshot of the flash: state of every page, block and logical page.
     pub fn view(&mut self) -> FlashView {
         self.device.flash_view().expect("a healthy medium reads")
     }
@@ -226,10 +245,12 @@ impl Rig {
         self.view().first_page_of_lpn[lpn as usize].expect("it is stored")
     }
 
+    /// Returns the form in which a logical page is stored: plain page, delta or chunk member, for example.
     pub fn form(&mut self, lpn: u32) -> LogicalPageForm {
         self.view().form_of_lpn[lpn as usize]
     }
 
+    /// Returns the state of a flash page.
     pub fn state(&mut self, ppn: Ppn) -> FlashPageState {
         self.view().pages[ppn.index()].state
     }
@@ -239,6 +260,7 @@ impl Rig {
         self.device.ftl().store().owner_in_oob(ppn)
     }
 
+    /// Returns the erase count of the block of `ppn`.
     pub fn erases(&self, ppn: Ppn) -> u32 {
         let store = self.device.ftl().store();
         store.nand().erase_count(store.block_of(ppn))

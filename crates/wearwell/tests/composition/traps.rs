@@ -15,8 +15,9 @@ use wearwell::sharing::reverse_map::ReverseMapKind;
 
 use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, without_battery};
 
-/// T1, deduplication and deltas: a write equal to the base of the logical page's own delta binds the page to where it
-/// is mapped already. If nothing else happened then, the page would read as the delta's version.
+/// T1, deduplication and deltas: a logical page that is stored as a delta is written with the content of its base. The
+/// write maps the page to the flash page to which it is mapped already. If the delta were kept, reads would return the
+/// older version that the delta describes.
 #[test]
 fn a_write_equal_to_its_delta_base_drops_the_delta() {
     for parts in
@@ -35,8 +36,9 @@ fn a_write_equal_to_its_delta_base_drops_the_delta() {
     }
 }
 
-/// T2, recycling and compression: a page is buffered for a chunk, and its next write revives a dead page. If the buffer
-/// kept the older version, reads would return it, and the chunk would be mapped over the newer one.
+/// T2, recycling and compression: a version of a page is buffered for a compressed chunk, and the next write of the
+/// page revives a dead page. If the buffered version were kept, reads would return it, and the chunk would later
+/// replace the newer version.
 #[test]
 fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
     for parts in [mixture(&[Recycle, Compression]), mixture(&[Dedup, Recycle, Compression])] {
@@ -57,9 +59,9 @@ fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
     }
 }
 
-/// T3, recycling and sharing: a page that logical page 0 wrote is revived for page 1. The reverse map knows page 1 as
-/// its referrer, and recycling's table of owners knows nothing. If collection asked that table, it would move the page
-/// for page 0, which has other content by now.
+/// T3, recycling and sharing: a flash page that logical page 0 wrote is revived for logical page 1. The reverse map
+/// names page 1 as its referrer, but the owner table of recycling has no entry for it. If GC asked the owner table, it
+/// would move the flash page for page 0, which has other content by now.
 #[test]
 fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     for parts in [mixture(&[Dedup, Recycle]), composed(&[Dedup, Recycle])] {
@@ -83,9 +85,9 @@ fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     }
 }
 
-/// T4, deltas and recycling or sharing: page 1 has a delta over a page that page 0 wrote. Collection merges the base,
-/// as the delta has become cold. If it took the logical page in the spare area, it would combine the base of page 1
-/// with the delta of page 0.
+/// T4, deltas and recycling or sharing: logical page 1 has a delta whose base was written by logical page 0. The page
+/// has become cold, so GC merges base and delta. If GC used the logical page in the spare area of the base, it would
+/// apply the delta of page 0 to the base of page 1.
 #[test]
 fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     for kinds in [[Dedup, Delta], [Recycle, Delta]] {
@@ -113,8 +115,8 @@ fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     }
 }
 
-/// T5, deltas and compression: the base of a delta is a member of a chunk. Its number is no flash page. Encoding,
-/// reading and merging have to decompress the chunk.
+/// T5, deltas and compression: the base of a delta is a member of a compressed chunk, so its number is no flash page.
+/// Encoding, reading and merging have to decompress the chunk.
 #[test]
 fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
@@ -136,8 +138,8 @@ fn a_delta_over_a_chunk_member_is_read_and_merged_from_the_chunk() {
     rig.expect_all();
 }
 
-/// T6, recycling and compression: reads and fast loading meet logical pages that are members of chunks, whose numbers
-/// are no flash pages of which recycling could count reads or list dead versions.
+/// T6, recycling and compression: reads and fast loading (of dead pages of neighbouring logical pages) also process
+/// chunk members. Their numbers are no flash pages, so recycling must not count reads or list dead versions for them.
 #[test]
 fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
@@ -161,8 +163,8 @@ fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     rig.expect_all();
 }
 
-/// T7, sharing and a cached map: a trim must be durable although the entry of the page is not in the cache. If "not in
-/// RAM" were read as "not mapped", nothing would be recorded, and the content would come back.
+/// T7, sharing and a cached map: a trim must be durable although the map entry of the page is not in the cache. If "not
+/// cached" were taken for "not mapped", nothing would be recorded, and the content would reappear after a power loss.
 #[test]
 fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
@@ -193,8 +195,9 @@ fn scanned_backwards(parts: Parts) -> Parts {
     Parts { mapping: MappingPart::Cached(cache), persistence, ..parts }
 }
 
-/// T8, packed pages and recovery: blocks of deltas and of chunks hold no page that the map names. Recovery has to adopt
-/// them by their own directories. A backward scan, which adopts what the newest data pages name, is refused.
+/// T8, packed pages and recovery: no map entry names the flash pages that hold deltas or compressed chunks. Recovery
+/// has to find them by their own directories. A backward scan, which finds only what the newest data pages name, is
+/// refused for this design.
 #[test]
 fn recovery_adopts_blocks_of_deltas_and_chunks() {
     for kinds in [&[Delta][..], &[Compression], &[Delta, Compression]] {
@@ -218,8 +221,9 @@ fn recovery_adopts_blocks_of_deltas_and_chunks() {
     rig.expect_all();
 }
 
-/// T9, sharing and late identification: a count of referrers goes down when the page that a write replaces is known. An
-/// eager map reads the translation page for that. A lazy one, with which shared pages would never be freed, is refused.
+/// T9, sharing and late identification: the number of referrers of a shared page can decrease only when the page that a
+/// write replaces is known. An eager map reads the translation page to find it. A lazy map, with which shared pages
+/// would never be freed, is refused.
 #[test]
 fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     let sentence = refusal(&scanned_backwards(mixture(&[Dedup])));
@@ -248,9 +252,9 @@ fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     }
 }
 
-/// T10, binds and Logarithmic Gecko: the test "the spare area names a logical page that is mapped elsewhere, so the
-/// page is invalid" holds for written pages only. A page that was revived or shared is valid while anybody refers to
-/// it, for collection as well as for recovery.
+/// T10, sharing and Logarithmic Gecko: for a page that was written, a spare area that names a logical page which is
+/// mapped elsewhere shows that the page is invalid. This is not true of a page that was revived or shared. It is valid
+/// while a logical page refers to it, in GC as well as in recovery.
 #[test]
 fn gc_and_recovery_find_owners_by_referrers_and_not_by_the_spare_area() {
     for kinds in [&[Recycle][..], &[Dedup], &[Dedup, Recycle]] {

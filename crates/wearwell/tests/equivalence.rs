@@ -35,20 +35,26 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Number of host operations of a run.
 const OPERATIONS: u64 = 12_000;
+/// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
 /// Number of contents that is large enough for deduplication to leave garbage to collect.
 const MANY_CONTENTS: u16 = 200;
 
+/// Returns the default GC options with this victim policy.
 fn gc(policy: VictimPolicy) -> GcOptions {
     GcOptions { policy, ..GcOptions::default() }
 }
 
+/// Returns a recycling design (revives dead pages) whose fingerprint store has this policy and capacity (`None`:
+/// unbounded).
 fn recycling(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
     recyclable(gc, RecyclingPart { options, must_verify_hits: false })
 }
 
+/// Returns DFTL with a map cache for the whole map.
 fn everything_cached(gc: GcOptions) -> Parts {
     dftl(gc, DftlOptions { cache_entries: u32::MAX })
 }
@@ -67,6 +73,7 @@ fn run<N: Nand>(nand: N, logical: u32, parts: &Parts, buffer: WriteBufferOptions
     device
 }
 
+/// Executes a random run of operations on a device of `logical` pages; returns the programs and erases of its medium.
 fn log_of(
     world: &World,
     logical: u32,
@@ -98,6 +105,7 @@ fn assert_equal_logs(one: &Parts, other: &Parts) {
     );
 }
 
+/// Victim policies that need no content mechanism.
 const POLICIES: [VictimPolicy; 4] = [
     VictimPolicy::Greedy,
     VictimPolicy::CostBenefit,
@@ -105,7 +113,7 @@ const POLICIES: [VictimPolicy; 4] = [
     VictimPolicy::Fifo,
 ];
 
-/// Returns the recorded programs and erases, and the counters, of a device of the design after a random run. If
+/// Executes a random run on a device of the design; returns its programs and erases, and its counters. If
 /// `reads_ahead`, table entries are prefetched before each operation, most of them for pages that the operation does
 /// not access.
 fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Vec<RecordedOp>, Stats) {
@@ -175,8 +183,8 @@ fn outcome_of_bursts<N: Nand>(mut device: Device<N>, together: bool) -> Device<N
     device
 }
 
-/// By default every design that writes batches in runs is tested on every other of its worlds, in long explorations on
-/// all.
+/// Every design that programs consecutive pages together is tested on every second world (tiny device), in long
+/// explorations on all.
 #[test]
 fn batched_writes_cause_the_same_operations_as_single_writes() {
     let mut in_runs = 0;
@@ -203,8 +211,8 @@ fn batched_writes_cause_the_same_operations_as_single_writes() {
     assert!(in_runs > 0, "no design is written in runs");
 }
 
-/// If the program of a page in a batch of writes fails, the page is written elsewhere, and the rest of the batch
-/// follows.
+/// If the program of a page in a batch of writes fails, that page is written elsewhere, and the remaining pages of the
+/// batch are written after it.
 #[test]
 fn batched_writes_continue_after_failed_programs() {
     let plan = FaultProbabilities {
@@ -231,8 +239,8 @@ fn place_of<N: Nand>(device: &Device<N>, lpn: Lpn) -> Ppn {
     Ppn(map.get(lpn).unwrap_or_else(|| panic!("page {lpn} is lost")).0)
 }
 
-/// After a power loss at any operation, every page reported as written by a batch is present, in the version written
-/// last. Only the interrupted program may have stored a newer version.
+/// Power is cut at each operation. Afterwards every page that a batch reported as written must hold its newest version.
+/// Only the page whose program was interrupted may hold a version newer than that.
 #[test]
 fn pages_reported_written_by_a_batch_survive_every_power_cut() {
     let parts = page_map(GcOptions::default());
@@ -283,6 +291,8 @@ fn dftl_with_all_entries_cached_behaves_like_page_map() {
     }
 }
 
+/// Returns the remap design with deduplication, this reverse map, and a content index of `index_entries` entries
+/// (`None`: unbounded).
 fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
     let dedup = Some(DedupOptions { capacity_entries: index_entries, must_verify_hits: true });
     remap(
@@ -296,12 +306,13 @@ fn sharing(reverse_map: ReverseMapKind, index_entries: Option<u32>) -> Parts {
     )
 }
 
-/// Every remap becomes a write if there is no reverse map, whether the design has reference counts or not.
+/// Without a reverse map a page cannot be shared, so every remap becomes a write.
 #[test]
 fn remap_design_without_a_reverse_map_behaves_like_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &sharing(ReverseMapKind::OobOnly, None));
 }
 
+/// Delta encoding that never counts a page as hot, or that may use no spare space, stores all writes as whole pages.
 #[test]
 fn delta_encoding_that_never_applies_behaves_like_page_map() {
     let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..DeltaOptions::default() };
@@ -319,6 +330,7 @@ fn the_integrated_design_without_schemes_behaves_like_page_map() {
 /// With room for all entries, every kind of reverse map gives the same mappings, programs and erases.
 #[test]
 fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
+    /// Bytes of NVRAM, enough for all entries of a run.
     const NVRAM_BYTES: u64 = 1 << 18;
     let segments = |segment_bytes| ReverseMapKind::Segments { nvram_bytes: NVRAM_BYTES, segment_bytes };
     let log = ReverseMapKind::NvramLog { nvram_bytes: NVRAM_BYTES };
@@ -368,8 +380,9 @@ fn dftl_with_all_entries_cached_has_no_translation_traffic() {
     }
 }
 
-/// Lazy maps identify invalid pages when the map is written, eager ones at once. After all dirty entries are written,
-/// the same pages are mapped, they have the same contents, and exactly they count as valid.
+/// A lazy map identifies invalid pages when it writes a translation page, an eager map at the write of the logical
+/// page. After all dirty map entries are written, both map the same flash pages with the same contents, and count
+/// exactly these as valid.
 #[test]
 fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
     let on_flash: Vec<_> = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"]
@@ -399,8 +412,9 @@ fn lazy_and_eager_maps_agree_after_all_dirty_entries_are_written() {
     }
 }
 
-/// Requirement E3: without reads every dead page has recycle probability 0, so a block's dirtiness is its number of
-/// invalid pages. RC-GC and greedy then execute the same operations, ties included.
+/// Requirement E3: recycling-aware GC (RC-GC) weighs a block by its dirtiness, a sum over its dead pages. Without
+/// reads, every dead page has recycle probability 0, so the dirtiness is the number of invalid pages. RC-GC and greedy
+/// then execute the same operations, even where blocks are equal.
 #[test]
 fn recycling_aware_gc_without_reads_programs_like_greedy_gc() {
     let log_of = |world: &World, victims, entries, seed| {
@@ -436,7 +450,7 @@ fn recycling_aware_gc_without_reads_programs_like_greedy_gc() {
     assert!(erases > 10_000, "garbage collection has to be at work: {erases} erases");
 }
 
-/// Without reads, each victim of recycling-aware GC has the fewest valid pages of all blocks.
+/// Without reads, each victim of recycling-aware GC is one of the blocks with the fewest valid pages.
 #[test]
 fn recycling_aware_gc_without_reads_takes_a_greedy_victim() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");
@@ -746,13 +760,16 @@ fn next_version(old: Option<&[u8]>, page_bytes: usize) -> Vec<u8> {
 /// Two devices that get the same requests: one whose medium keeps bytes, and one that gets descriptors, as from a
 /// trace.
 struct Twins {
+    /// Device that gets the bytes of written pages.
     live: Device<SimNand>,
+    /// Device that gets only descriptors of written pages.
     replay: Device<SimNand>,
     /// Bytes last written to the live device, by logical page.
     contents: Vec<Option<Vec<u8>>>,
 }
 
 impl Twins {
+    /// Creates both devices of this design on the world (tiny device), without data.
     fn new(world: &World, parts: &Parts, buffer: WriteBufferOptions) -> Self {
         let live = device(world, parts, buffer, full_medium(world));
         let described = SimNand::new(world.geometry.clone(), parts.needed_retained_page_fields())
@@ -761,6 +778,7 @@ impl Twins {
         Self { replay: device(world, parts, buffer, described), live, contents }
     }
 
+    /// Returns the bytes per page.
     fn page_bytes(&self) -> u64 {
         self.live.ftl().store().geometry().page_bytes as u64
     }
@@ -783,6 +801,7 @@ impl Twins {
         self.contents[lpn] = Some(page);
     }
 
+    /// Executes a request on both devices; panics at an error.
     fn both(&mut self, mut request: impl FnMut(&mut Device<SimNand>) -> wearwell::Result<()>) {
         request(&mut self.live).expect("there is room");
         request(&mut self.replay).expect("there is room");
@@ -798,6 +817,7 @@ impl Twins {
         !is_refused
     }
 
+    /// Remaps one page on both devices, and records the contents that the pages then have.
     fn remap(&mut self, target: usize, source: usize, mode: RemapMode) {
         let page_bytes = self.page_bytes();
         let [to, from] = [target, source].map(|lpn| lpn as u64 * page_bytes);
@@ -811,7 +831,7 @@ impl Twins {
     }
 
     /// Executes a random operation on both devices: 10 % trims, 10 % reads, 3 % flushes, `remaps` % remaps, otherwise a
-    /// write.
+    /// write of content `id` (`None`: the next version of the page).
     fn operate(&mut self, random: &mut Random, remaps: u64, id: Option<u64>) {
         let page_bytes = self.page_bytes();
         let lpn = random.below(self.contents.len() as u64) as usize;
@@ -839,11 +859,11 @@ impl Twins {
     }
 }
 
-/// The same requests with bytes and with descriptors give the same counters: every design on one world in two, with one
-/// of the buffers; in long explorations on every world with every buffer. Requests are whole pages, because a
-/// descriptor stands for one page. Three properties of contents that a trace does not contain are avoided: how two
+/// Two devices get the same requests, one with bytes and one with content descriptors. Requests are whole pages,
+/// because a descriptor stands for one page. Three properties of contents that a descriptor lacks are avoided: how two
 /// equal pages compress together, how a page differs from a version before the last, and the sizes of a page that is
-/// remapped by writing it.
+/// remapped by writing it. By default each design runs on every second world with one write buffer, in long
+/// explorations on every world with every buffer.
 #[test]
 fn writes_of_bytes_and_of_content_descriptors_give_the_same_counters() {
     for (number, design) in (0u64..).zip(designs()) {

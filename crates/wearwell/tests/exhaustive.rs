@@ -32,18 +32,25 @@ const ONE_DEEP_IN: u64 = 5;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.
 const DEEP_RECYCLING: [&str; 2] = ["recyclable prob rc-gc", "recyclable prob+fl greedy"];
+/// Number of logical pages of the device.
 const LOGICAL: u32 = 2;
+/// Bytes of the contents: zeros (number 0), A (1) and B (2).
 const CONTENTS: [[u8; SECTOR_LEN]; 3] = [[0; SECTOR_LEN], [0xaa; SECTOR_LEN], [0xbb; SECTOR_LEN]];
 
+/// Host operation of which sequences are made.
 #[derive(Clone, Copy, Debug)]
 enum Op {
     /// Write of a content to a page: number of the page, number of the content.
     Write(usize, usize),
+    /// Read of the page with this number.
     Read(usize),
+    /// Trim of the page with this number.
     Trim(usize),
+    /// Flush of the write buffer.
     Flush,
 }
 
+/// Returns all operations of which sequences are made. Flushes are included if the device has a write buffer.
 fn alphabet(buffered: bool) -> Vec<Op> {
     let mut ops = Vec::new();
     for lpn in 0..LOGICAL as usize {
@@ -53,8 +60,8 @@ fn alphabet(buffered: bool) -> Vec<Op> {
     ops
 }
 
-/// Returns the smallest geometry that the design accepts: at least four blocks of two pages, or as many as the design
-/// needs for metadata and open blocks; or blocks of four pages, of which head and tail pages take two.
+/// Returns the smallest geometry that the design accepts. It has at least four blocks of two pages, or of four pages if
+/// head and tail pages take two of them, and more blocks if metadata and open blocks need them.
 fn geometry(parts: &Parts) -> Geometry {
     let layouts = [2, 4]
         .into_iter()
@@ -65,10 +72,12 @@ fn geometry(parts: &Parts) -> Geometry {
         .expect("a small device holds two pages")
 }
 
+/// Node of the tree of operation sequences: a device after a sequence, with the contents that it must have.
 #[derive(Clone)]
 struct Node {
+    /// Device after the operations.
     device: Device<SimNand>,
-    /// Expected content of each page.
+    /// Number of the expected content of each logical page.
     expected: [usize; LOGICAL as usize],
 }
 
@@ -86,7 +95,9 @@ impl Node {
         node
     }
 
+    /// Executes an operation on the device and records its effect; a read is compared.
     fn perform(&mut self, op: Op) {
+        /// Bytes per page, which is one sector.
         const BYTES: u64 = SECTOR_LEN as u64;
         let Self { device, expected } = self;
         let done = match op {
@@ -134,12 +145,14 @@ impl Node {
     }
 }
 
+/// Reads a page and asserts that it holds its expected content.
 fn compare(device: &mut Device<SimNand>, expected: &[usize], lpn: usize) {
     let mut got = [0xa5; SECTOR_LEN];
     device.read((lpn * SECTOR_LEN) as u64, SECTOR_LEN as u64, &mut got).expect("a healthy medium reads");
     assert!(got == CONTENTS[expected[lpn]], "page {lpn} does not hold content {}", expected[lpn]);
 }
 
+/// Executes all sequences of operations on every design with this write buffer.
 fn every_sequence(buffer: WriteBufferOptions) {
     let ops = alphabet(buffer.capacity_pages > 0);
     let (mut nodes, mut leaves, mut victims) = (0, 0, 0);

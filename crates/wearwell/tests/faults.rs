@@ -14,6 +14,7 @@ use wearwell::{Device, Error};
 
 use crate::common;
 
+/// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
 /// Number of contents: greater than the number of pages of any world, so that recycling and deduplication cannot serve
 /// all writes. A device whose writes need no program would never wear out.
@@ -21,6 +22,7 @@ const MANY_CONTENTS: u64 = 2000;
 /// Number of erases that each block survives.
 const CYCLES: u32 = 20;
 
+/// Returns the generator of random operations for a device of the oracle's size.
 fn mix(oracle: &Oracle, seed: u64) -> OperationGenerator {
     let (sectors, page_sectors) = (oracle.sectors(), oracle.page_sectors());
     OperationGenerator {
@@ -32,6 +34,7 @@ fn mix(oracle: &Oracle, seed: u64) -> OperationGenerator {
     }
 }
 
+/// Returns the number of blocks for which `what` is true.
 fn count<N: Nand>(device: &Device<N>, what: impl Fn(&Device<N>, BlockId) -> bool) -> u32 {
     (0..device.ftl().store().blocks().len()).filter(|&block| what(device, BlockId(block))).count() as u32
 }
@@ -62,7 +65,7 @@ fn survive(world: &World, design: &DesignUnderTest, seed: u64) -> (u64, u64) {
     (device.ftl().store().nand().inner().failures().into(), max_failures.into())
 }
 
-/// By default every design runs on every other of its worlds, in long explorations on all.
+/// By default every design is tested on every second world (tiny device), in long explorations on all.
 #[test]
 fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     let (mut failures, mut planned) = (0, 0);
@@ -78,9 +81,9 @@ fn failed_programs_and_erases_lose_no_data_and_retire_their_blocks() {
     assert!(failures > 300 && failures * 10 >= planned * 7, "only {failures} of {planned} failures struck");
 }
 
-/// Two consecutive programs fail when one free block is left. The write then once found no room, although there was
-/// garbage. In the first case the device stayed full, because GC had no open block and did not use the host's open
-/// block.
+/// Regression: two consecutive programs failed when one free block was left, and the write found no free page although
+/// there were invalid ones. In the first case the device stayed full, because GC had no open block and did not use the
+/// host's open block.
 #[test]
 fn consecutive_program_failures_leave_room_for_the_next_write() {
     for (design, world, seed) in [("u-ftl 40 entries", "slc", 23), ("nvram page-map", "odd", 142)] {
@@ -145,6 +148,7 @@ fn wear_out(device: &mut Device<SimNand>, oracle: &mut Oracle, random: &mut Rand
     panic!("a device that wears out does not live so long")
 }
 
+/// Asserts that every retired block has been erased as often as its endurance allows.
 fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
     let store = device.ftl().store();
     for block in (0..store.blocks().len()).map(BlockId) {
@@ -154,6 +158,7 @@ fn assert_retired_blocks_were_worn_out(device: &Device<SimNand>) {
     }
 }
 
+/// Writes a device until its blocks are worn out; later writes fail with a typed error, and all data is readable.
 #[test]
 fn a_worn_out_device_refuses_writes_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -189,9 +194,9 @@ fn a_worn_out_device_refuses_writes_and_still_reads() {
     }
 }
 
-/// Blocks have different endurance, and half of them fail at a program: the engine moves the data of a failed block and
-/// continues. The last write of a drive, which finds no room, must change nothing. With these seeds, the merge of a
-/// delta after a write once found no room, and the write was reported as failed although it had taken effect.
+/// Blocks have different endurance, and half of them fail at a program; GC moves the data of a failed block. The last
+/// write, for which no free page is left, must change nothing. Regression: with these seeds the merge of a delta after
+/// a write found no free page, and the write was reported as failed although it had taken effect.
 #[test]
 fn a_device_with_blocks_of_unequal_endurance_wears_out_block_by_block_and_still_reads() {
     for (number, design) in (0u64..).zip(designs()) {

@@ -11,7 +11,9 @@ use wearwell::store::BlockState;
 
 use crate::common;
 
+/// Number of host operations of a run.
 const OPERATIONS: u64 = 1_500;
+/// Number of host operations between two comparisons.
 const LOOK_EVERY: u64 = 50;
 
 /// Compares the snapshot of the flash ([`FlashView`]) with the engine's counts of pages and blocks, field by field.

@@ -17,10 +17,12 @@ use crate::common;
 struct By<F>(F);
 
 impl<F: FnMut(&VictimCandidates<'_>) -> Result<Option<BlockId>, String> + Send> ChooseVictim for By<F> {
+    /// Returns the name of the policy for messages.
     fn name(&self) -> String {
         "By".into()
     }
 
+    /// Chooses a victim by the function.
     fn choose(&mut self, candidates: &VictimCandidates<'_>) -> Result<Option<BlockId>, String> {
         (self.0)(candidates)
     }
@@ -39,6 +41,7 @@ fn cost_benefit(candidates: &VictimCandidates<'_>) -> Option<BlockId> {
     scored.max_by(|(a, x), (b, y)| a.total_cmp(b).then(y.cmp(x))).map(|(_, block)| block)
 }
 
+/// Returns an FTL of 500 logical pages on two planes, with this victim policy.
 fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
     let geometry = Geometry {
         channels: 1,
@@ -54,6 +57,7 @@ fn small_drive(policy: VictimPolicy) -> Ftl<SimNand> {
     Ftl::new(SimNand::new(geometry, RetainedFields::default()), 500, &parts).unwrap()
 }
 
+/// Returns the content that all pages are written with.
 fn content() -> Content<'static> {
     Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint::ZERO_PAGE))
 }

@@ -21,18 +21,21 @@ use wearwell::operation::Cause;
 use wearwell::store::{Store, Stream};
 use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
+/// Ways of merging runs under test.
 const MODES: [MergeMode; 2] = [MergeMode::Pairwise, MergeMode::MultiWay];
 
+/// Returns options of Logarithmic Gecko with all combinations of size ratio, parts per block, and way of merging.
 fn combinations() -> impl Iterator<Item = GeckoOptions> {
     let ratios = [2, 3, 4, 8].into_iter();
     let with_parts = ratios.flat_map(|ratio| [1, 4, 16].map(|parts| (ratio, parts)));
     with_parts.flat_map(|(ratio, parts)| MODES.map(|mode| options_of(ratio, parts, mode)))
 }
 
-/// 10 M updates over 24 combinations of options. Every answer is compared, before, between and after the steps of
-/// merges; space and cost stay within the paper's bounds.
+/// Logarithmic Gecko executes ten million updates in 24 combinations of options. Every answer is compared with a bitmap
+/// in RAM, also during merges. Space and cost are compared with the bounds of the GeckoFTL paper.
 #[test]
 fn gecko_answers_as_a_bitmap_in_ram_within_the_papers_bounds_of_space_and_cost() {
+    /// Number of updates of one combination of options.
     const UPDATES: u64 = 10_000_000 / 24 + 1;
     for options in combinations() {
         let mut rig = Rig::new(&geometry(1024, 128, 1024), options);
@@ -65,8 +68,8 @@ fn gecko_answers_correctly_with_small_pages_and_odd_block_sizes() {
     }
 }
 
-/// A burst of reports, as by trims, that exceeds the buffer before there is room for a flush becomes a run of several
-/// pages.
+/// A burst of invalid pages, as after a trim, may exceed the buffer of Logarithmic Gecko before there is free space for
+/// a flush. The flush then writes a run of several pages.
 #[test]
 fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
     for mode in MODES {
@@ -103,8 +106,8 @@ fn gecko_answers_do_not_depend_on_size_ratio_partitioning_or_merging() {
     }
 }
 
-/// If the size ratio is 2 and no two entries have the same key, the runs are the binary digits of the number of
-/// flushes, and every page written and read can be computed.
+/// If the size ratio is 2 and no two entries of Logarithmic Gecko have the same key, the runs correspond to the binary
+/// digits of the number of flushes. So every page that is written and read can be computed.
 #[test]
 fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
     for mode in MODES {
@@ -136,7 +139,8 @@ fn without_key_collisions_gecko_runs_follow_a_binary_counter() {
     }
 }
 
-/// Appendix A: multi-way merges, which merge all runs at once, reduce the writes by a factor of about T (size ratio).
+/// GeckoFTL, appendix A: multi-way merges, which merge runs of several levels at once, reduce writes by a factor of
+/// about the size ratio.
 #[test]
 fn multi_way_gecko_merges_write_about_half_as_much_as_pairwise_merges() {
     let written = MODES.map(|mode| {

@@ -11,6 +11,7 @@ use wearwell::operation::Cause;
 
 use crate::common;
 
+/// Causes of flash operations whose counts are in the golden table, in the order of its columns.
 const COLUMNS: [Cause; 8] = [
     Cause::Host,
     Cause::Gc,
@@ -22,8 +23,8 @@ const COLUMNS: [Cause; 8] = [
     Cause::Validity,
 ];
 
-/// Number of head and tail pages programmed by each design that has them. They are listed here and not in a column of
-/// the golden table, because most designs have none.
+/// Number of head and tail pages programmed by each design that has such pages. These numbers have no column in the
+/// golden table, because most designs have no head and tail pages.
 const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("page-map heads and tails", 834),
     ("remap segments heads and tails", 1314),
@@ -37,6 +38,7 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
 /// and for wear leveling.
 type Row = (&'static str, [u64; 8], [u64; 8], [u64; 2]);
 
+/// Golden table: the expected counts of flash operations of every design.
 #[rustfmt::skip]
 const EXPECTED: &[Row] = &[
     ("page-map greedy", [3823, 2221, 0, 0, 0, 0, 0, 0], [1674, 2221, 0, 0, 0, 0, 0, 0], [341, 0]),

@@ -27,7 +27,8 @@ fn build(reverse_map: ReverseMapKind) -> DriveOptions {
     }
 }
 
-/// Returns the state that a recovery restores: map, block states, valid counts, sequence number.
+/// Returns the state that a recovery restores: flash page of each logical page, state of each block with its number of
+/// valid pages and the time at which it was closed, and last sequence number.
 fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     let ftl = device.ftl();
     let AnyMapping::Flat(map) = ftl.mapping() else { panic!("the map is flat") };
@@ -44,7 +45,7 @@ fn state<N: Nand>(device: &Device<N>) -> (Vec<Option<u32>>, Vec<String>, u64) {
     (places, (0..blocks.len()).map(BlockId).map(of_block).collect(), ftl.store().last_sequence())
 }
 
-/// Executes step `k` of a sequence of writes, remaps and trims, with the collections they cause.
+/// Executes step `k` of a fixed sequence of writes, remaps and trims, with the GC that they cause.
 fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     let lpn = k * 7 % LOGICAL_PAGES;
     match k % 6 {
@@ -59,8 +60,9 @@ fn steps(drive: &mut Drive, k: u32) -> wearwell::Result<()> {
     }
 }
 
-/// Cuts power at every program, erase and NVRAM store of the steps that `is_cut` selects, given step and operation
-/// number, and recovers both from head and tail pages and by an OOB scan. Returns the number of cuts.
+/// Executes `count` steps and cuts power at every program, erase and NVRAM store of the steps that `is_cut` selects by
+/// step and number of operations. Recovers the device from head and tail pages, and a copy by an OOB scan, and compares
+/// both. Returns the number of cuts.
 fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64) -> bool) -> u32 {
     let mut cuts = 0;
     for outcome in CutOutcome::ALL {
@@ -95,8 +97,8 @@ fn compare_both_ways(build: &DriveOptions, count: u32, is_cut: impl Fn(u32, u64)
     cuts
 }
 
-/// Recovery from head and tail pages and recovery by an OOB scan give the same device at every cut. Naive
-/// implementation: a block without a tail is forgotten, or a torn page in the middle shifts the list.
+/// A naive recovery ignores a block without a tail page, or assigns the entries of the tail page to wrong pages after a
+/// torn page.
 #[test]
 fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
     for part in nvram_reverse_maps() {
@@ -105,8 +107,7 @@ fn head_tail_recovery_and_oob_scan_recover_the_same_device_at_every_cut() {
     }
 }
 
-/// A tail of several pages counts only if it is complete. Naive implementation: it is used as soon as its first page
-/// exists.
+/// The list of a block may need several tail pages. A naive recovery uses it as soon as its first page is programmed.
 #[test]
 fn a_block_tail_of_several_pages_is_used_only_if_complete() {
     let geometry = geometry_without_superblocks([1, 8, 96, PAGE_BYTES as u32]);
@@ -117,9 +118,9 @@ fn a_block_tail_of_several_pages_is_used_only_if_complete() {
     assert!(cuts > 200, "{cuts} cuts");
 }
 
-/// The tail of an earlier use of a block is ignored. Naive implementation: any tail in the block is used. The test
-/// writes the tail of the block's previous use, as a faulty controller might; only the sequence number of the head in
-/// it shows this.
+/// A tail page that belongs to an earlier use of its block is ignored. The test writes such a page, as a faulty
+/// controller might; only the sequence number of the head page in it shows its age. A naive recovery uses every tail
+/// page that it finds in a block.
 #[test]
 fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
     let mut drive = build(nvram_reverse_maps()[0]).build_drive();
@@ -156,7 +157,7 @@ fn a_block_tail_of_an_earlier_use_of_the_block_is_ignored() {
     assert!(forged > 10, "{forged} tails were forged");
 }
 
-/// Head and tail pages are programs of their block, each counted once. Naive implementation: they are free.
+/// Head and tail pages are programs of their block, each counted once. A naive implementation does not count them.
 #[test]
 fn block_head_and_tail_pages_are_counted_as_programs() {
     let mut drive = build(nvram_reverse_maps()[0]).build_drive();
@@ -199,7 +200,8 @@ fn recovery_of_full(superblocks: u32) -> (RecoveryStepCosts, u64) {
     (report.steps, in_use)
 }
 
-/// Paper figure RM-45 on a smaller device: a recovery reads a head per superblock, and 48 tail pages per full one.
+/// Figure RM-45 of the Remap-SSD paper, on a smaller device: a recovery reads one head page per superblock, and 48 tail
+/// pages per full superblock.
 #[test]
 fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_one() {
     let (steps, in_use) = recovery_of_full(8);
@@ -209,8 +211,8 @@ fn head_tail_recovery_reads_one_head_per_superblock_and_48_tail_pages_per_full_o
     assert!(steps.scan_open_blocks.spare_reads <= 16384 && steps.scan_open_blocks.page_reads == 0);
 }
 
-/// Paper figure RM-45 at full size, 36 GiB: `cargo test --release -p wearwell head_tail_cases:: -- --ignored
-/// --nocapture`
+/// Figure RM-45 of the Remap-SSD paper at full size, 36 GiB. To run it: `cargo test --release -p wearwell
+/// head_tail_cases:: -- --ignored --nocapture`
 #[test]
 #[ignore = "takes half a gigabyte"]
 fn head_tail_recovery_of_36_gib_reads_as_many_pages_as_in_the_paper() {

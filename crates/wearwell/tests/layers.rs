@@ -31,6 +31,7 @@ fn layer(module: &str) -> Option<usize> {
     fits.max_by_key(|(_, name)| name.len()).map(|(level, _)| level)
 }
 
+/// Returns the text of every source file of the crate, by module path.
 fn sources() -> BTreeMap<String, String> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let (mut found, mut folders) = (BTreeMap::new(), vec![PathBuf::new()]);

@@ -13,10 +13,12 @@ use wearwell::lifetime::{
     dedup_written_share, epoch_write_budget_bytes, pages_per_chunk, remaining_endurance_bytes,
 };
 
+/// Bytes of a MiB.
 const MIB: f64 = 1_048_576.0;
+/// Length of an epoch (period for which the lifetime manager decides), nanoseconds.
 const EPOCH_NS: u64 = 300_000_000_000;
 
-/// Asserts that `value` equals `printed` when rounded to as many decimals.
+/// Asserts that `value`, rounded to as many decimals as `printed` has, equals `printed`.
 #[track_caller]
 fn assert_prints(value: f64, printed: &str) {
     let decimals = printed.split('.').nth(1).map_or(0, str::len);
@@ -39,7 +41,8 @@ fn scheme_energies_follow_from_the_papers_powers_and_times() {
     assert_eq!(EnergyModel::FITTED_TO_PAPER.program, model.program);
 }
 
-/// Figure 2a of the paper: compression of four pages saves nothing if it removes less than 0.25 of their bytes.
+/// Paper, figure 2a: four pages are compressed together, and only whole flash pages are saved. So compression saves
+/// nothing if it removes less than 0.25 of their bytes.
 #[test]
 fn compressing_four_pages_saves_only_whole_flash_pages() {
     let steps = [
@@ -61,8 +64,8 @@ fn compressing_four_pages_saves_only_whole_flash_pages() {
     assert_eq!([1, 4096, 4097, 16_384].map(|bytes| pages_per_chunk(bytes, 4096)), [1, 1, 2, 4]);
 }
 
-/// Figure 2a of the paper: the smallest ratio at which compression saves energy. The paper's text says 0.5. Its own
-/// times and powers give 0.25; with twice the energy of compression they give 0.5.
+/// Paper, figure 2a: the smallest compression ratio that saves energy. The text of the paper says 0.5, but its own
+/// times and powers give 0.25. With twice the energy of compression they give 0.5.
 #[test]
 fn compression_breaks_even_at_ratio_0_25_with_stated_and_0_5_with_fitted_energies() {
     let energy = |removed, model: EnergyModel| {
@@ -77,8 +80,8 @@ fn compression_breaks_even_at_ratio_0_25_with_stated_and_0_5_with_fitted_energie
     assert_prints(energy(0.5, EnergyModel::FITTED_TO_PAPER), "0.764");
 }
 
-/// Figure 2b of the paper: deduplication saves writes and energy in proportion to the share of duplicates; energy from
-/// a share of 1.45 % on.
+/// Paper, figure 2b: deduplication saves writes in proportion to the share of duplicates. It saves energy if the share
+/// is at least 1.45 %.
 #[test]
 fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
     let overhead = EnergyModel::STATED_IN_PAPER.dedup_energy_in_programs();
@@ -99,7 +102,8 @@ fn deduplication_saves_writes_and_energy_in_proportion_to_duplicates() {
 
 // Epochs (paper, section III-B1).
 
-/// Capacity of an epoch of a new device: 64 GiB and 3000 cycles for five years.
+/// The paper's device has 64 GiB and 3000 erase cycles for five years, from which the write capacity of an epoch
+/// follows.
 #[test]
 fn the_epoch_capacity_of_a_new_device_equals_the_papers() {
     let options =
@@ -153,7 +157,8 @@ fn expected_write_demand_weighs_the_newest_epoch_ten_times_the_oldest() {
     assert_eq!(history.average(), Some(10.0));
 }
 
-/// Two hosts that write equally have the same demand, although they differ in running schemes and throttling.
+/// Two hosts that write equally have the same write demand, even if content schemes run, or writes are throttled, on
+/// only one of them.
 #[test]
 fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
     let plain =
@@ -170,8 +175,9 @@ fn measured_write_demand_does_not_depend_on_schemes_and_throttling() {
 
 // Algorithm 1 of the paper.
 
-/// Decides as the paper's listing of algorithm 1 does, statement by statement, for the two schemes that it names;
-/// independent of the implementation. Returns whether deduplication, compression and throttling are enabled.
+/// Decides statement by statement as the listing of algorithm 1 in the paper does, independently of the implementation.
+/// Its arguments are the write and energy ratios of deduplication and compression, the write demand and the capacity.
+/// Returns whether deduplication, compression and throttling are enabled.
 fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (bool, bool, bool) {
     let (d_dedup, e_dedup) = dedup;
     let (d_comp, e_comp) = comp;
@@ -203,8 +209,8 @@ fn listing(dedup: (f64, f64), comp: (f64, f64), demand: f64, capacity: f64) -> (
     (is_dedup_enabled, is_compr_enabled, is_throttling_enabled)
 }
 
-/// Tests every region that the conditions of the listing define, borders included. Ratios are binary fractions, so that
-/// products are exact and borders are hit.
+/// The conditions in the paper's listing of algorithm 1 define regions of inputs. The test covers each region and its
+/// borders. Ratios are binary fractions, so that products are exact and borders are hit.
 #[test]
 fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
     let ratios = [0.25, 0.5, 0.75, 1.0, 1.25];
@@ -238,7 +244,7 @@ fn scheme_decisions_match_the_papers_algorithm_in_every_region() {
     assert_eq!(seen.len(), 8, "every combination of switches occurs: {seen:?}");
 }
 
-/// The algorithm works for any number of schemes: all 2^k outcomes of the conditions for one and for three schemes.
+/// The algorithm is tested for one and for three schemes, in all 2^k outcomes of the conditions of k schemes.
 #[test]
 fn scheme_decisions_work_for_one_and_three_schemes() {
     let throttled = |demand: f64, schemes: &[SchemeEstimate]| {
@@ -270,8 +276,8 @@ fn scheme_decisions_work_for_one_and_three_schemes() {
     }
 }
 
-/// Decisions for the three traces of the paper's table I, with the ratios that its lifetimes imply, on a new device of
-/// 64 GiB.
+/// Compares the decisions for the three traces of the paper's table I. The ratios follow from the lifetimes in the
+/// table, and the device has 64 GiB and is new.
 #[test]
 fn scheme_decisions_for_the_traces_of_table_1_match_the_paper() {
     let capacity = 392.2e6;
@@ -301,13 +307,14 @@ fn scheme_decisions_for_the_traces_of_table_1_match_the_paper() {
     assert!(!media.enabled_schemes.contains(1) && media.throttle_bytes_per_epoch.is_some());
 }
 
+/// Generates up to five content schemes with random write and energy ratios.
 fn schemes() -> impl Strategy<Value = Vec<SchemeEstimate>> {
     let scheme = (0.01..1.3_f64, 0.0..1.2_f64).prop_map(|(d, e)| SchemeEstimate::new(d, e));
     prop::collection::vec(scheme, 0..6)
 }
 
 proptest! {
-    /// More capacity never enables more schemes, and never starts throttling.
+    /// If the write capacity of an epoch grows, no further scheme is enabled, and throttling does not start.
     #[test]
     fn more_write_capacity_per_epoch_never_enables_more_schemes_or_throttling(
         schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64, more in 1.0..3.0_f64,
@@ -325,7 +332,8 @@ proptest! {
         prop_assert_eq!(decide_schemes(&schemes, demand, f64::INFINITY).throttle_bytes_per_epoch, None);
     }
 
-    /// A scheme that saves no writes is never enabled, even with an energy ratio that no real scheme has.
+    /// A scheme whose write ratio is at least 1 saves no writes. It is never enabled, even with an energy ratio that no
+    /// real scheme has.
     #[test]
     fn a_scheme_that_saves_no_writes_is_never_enabled(
         others in schemes(), energy in 0.0..2.0_f64, ratio in 1.0..2.0_f64, share in 0.001..3.0_f64,
@@ -337,8 +345,8 @@ proptest! {
         prop_assert_eq!(decision, decide_schemes(&others, 1e9, 1e9 * share), "and changes nothing for the others");
     }
 
-    /// After the decision either the writes fit the capacity, or they are throttled to it, with all schemes enabled
-    /// that are worth their energy.
+    /// After the decision the writes either fit the capacity of the epoch, or they are throttled to it and all schemes
+    /// run that save energy.
     #[test]
     fn a_scheme_decision_fits_writes_to_the_capacity_or_throttles_them(schemes in schemes(), demand in 1.0..1e12_f64, share in 0.001..3.0_f64) {
         let capacity = demand * share;
@@ -372,7 +380,8 @@ fn shadow_sampling_takes_every_write_of_a_sampled_content() {
         && ShadowSampler::new(1, 4).samples_content(Fingerprint(n))));
 }
 
-/// Returns the observed bytes of a scheme that processes all offered bytes and programs nothing itself.
+/// Returns the observed bytes of a scheme to which `offered_bytes` were offered and which left `kept_bytes` to be
+/// written.
 fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
     SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, ..SchemeBytes::default() }
 }
@@ -389,8 +398,8 @@ fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     assert!((ratio.written_share().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
 }
 
-/// Of 100 pages 40 are duplicates. All duplicates compress to half, the others not at all. Each scheme alone looks
-/// useful, but after deduplication compression saves nothing.
+/// Of 100 pages 40 are duplicates. All duplicates compress to half their size, the others do not compress. Each scheme
+/// alone seems to save writes, but after deduplication compression saves nothing.
 #[test]
 fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
@@ -417,7 +426,8 @@ fn a_throttled_write_is_delayed_until_its_bytes_are_allowed_at_the_epoch_rate() 
     assert_eq!(throttle.delay_ns(0, 5000), 5 * EPOCH_NS, "a debt of several epochs");
 }
 
-/// A host that always has a write ready is delayed by epoch x page / capacity per page, service time included.
+/// The time between two page writes must be the length of an epoch times the page size divided by the capacity of the
+/// epoch, service time included.
 #[test]
 fn a_host_that_always_has_a_write_ready_is_paced_to_the_epoch_capacity() {
     let throttle = Throttle::new(95_760 * 4096, EPOCH_NS, 0, 0);
@@ -451,13 +461,16 @@ fn throttle_delays_do_not_overflow_at_extreme_values() {
     assert_eq!(rich.for_next_epoch(1, u64::MAX, 5).delay_ns(u64::MAX, 5), 0);
 }
 
-/// A host write of `bytes`, issued `gap_ns` after the previous one, or later if it is throttled.
+/// A host write, issued a given time after the previous one, or later if it is throttled.
 #[derive(Clone, Debug)]
 struct HostWrite {
+    /// Time from the previous write to this write without throttling, nanoseconds.
     gap_ns: u64,
+    /// Bytes of the write.
     bytes: u64,
 }
 
+/// Generates up to 399 host writes of at most `most_bytes` bytes each.
 fn writes(most_bytes: u64) -> impl Strategy<Value = Vec<HostWrite>> {
     let write = (0..EPOCH_NS / 20, 1..=most_bytes).prop_map(|(gap_ns, bytes)| HostWrite { gap_ns, bytes });
     prop::collection::vec(write, 1..400)
@@ -496,7 +509,8 @@ proptest! {
         }
     }
 
-    /// The delay of a throttled host write is exactly as long as needed.
+    /// After the delay of a throttled host write its bytes are within the budget, and one nanosecond earlier they are
+    /// not.
     #[test]
     fn throttle_delays_are_exactly_as_long_as_needed(
         budget in 1..1_000_000_000_u64, now in 0..2 * EPOCH_NS, bytes in 0..4_000_000_000_u64,
@@ -521,10 +535,12 @@ fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounter
     }
 }
 
+/// Returns the counters of a host that wrote `bytes` without content schemes and throttling.
 fn wrote(bytes: u64) -> WriteActivity {
     WriteActivity { host_bytes: bytes, host_programmed_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
+/// Returns a lifetime manager in this configuration of the paper.
 fn manager(configuration: LifetimePaperConfiguration) -> LifetimeController {
     LifetimeController::new(LifetimeOptions::of_il_paper(configuration, &EnergyModel::STATED_IN_PAPER))
 }
@@ -556,7 +572,7 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
     }
 }
 
-/// A scheme that was never observed, because no page was sampled, does not run.
+/// A content scheme that was never observed, because none of its pages was a sample, does not run.
 #[test]
 fn a_scheme_of_which_no_write_was_sampled_stays_off() {
     let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
@@ -604,8 +620,8 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
     assert!(!throttled[39]);
 }
 
-/// A throttled host writes little. If the manager took that for low demand, it would stop throttling in every second
-/// epoch.
+/// A throttled host writes little. If the lifetime manager took the writes for the demand, it would stop throttling in
+/// every second epoch.
 #[test]
 fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
     let mut lifetime = manager(LifetimePaperConfiguration::Throttling);

@@ -39,7 +39,7 @@ mod timing;
 mod validity_stores;
 mod wear;
 
-/// A test file must be declared as a module above; otherwise it would not be compiled, and its tests would not run.
+/// A test file that is not declared as a module in `main.rs` would not be compiled, and its tests would not run.
 #[test]
 fn every_test_file_is_declared_as_a_module_of_the_test_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -14,15 +14,21 @@ use wearwell::validity::AnyValidityStore;
 
 use crate::common;
 
+/// Number of blocks of the device.
 const BLOCKS: u32 = 512;
+/// Number of pages per block.
 const BLOCK_PAGES: u32 = 64;
+/// Number of bytes per page.
 const PAGE_BYTES: u32 = 2048;
+/// Number of logical pages: seven tenths of the flash pages.
 const LOGICAL: u32 = BLOCKS * BLOCK_PAGES / 10 * 7;
+/// Capacity of the map cache, entries.
 const CACHE: u32 = 64;
-/// Number of pages that hold one bit for every page of the device.
+/// Number of pages that a bitmap with one bit for every flash page of the device fills.
 const BITMAP_PAGES: u64 = (BLOCKS * BLOCK_PAGES / 8 / PAGE_BYTES) as u64;
 
-/// Returns a used device: every page was written, followed by as many random overwrites as the device has pages.
+/// Returns a device in use: every logical page was written, followed by as many random overwrites as the device has
+/// pages.
 fn used(parts: &Parts) -> Ftl<SimNand> {
     let nand =
         SimNand::new(geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, PAGE_BYTES]), RetainedFields::ALL);
@@ -33,26 +39,31 @@ fn used(parts: &Parts) -> Ftl<SimNand> {
     ftl
 }
 
+/// Writes a logical page.
 fn write(ftl: &mut Ftl<SimNand>, lpn: u32) {
     let content = Content::Descriptor(ContentDescriptor::of_fingerprint(Fingerprint(u64::from(lpn) + 1)));
     ftl.write(Lpn(lpn), content).expect("there is room");
 }
 
+/// Overwrites `writes` random logical pages.
 fn overwrite(ftl: &mut Ftl<SimNand>, random: &mut Random, writes: u32) {
     (0..writes).for_each(|_| write(ftl, random.below(u64::from(LOGICAL)) as u32));
 }
 
+/// Cuts power, recovers the device, checks its invariants and returns the costs of the recovery.
 fn recover(ftl: &mut Ftl<SimNand>) -> RecoveryReport {
     let report = ftl.recover().expect("a healthy medium recovers");
     ftl.check().expect("the invariants hold");
     report
 }
 
+/// Returns DFTL with a small map cache.
 fn of_dftl() -> Parts {
     dftl(GcOptions::default(), DftlOptions { cache_entries: CACHE })
 }
 
-/// Returns the duration of a recovery in seconds if operations are executed one after the other at the paper's times.
+/// Returns the duration of a recovery, seconds, if its operations are executed one after the other at the times of the
+/// GeckoFTL paper.
 fn seconds(report: &RecoveryReport) -> f64 {
     let steps = report.steps.named_step_costs();
     let sum = |of: fn(&RecoveryStepCost) -> u64| steps.iter().map(|(_, cost)| of(cost)).sum::<u64>() as f64;
@@ -61,8 +72,8 @@ fn seconds(report: &RecoveryReport) -> f64 {
         + sum(|cost| cost.programs) * 1e-3
 }
 
-/// The battery of DFTL saves the bitmap of page validity. When the battery once saved map entries only, recovery read
-/// the spare area of every page of the device.
+/// Regression: the battery of DFTL saved map entries, but not the bitmap of page validity. Recovery then read the spare
+/// area of every page of the device.
 #[test]
 fn the_battery_of_dftl_saves_the_page_validity_bitmap() {
     let mut ftl = used(&of_dftl());
@@ -93,8 +104,8 @@ fn dftl_works_after_each_of_many_recoveries() {
     }
 }
 
-/// Figure 13 of GeckoFTL: DFTL reads back what its battery wrote; LazyFTL rebuilds the bitmap from the map and
-/// synchronises.
+/// Figure 13 of the GeckoFTL paper: DFTL reads back what its battery wrote. LazyFTL rebuilds the bitmap of page
+/// validity from the map, and writes translation pages.
 #[test]
 fn dftl_recovers_faster_than_lazyftl() {
     let of_dftl = seconds(&recover(&mut used(&of_dftl())));
@@ -102,7 +113,8 @@ fn dftl_recovers_faster_than_lazyftl() {
     assert!(of_dftl < of_lazy, "DFTL {of_dftl} s, LazyFTL {of_lazy} s");
 }
 
-/// The log of IB-FTL is read once. It was once read when its chains were restored, and again for the valid counts.
+/// Regression: IB-FTL read its log of invalid pages once to restore the chains in it, and again for the valid counts of
+/// blocks.
 #[test]
 fn recovery_of_ib_ftl_reads_its_validity_log_once() {
     let options = UFtlOptions { cache_entries: CACHE, cached_directory_nodes: 4 };

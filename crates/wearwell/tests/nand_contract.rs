@@ -9,6 +9,7 @@ use wearwell::nand::{
     WornBlockFailure,
 };
 
+/// Block on which most of these tests operate.
 const FIRST: BlockId = BlockId(0);
 
 /// Returns a medium of four blocks of four pages.
@@ -26,6 +27,7 @@ fn medium() -> SimNand {
     SimNand::new(geometry, RetainedFields::ALL)
 }
 
+/// Returns an OOB of this kind and owner, whose other fields are derived from the owner.
 fn oob(kind: PageKind, owner: u32) -> Oob {
     Oob {
         kind,
@@ -36,10 +38,12 @@ fn oob(kind: PageKind, owner: u32) -> Oob {
     }
 }
 
+/// Programs a flash page with data of owner `ppn`.
 fn program(nand: &mut impl Nand, ppn: u32) -> Result<(), NandError> {
     nand.program(Ppn(ppn), oob(PageKind::Data, ppn), Content::Bytes(&[ppn as u8; 512]))
 }
 
+/// Reads a flash page and returns its bytes.
 fn read(nand: &mut impl Nand, ppn: u32) -> Result<Vec<u8>, NandError> {
     let mut bytes = vec![0; 512];
     nand.read(Ppn(ppn), &mut bytes).map(|_| bytes)
@@ -360,8 +364,9 @@ fn a_medium_without_host_data_bytes_keeps_descriptors_and_all_metadata() {
     assert!(!nand.keeps_host_bytes());
 }
 
-/// Pages of deltas and chunks are host data, but a recovery reads in them which logical pages they hold. A medium
-/// without bytes keeps them if it is asked to, through copies of its own and of a wrapper, until their block is erased.
+/// Pages that hold deltas or compressed chunks are host data, but recovery reads in them which logical pages they
+/// contain. A medium without bytes of host data keeps such pages on request, also through copies, until their block is
+/// erased.
 #[test]
 fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     let geometry = medium().geometry().clone();
@@ -401,8 +406,8 @@ fn a_medium_without_host_data_bytes_may_keep_pages_of_deltas_and_chunks() {
     }
 }
 
-/// A geometry may be read from a damaged file: any numbers are accepted or refused, and none is multiplied before it
-/// was checked.
+/// A geometry may be read from a damaged file. So any numbers must be accepted or refused, and none may be multiplied
+/// before it is checked.
 #[test]
 fn a_geometry_of_any_numbers_is_accepted_or_refused_without_overflow() {
     use wearwell::nand::{GeometryError, PLANES_MAX};

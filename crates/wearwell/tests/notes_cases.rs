@@ -18,12 +18,15 @@ use crate::common::{
     medium_with_power_cut, roomy_device, tolerable_block_failures,
 };
 
+/// Drive on a medium that can lose power.
 type Drive = Device<FragileNand>;
 
 /// Counts of the recoveries in one test.
 #[derive(Debug, Default)]
 struct Tally {
+    /// Number of recoveries.
     recoveries: u64,
+    /// Number of recoveries that scanned all spare areas although the drive keeps notes.
     recoveries_by_scan: u64,
 }
 
@@ -86,8 +89,8 @@ fn assert_same_state(one: &mut Drive, other: &mut Drive, when: &str) {
     assert!(one == other, "{when}: places of logical pages");
 }
 
-/// Runs a drive through `losses` losses of power at random operations, with a second loss in every fifth recovery, and
-/// compares both ways of recovery after each.
+/// Cuts power at `losses` random operations of a drive, and in every fifth recovery once more. After each loss,
+/// compares recovery by notes with recovery by a scan of all spare areas.
 fn compare_recoveries(mut drive: Drive, is_failing: bool, seed: u64, losses: u64, tally: &mut Tally) {
     let mut random = Random::new(seed);
     for loss in 0..losses {
@@ -131,13 +134,14 @@ fn compare_recoveries(mut drive: Drive, is_failing: bool, seed: u64, losses: u64
     }
 }
 
-/// Returns the designs that keep notes for recovery.
+/// Returns the designs that keep notes in NVRAM, which tell recovery what data pages it has to examine.
 fn designs_with_notes() -> Vec<DesignUnderTest> {
     let notes = |design: &DesignUnderTest| design.parts.recovery_block_scan == RecoveryBlockScan::FirstPages;
     designs().into_iter().filter(notes).collect()
 }
 
-/// Returns a drive of the largest logical size or, if programs and erases fail, of half that size.
+/// Returns a drive of the largest logical size. If `is_failing`, its programs and erases fail, and it has half that
+/// size.
 fn drive(
     design: &DesignUnderTest,
     world: &World,
@@ -158,13 +162,12 @@ fn drive(
     roomy_device(world, parts, buffer, medium_with_faults(full_medium(world), plan, seed))
 }
 
-/// Naive implementations that this test finds: a settled program is noted inside a request; a page is noted after the
-/// map entry has changed; noted pages are dropped when a write of the validity buffer begins; the victim of an
-/// interrupted collection is forgotten.
-///
-/// Bug, also of the scan: dual-pool wear leveling can leave more partly filled blocks than recovery can keep open. One
-/// recovery closed such a block and reported its unprogrammed pages as invalid, a later one opened it again, and the
-/// pages that were programmed then were invalid on flash.
+/// Recovery by notes in NVRAM is compared with recovery by a scan of all spare areas. Naive implementations fail here:
+/// they note inside a request that a program is settled (no recovery need examine it), note a page after its map entry
+/// has changed, drop notes when a write of the validity buffer begins, or forget the victim of an interrupted
+/// collection. Regression, also of the scan: dual-pool wear leveling left more partly filled blocks than recovery could
+/// keep open. One recovery closed such a block and reported its unprogrammed pages as invalid, and a later one opened
+/// it again. The pages that were programmed then were invalid on flash.
 #[test]
 fn recovery_by_notes_and_oob_scan_recover_the_same_device_after_every_loss_of_power() {
     let (mut tally, mut number) = (Tally::default(), 0);
@@ -188,10 +191,11 @@ fn recovery_by_notes_and_oob_scan_recover_the_same_device_after_every_loss_of_po
     assert_eq!(tally.recoveries_by_scan, 0, "the notes always suffice: {tally:?}");
 }
 
-/// On a drive of 65,536 pages, recovery by notes reads one spare area per block of data, those of metadata, and a few
-/// pages, whether contents are shared, delta-encoded and compressed or not.
+/// On a drive of 65,536 pages, recovery by notes reads one spare area per data block, the spare areas of metadata
+/// blocks, and a few pages. This holds with and without sharing, delta encoding and compression.
 #[test]
 fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
+    /// Compressed size or delta size that is not known.
     const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;
     let geometry = geometry_without_superblocks([1, 1024, 64, 4096]);
     let pages = geometry.pages();
@@ -238,9 +242,9 @@ fn recovery_by_notes_reads_a_small_part_of_a_large_drive() {
     }
 }
 
-/// A page becomes invalid, and its report waits in the buffer of page validity. Then logical pages are bound to two
-/// contents by turns, which replaces pages and invalidates none, more often than the ring of notes has words. Naive
-/// implementation: the notes of these pages overwrite that of the first one, and nothing tells that it is invalid.
+/// A page becomes invalid, and its report is still in the buffer of page validity. Then two contents are written by
+/// turns, which replaces pages and invalidates none, more often than the ring of notes in NVRAM has words. A naive
+/// implementation overwrites the note of the first page, and recovery takes that page for valid.
 #[test]
 fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];
@@ -264,9 +268,9 @@ fn the_note_of_an_invalid_page_outlives_any_number_of_later_notes() {
     audit(&mut drive);
 }
 
-/// A page dies, and page validity on flash learns it, so that no note names the page. Then a write revives it, and
-/// power is lost at once. Naive implementation: the record that the page has lost its writer waits for the next
-/// request, so recovery counts the writer as a second referrer.
+/// A page dies, and page validity on flash contains this, so no note names the page. Then a write revives the page, and
+/// power is lost at once. A naive implementation records only with the next request that the page has lost its writer,
+/// so recovery counts the writer as a second referrer.
 #[test]
 fn a_revived_page_has_one_referrer_if_power_is_lost_right_after_the_revival() {
     let design = &designs_with_prefix("mixture noted cached+log recycle+share+delta")[0];

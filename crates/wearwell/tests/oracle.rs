@@ -23,19 +23,23 @@ use crate::common;
 const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited often.
 const TINY_PAGES: u64 = 160;
-/// Number of first operations after each of which a device is audited, in long explorations; else a quarter of them.
-/// After that, a device of more than [`TINY_PAGES`] pages is audited after every 16th operation in long explorations,
-/// else after every 64th; a smaller one after every operation, else after every 4th.
+/// Number of operations at the start of a run after each of which the device is audited, in long explorations;
+/// otherwise a quarter of this number. Later audits are less frequent: a device of more than [`TINY_PAGES`] pages is
+/// audited after every 16th operation in long explorations, otherwise after every 64th. A smaller device is audited
+/// after every operation, otherwise after every 4th.
 const AUDITED: u64 = 1_000;
 
 /// Counts of events that are rare on a small world, so that they are only required over several runs together.
 #[derive(Default)]
 struct Rare {
-    /// Pages of deltas that garbage collection packed anew.
+    /// Number of flash pages into which GC packed live deltas.
     compacted_pages: u64,
+    /// Number of host writes for which a dead page was revived.
     recycled_writes: u64,
 }
 
+/// Executes random operations on a device and compares all contents with a plain array. Returns the counts of rare
+/// events.
 fn run(
     design: &DesignUnderTest,
     world: &World,

@@ -37,53 +37,69 @@ use wearwell::{Device, Error, Result};
 
 use crate::common;
 
+/// Number of distinct contents that a scenario writes.
 const CONTENTS: u16 = 12;
+/// Number of host operations of a scenario.
 const SCENARIO: u64 = 300;
+/// Number of host operations that are executed on a recovered device.
 const AFTERWARDS: u64 = 50;
-/// Default interval of cuts: one possible cut in this many is made. No multiple of three, so that the outcomes rotate.
+/// Default interval of power cuts: one possible cut in this number is made. It is no multiple of three, so that the
+/// three effects on the interrupted operation rotate.
 const ONE_CUT_IN: u64 = 50;
 /// Factor by which power cuts on devices whose programs and erases fail are rarer by default than in long explorations,
 /// which make one possible cut in [`ONE_FAILING_CUT_IN`].
 const FAILING_SHARE: u64 = 14;
+/// Interval of power cuts in long explorations, on devices whose programs and erases fail.
 const ONE_FAILING_CUT_IN: u64 = 7;
 
+/// Device on a medium that can lose power.
 type Fragile = Device<FragileNand>;
 
 /// All versions of a logical page since the device was new, and the oldest of them that the page may hold after a cut.
 #[derive(Clone)]
 struct Versions {
+    /// Content ids of the sectors of each version, from the oldest to the newest.
     issued: Vec<Box<[u16]>>,
     /// Whether a trim made the version, for each version in `issued`.
     trims: Vec<bool>,
+    /// Index into `issued` of the newest version that must survive a power cut.
     durable: usize,
 }
 
 impl Versions {
+    /// Creates the list of versions of a page that was never written.
     fn new(page_sectors: u64) -> Self {
         // A page that was never written is not a trimmed page: no older version can reappear.
         Self { issued: vec![vec![0; page_sectors as usize].into()], trims: vec![false], durable: 0 }
     }
 
+    /// Returns the versions that the page may hold after a power cut.
     fn allowed(&self, trims_are_durable: bool) -> &[Box<[u16]>] {
         let trimmed = self.trims[self.durable..].contains(&true);
         let oldest = if trimmed && !trims_are_durable { 0 } else { self.durable };
         &self.issued[oldest..]
     }
 
+    /// Records that the newest version must survive a power cut.
     fn make_durable(&mut self) {
         self.durable = self.issued.len() - 1;
     }
 }
 
-/// Expected contents from the host's view, and all versions of each logical page.
+/// Versions of all logical pages that the host wrote, with which a recovered device is compared.
 struct Witness {
+    /// Newest content of every sector.
     oracle: Oracle,
+    /// Versions of each logical page.
     pages: Vec<Versions>,
+    /// Whether a trim is durable when it is acknowledged.
     trims_are_durable: bool,
+    /// Whether every operation is durable when it is acknowledged, also without a flush.
     acknowledged_is_durable: bool,
 }
 
 impl Witness {
+    /// Creates the record for an empty device of this design.
     fn new(device: &Fragile, design: &DesignUnderTest, buffer: WriteBufferOptions) -> Self {
         let oracle = Oracle::for_device(device, design.distinct_contents(CONTENTS) as usize);
         let pages = oracle.sectors() / oracle.page_sectors();
@@ -95,7 +111,7 @@ impl Witness {
         }
     }
 
-    /// Records an operation that the host issues: from this moment its versions may be found on flash.
+    /// Records an operation that the host issues: from now on a power cut may leave its effect.
     fn issue(&mut self, op: Op) {
         match op {
             Op::Write { first, sectors, id } => {
@@ -130,6 +146,8 @@ impl Witness {
         versions.trims.push(true);
     }
 
+    /// Appends the newest version of each page in a range of sectors. A `trim` changes only pages that are whole in the
+    /// range.
     fn append(&mut self, first: u64, sectors: u64, trim: bool) {
         let page = self.oracle.page_sectors();
         for lpn in first / page..(first + sectors).div_ceil(page) {
@@ -143,14 +161,14 @@ impl Witness {
         }
     }
 
-    /// Records that the device acknowledged an operation.
+    /// Records that the device acknowledged an operation: what is durable from now on must survive a power cut.
     fn acknowledge(&mut self, op: Op) {
         if self.acknowledged_is_durable || matches!(op, Op::Flush) {
             self.pages.iter_mut().for_each(Versions::make_durable);
         }
     }
 
-    /// Asserts that every page of a recovered device holds a permitted version; returns the content ids.
+    /// Asserts that every page of a recovered device holds a permitted version; returns the content id of every sector.
     fn judge(&self, device: &mut Fragile) -> Vec<u16> {
         let page_bytes = self.oracle.page_sectors() as usize * SECTOR_LEN;
         let mut found = Vec::new();
@@ -177,36 +195,46 @@ impl Witness {
     }
 }
 
-/// Counts over many power cuts: cuts, pages compared, victims and others.
+/// Counts over many power cuts.
 #[derive(Clone, Copy, Default)]
 struct Tally {
-    /// Cuts that could be made: each program, erase and store of NVRAM, with each outcome.
+    /// Number of cuts that could be made: one for each program, erase and store of NVRAM, with each effect on it.
     possible: u64,
+    /// Number of power cuts that were made.
     cuts: u64,
+    /// Number of power cuts during a recovery.
     second_cuts: u64,
+    /// Number of logical pages that were compared after recoveries.
     pages: u64,
-    /// Victims collected in scenarios without a cut.
+    /// Number of GC victims in scenarios without a cut.
     victims: u64,
+    /// Number of scenarios that were executed.
     scenarios: u64,
-    /// Recovered devices that became full because failed programs used up the room.
+    /// Number of recovered devices that became full, because failed programs used up the free pages.
     full: u64,
 }
 
+/// One run of random operations with power cuts.
 struct Scenario<'a> {
+    /// Design of the device.
     design: &'a DesignUnderTest,
+    /// World (tiny device) on which the scenario runs.
     world: &'a World,
+    /// Write buffer of the device.
     buffer: WriteBufferOptions,
+    /// Seed of the random operations.
     seed: u64,
-    /// Whether programs and erases fail too, on a device with enough room for that.
+    /// Whether programs and erases fail, too, on a device that has enough blocks for that.
     is_failing: bool,
-    /// One possible cut in this many is made.
+    /// Interval of power cuts: one possible cut in this number is made.
     one_in: u64,
+    /// Counts of this scenario.
     tally: Tally,
 }
 
 impl Scenario<'_> {
-    /// Runs the scenario without a cut. Copies of the device before an operation are cut at its programs and erases,
-    /// with each outcome of the interrupted one; of all these possible cuts one in `one_in` is made.
+    /// Executes the scenario. At programs and erases of its operations, copies of the device lose power, with each
+    /// effect on the interrupted operation. Of all these possible cuts one in `one_in` is made.
     fn explore(&mut self) -> Tally {
         let mut device = self.device();
         let mut witness = Witness::new(&device, self.design, self.buffer);
@@ -248,6 +276,7 @@ impl Scenario<'_> {
         self.tally
     }
 
+    /// Creates the device of the scenario.
     fn device(&self) -> Fragile {
         let parts = &self.design.parts;
         let medium = |plan| medium_with_faults(full_medium(self.world), plan, self.seed);
@@ -263,6 +292,7 @@ impl Scenario<'_> {
         roomy_device(self.world, parts, self.buffer, medium(plan))
     }
 
+    /// Returns the generator of random operations for a device of the oracle's size.
     fn mix(&self, oracle: &Oracle) -> OperationGenerator {
         OperationGenerator {
             random: Random::new(self.seed),
@@ -273,7 +303,7 @@ impl Scenario<'_> {
         }
     }
 
-    /// Writes every page, and some of them again, so that pools have few free blocks when the scenario begins.
+    /// Writes every page, and some pages several times, so that few blocks are free when the scenario begins.
     fn precondition(&self, device: &mut Fragile, witness: &mut Witness) {
         let page = witness.oracle.page_sectors();
         let pages = witness.pages.len() as u64;
@@ -289,6 +319,8 @@ impl Scenario<'_> {
         witness.acknowledge(Op::Flush);
     }
 
+    /// Cuts power at flash operation `cut_at` of host operation `op` on a copy of the device, with the effect `outcome`
+    /// on it. Recovers the copy and checks it.
     fn cut(&mut self, before: &Fragile, witness: &mut Witness, op: Op, cut_at: u64, outcome: CutOutcome) {
         let mut device = before.clone();
         device.ftl_mut().store_mut().nand_mut().restore_power(None);
@@ -305,13 +337,16 @@ impl Scenario<'_> {
         self.go_on(device, &found, cut_at);
     }
 
+    /// Audits a recovered device, and asserts that every page holds a permitted version; returns the content id of
+    /// every sector.
     fn judge(&mut self, device: &mut Fragile, witness: &Witness) -> Vec<u16> {
         audit(device);
         self.tally.pages += witness.pages.len() as u64;
         witness.judge(device)
     }
 
-    /// Cuts power again at each program and erase of the recovery, and recovers again; the contents must be the same.
+    /// Cuts power at each program and erase of the recovery, and recovers again. The contents must equal those after an
+    /// uninterrupted recovery.
     fn cut_recovery(&mut self, lost: &Fragile, witness: &Witness) {
         let mut once = lost.clone();
         recover(&mut once, None).expect("power stays on");
@@ -327,8 +362,8 @@ impl Scenario<'_> {
         }
     }
 
-    /// Returns the number of flash operations of a recovery that are executed on battery power: the first ones, which a
-    /// test cannot cut. An erase that the recovery's scan repeated is not counted, so that it can be cut.
+    /// Returns the number of flash operations in a recovery that a battery powers. These are the first ones, and a test
+    /// cannot cut them. An erase that the recovery's scan repeated is not counted, so that it can be cut.
     fn battery_writes(&self, lost: &Fragile) -> u64 {
         if self.design.parts.persistence != Persistence::BatteryFlush {
             return 0;
@@ -340,7 +375,8 @@ impl Scenario<'_> {
         operations - u64::from(report.erases > 0 && operations > report.battery_programs)
     }
 
-    /// Executes further operations on the recovered device, which must work as usual.
+    /// Executes further operations on a recovered device whose sectors have the content ids `found`; they must work as
+    /// on a healthy device.
     fn go_on(&mut self, mut device: Fragile, found: &[u16], cut_at: u64) {
         let mut oracle = Oracle::for_device(&device, self.design.distinct_contents(CONTENTS) as usize);
         for (sector, &id) in (0u64..).zip(found) {
@@ -365,8 +401,8 @@ impl Scenario<'_> {
     }
 }
 
-/// Asserts that a full device still reads every page, and that all pages outside the range of the refused operation are
-/// unchanged. A refused relocation may have moved some pages already; both of its ranges are excluded.
+/// Asserts that a full device still reads every page, and that pages outside the range of the refused operation are
+/// unchanged. A refused relocation may have moved some pages already, so source and target are excluded.
 fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     let page = oracle.page_sectors();
     let mut changed: Vec<(u64, u64)> = match refused {
@@ -388,6 +424,7 @@ fn compare_others(device: &mut Fragile, oracle: &mut Oracle, refused: Op) {
     }
 }
 
+/// Restores power, to be cut again at operation `cut_at`, and recovers the device.
 fn recover(device: &mut Fragile, cut_at: Option<u64>) -> Result<()> {
     device.ftl_mut().store_mut().nand_mut().restore_power(cut_at);
     device.recover().map(|_| ())
@@ -449,6 +486,7 @@ fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally 
     total
 }
 
+/// Makes power cuts in the scenarios of all designs whose name begins with `family`.
 fn every_cut_of(family: &str) {
     let share = exploration_interval(ONE_CUT_IN);
     let tally = cuts_of(&designs_with_prefix(family), false, share);

@@ -15,8 +15,11 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Number of logical pages of the device.
 const LOGICAL: u32 = 20;
 
+/// Returns a recycling design (revives dead pages) whose fingerprint store has this policy and capacity (`None`:
+/// unbounded).
 fn parts(gc: GcOptions, policy: FingerprintStorePolicy, capacity_entries: Option<u32>) -> Parts {
     let options = RecycleOptions { capacity_entries, policy, ..RecycleOptions::default() };
     recyclable(gc, RecyclingPart { options, must_verify_hits: false })
@@ -29,11 +32,14 @@ fn drive(policy: VictimPolicy) -> Drive {
     Drive::new(&parts(gc, FingerprintStorePolicy::Probability, Some(30)))
 }
 
+/// Device under test.
 struct Drive {
+    /// Device under test, without bytes of page contents.
     device: Device<SimNand>,
 }
 
 impl Drive {
+    /// Creates an empty device of this design.
     fn new(parts: &Parts) -> Self {
         let nand = SimNand::new(geometry_without_superblocks([1, 12, 4, 512]), RetainedFields::ALL);
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
@@ -50,12 +56,14 @@ impl Drive {
         self.device.ftl().stats().recycled_writes > before
     }
 
+    /// Reads a logical page `times` times, which raises its access count.
     fn read(&mut self, lpn: u32, times: u32) {
         for _ in 0..times {
             self.device.read(lpn as u64 * 512, 512, &mut []).expect("a healthy medium reads");
         }
     }
 
+    /// Trims a logical page, and audits the device.
     fn trim(&mut self, lpn: u32) {
         self.device.trim(lpn as u64 * 512, 512).expect("a trim needs no room");
         audit(&mut self.device);
@@ -75,10 +83,12 @@ impl Drive {
         })
     }
 
+    /// Returns the recycler (the mechanism that revives dead pages) of the device.
     fn recycle(&self) -> &Recycler {
         self.device.ftl().recycler().expect("the design recycles")
     }
 
+    /// Returns the number of pages that were programmed for this cause.
     fn programs(&self, cause: Cause) -> u64 {
         self.device.ftl().stats().programs[cause as usize]
     }
@@ -90,15 +100,17 @@ impl Drive {
         self.recycle().dead_versions(Lpn(lpn), valid).collect()
     }
 
+    /// Returns the dead flash page that held the newest replaced version of a logical page.
     fn newest_dead(&self, lpn: u32) -> Option<Ppn> {
         self.versions(lpn).first().copied()
     }
 
+    /// Returns the logical page that the spare area of a flash page names.
     fn spare_owner(&self, ppn: Ppn) -> Lpn {
         self.device.ftl().store().owner_in_oob(ppn)
     }
 
-    /// Fills the open block with pages that stay valid, so that it is closed.
+    /// Writes these logical pages with unique contents, so that the open block becomes full and is closed.
     fn pad(&mut self, lpns: impl IntoIterator<Item = u32>) {
         for lpn in lpns {
             assert!(!self.write(lpn, 1000 + lpn as u64));
@@ -127,7 +139,7 @@ fn gc_moves_a_recycled_page_for_its_current_owner() {
     assert!(drive.write(0, 7));
 }
 
-/// Requirement R22: a page is recycled for an older version of the same logical page.
+/// Requirement R22: a logical page is written with the content of its own older version, whose dead page is revived.
 #[test]
 fn a_logical_page_can_revive_its_own_older_version() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -142,8 +154,8 @@ fn a_logical_page_can_revive_its_own_older_version() {
     assert_eq!(drive.programs(Cause::Host), 2);
 }
 
-/// Requirement R23: content that is valid somewhere is not in the fingerprint store. It is programmed again, and the
-/// old copy becomes a candidate.
+/// Requirement R23: the fingerprint store holds only dead pages. Content that a valid page has is programmed again, and
+/// the old page can be revived once it is invalid.
 #[test]
 fn recycling_programs_content_that_only_a_valid_page_has() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -156,8 +168,8 @@ fn recycling_programs_content_that_only_a_valid_page_has() {
     assert_eq!(drive.programs(Cause::Host), 3);
 }
 
-/// Requirement R24: of two dead pages with equal content, the fingerprint store holds the one with the greater
-/// probability.
+/// Requirement R24: if two dead pages have equal content, the fingerprint store holds the one that is likelier to be
+/// revived.
 #[test]
 fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_greater_recycle_probability() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -182,7 +194,7 @@ fn of_dead_pages_with_equal_content_the_fingerprint_store_holds_the_one_with_gre
     assert!(drive.recycle().is_dead(never_read));
 }
 
-/// Requirement R25: a recycled page keeps its access count, and GC moves the count with the page.
+/// Requirement R25: a revived page keeps its access count, and GC moves the count with the page.
 #[test]
 fn a_recycled_page_keeps_its_access_count() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -203,8 +215,8 @@ fn a_recycled_page_keeps_its_access_count() {
     assert_eq!(drive.recycle().read_count(copy), 7);
 }
 
-/// Requirement R26: a dead page is no hit any more once its block is erased, and a page revived in a victim's block is
-/// copied, not lost.
+/// Requirement R26: once a block is erased, its dead pages cannot be revived. A page that was revived in a victim is
+/// copied by GC and not lost.
 #[test]
 fn a_dead_page_is_revived_or_erased_but_never_both() {
     let mut drive = drive(VictimPolicy::Greedy);
@@ -221,7 +233,7 @@ fn a_dead_page_is_revived_or_erased_but_never_both() {
     assert!(drive.write(7, 10), "content 10 was copied, died and is still there");
 }
 
-/// Requirement R27: if all recycle probabilities are at their maximum, all weights of blocks are about 0, but GC still
+/// Requirement R27: if all recycle probabilities are at their maximum, the weights of all blocks are about 0. GC still
 /// chooses a victim and frees pages.
 #[test]
 fn recycling_aware_gc_makes_progress_when_all_block_weights_are_about_zero() {
@@ -261,8 +273,8 @@ fn two_closed_blocks(urgent_blocks: u32) -> Drive {
     drive
 }
 
-/// Requirement R27: a pool at its urgent threshold collects the block with the fewest valid pages, whatever its dead
-/// pages are worth.
+/// Requirement R27: a pool that has few free blocks (urgent threshold) collects the block with the fewest valid pages,
+/// however likely its dead pages are to be revived.
 #[test]
 fn a_pool_at_its_urgent_threshold_collects_the_block_with_fewest_valid_pages() {
     for (urgent_blocks, expected) in [(0, BlockId(1)), (10, BlockId(0))] {
@@ -275,8 +287,8 @@ fn a_pool_at_its_urgent_threshold_collects_the_block_with_fewest_valid_pages() {
     }
 }
 
-/// Requirement E3: among blocks of equal weight RC-GC chooses the victim of greedy, even if all dead pages have the
-/// same probability greater than 0.
+/// Requirement E3: among blocks of equal weight, recycling-aware GC chooses the victim of greedy GC, even if all dead
+/// pages have the same recycle probability greater than 0.
 #[test]
 fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
     let victims = |policy| {
@@ -296,8 +308,8 @@ fn recycling_aware_gc_takes_the_greedy_victim_among_equal_weights() {
     assert_eq!(victims(VictimPolicy::RecycleAware), greedy);
 }
 
-/// Requirement R34: a dead page older than the age limit is not revived. Its content is programmed again, and can then
-/// be revived.
+/// Requirement R34: a dead page older than the age limit is not revived. Its content is programmed again, and that page
+/// can be revived later.
 #[test]
 fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     let max_revival_age_programs = Some(6);
@@ -318,7 +330,8 @@ fn a_dead_page_beyond_the_age_limit_is_not_revived() {
     assert_eq!(hits, drive.device.ftl().stats().recycled_writes);
 }
 
-/// Requirement R34: aged entries of the fingerprint store are evicted before young ones, whatever their probability.
+/// Requirement R34: entries of the fingerprint store beyond the age limit are evicted before younger ones, whatever
+/// their recycle probability is.
 #[test]
 fn aged_fingerprint_store_entries_are_evicted_first() {
     let max_revival_age_programs = Some(8);
@@ -348,8 +361,8 @@ fn aged_fingerprint_store_entries_are_evicted_first() {
     assert_eq!(drive.recycle().statistics().expired_entries, 2);
 }
 
-/// Requirement R28: pages that were never read all have probability 0, so their version decides which is evicted, then
-/// recency.
+/// Requirement R28: pages that were never read all have recycle probability 0. The fingerprint store then evicts the
+/// oldest version of a logical page, and among equal versions the entry that entered first.
 #[test]
 fn of_never_read_dead_pages_the_newer_version_stays_in_the_fingerprint_store() {
     let gc = GcOptions::default();

@@ -16,57 +16,86 @@ use crate::common::exploration_interval;
 
 /// Number of operations in a comparison with the model; by default a fourth of it is executed.
 const STEPS: u64 = 200_000;
+/// Fingerprint store that evicts the least recent entry.
 const LRU: FingerprintStorePolicy = FingerprintStorePolicy::Lru;
+/// Fingerprint store that evicts the entry least likely to be revived.
 const PROB: FingerprintStorePolicy = FingerprintStorePolicy::Probability;
+/// Fingerprint store by probability that also loads dead pages of one neighbouring logical page on each side.
 const FAST: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
+/// Fingerprint store by probability that also loads dead pages of two neighbouring logical pages on each side.
 const FAST_2: FingerprintStorePolicy = FingerprintStorePolicy::ProbabilityFastLoading { window: 2 };
 
+/// State of a flash page in the model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
+    /// The page is erased.
     Free,
+    /// The page holds the newest content of this logical page.
     Valid(u32),
+    /// The page holds an older version of this logical page, and may be revived.
     Dead(u32),
-    /// Source of a GC copy: garbage that is no version of a logical page.
+    /// The page is garbage that is no version of a logical page: the source of a GC copy, for example.
     Stale,
 }
 
+/// Entry of the model's fingerprint store: a dead page that a write may revive.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Entry {
+    /// Flash page.
     ppn: u32,
+    /// Content of the page.
     content: u64,
+    /// Access count of the page, by which its recycle probability is computed.
     accesses: u8,
-    /// Access count and position by which the entry was last ordered.
+    /// Access count, and position in the history of its logical page, by which the entry was last ordered.
     class: (u8, usize),
+    /// Time at which the entry was last ordered; larger is more recent.
     time: u64,
 }
 
+/// Naive model of recycling: plain vectors, searched and sorted at every operation.
 #[derive(Clone)]
 struct Model {
+    /// Policy of the fingerprint store.
     policy: FingerprintStorePolicy,
+    /// Capacity of the fingerprint store, entries; `None`: unbounded.
     capacity: Option<u32>,
+    /// State of each flash page.
     states: Vec<State>,
+    /// Content of each flash page.
     contents: Vec<u64>,
+    /// Logical page that the spare area of each flash page names.
     spare: Vec<u32>,
+    /// Access count of each flash page.
     accesses: Vec<u8>,
+    /// Valid flash page of each logical page.
     mapping: Vec<Option<u32>>,
     /// Dead pages of each logical page, newest first.
     lists: Vec<Vec<u32>>,
+    /// Entries of the fingerprint store.
     entries: Vec<Entry>,
-    /// Displaced pages whose content equals that of an entry, the last displaced first; only in unbounded stores.
+    /// Dead pages whose content equals that of an entry of the fingerprint store, the last displaced first. They are
+    /// kept only by an unbounded store.
     twins: Vec<Entry>,
+    /// Time of the last change of an entry, a counter.
     clock: u64,
+    /// Pages that the history (list of dead pages per logical page) covers: all dead pages, or those in the fingerprint
+    /// store.
     scope: HistoryScope,
-    /// Number of read counters if not all pages have one: pages whose numbers have the same remainder share one.
+    /// Number of read counters that flash pages share: pages with the same remainder of their number share one. `None`
+    /// if each page has a counter.
     read_counters: Option<u32>,
 }
 
-/// Computes the recycle probability by the Recyclable SSD paper's equations 1 to 4, with the default factors.
+/// Computes the recycle probability of a dead page by equations 1 to 4 of the Recyclable SSD paper, with the default
+/// factors. `position` is the number of newer dead versions of its logical page.
 fn probability(accesses: u8, position: usize) -> f64 {
     let initial = (1.1f64.powf(accesses as f64) - 1.0) / (1.1f64.powf(15.0) - 1.0);
     initial * 0.85f64.powf(position.min(15) as f64)
 }
 
 impl Model {
+    /// Creates the model of an empty device of `pages` flash pages and `logical` logical pages.
     fn new(pages: u32, logical: u32, options: &RecycleOptions) -> Self {
         Self {
             policy: options.policy,
@@ -108,7 +137,7 @@ impl Model {
         self.best_first().last().is_some_and(|worst| newest > self.key(worst))
     }
 
-    /// Removes dead pages that are not in the store from the history, if the history covers only the store.
+    /// Removes dead pages that are not in the fingerprint store from the history, if the history covers only the store.
     fn settle(&mut self) {
         if self.scope == HistoryScope::AllPages {
             return;
@@ -122,47 +151,52 @@ impl Model {
         }
     }
 
+    /// Returns the position of a dead page in the history of its logical page, 0 for the newest.
     fn position(&self, ppn: u32) -> usize {
         let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
         self.lists[owner as usize].iter().position(|&p| p == ppn).expect("a dead page is listed")
     }
 
+    /// Returns access count and position in the history by which a store entry is ordered; zeros under LRU.
     fn class(&self, entry: &Entry) -> (u8, usize) {
         if self.policy == LRU { (0, 0) } else { (entry.accesses, self.position(entry.ppn).min(15)) }
     }
 
-    /// Returns the sort key of a store entry: probability, version, recency.
+    /// Returns the sort key of a store entry: recycle probability, newness of the version, time of the last change.
     fn key(&self, entry: &Entry) -> (f64, usize, u64) {
         let (accesses, position) = self.class(entry);
         (probability(accesses, position), 15 - position, entry.time)
     }
 
     /// Returns the recycle probability of a dead page, and a number that is greater for newer versions of its logical
-    /// page; both apply under every store policy.
+    /// page. Both are computed under every store policy.
     fn worth(&self, ppn: u32, accesses: u8) -> (f64, usize) {
         let position = self.position(ppn).min(15);
         (probability(accesses, position), 15 - position)
     }
 
+    /// Returns the entries of the fingerprint store, the likeliest to be revived first.
     fn best_first(&self) -> Vec<Entry> {
         let mut sorted = self.entries.clone();
         sorted.sort_by(|a, b| self.key(b).partial_cmp(&self.key(a)).expect("keys are numbers"));
         sorted
     }
 
-    /// Returns the page and the rank of the store entry with this content.
+    /// Returns the flash page and the rank (1 for the best) of the store entry with this content.
     fn find(&self, content: u64) -> Option<(u32, u64)> {
         let found = self.entries.iter().find(|entry| entry.content == content)?;
         let better = self.entries.iter().filter(|entry| self.key(entry) > self.key(found)).count();
         Some((found.ppn, better as u64 + 1))
     }
 
+    /// Advances the clock and returns its time.
     fn tick(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
 
-    /// Reorders the entries of a logical page whose version changed, newest first.
+    /// Orders the store entries of a logical page anew, newest version first, if their positions in the history
+    /// changed.
     fn reorder_list(&mut self, lpn: u32) {
         for ppn in self.lists[lpn as usize].clone() {
             let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) else { continue };
@@ -174,17 +208,20 @@ impl Model {
         }
     }
 
+    /// Adds an entry to the fingerprint store.
     fn insert(&mut self, mut entry: Entry) {
         entry.time = self.tick();
         entry.class = self.class(&entry);
         self.entries.push(entry);
     }
 
+    /// Removes the worst entry of the fingerprint store.
     fn evict_worst(&mut self) {
         let worst = self.best_first().pop().expect("a full store has entries");
         self.entries.retain(|entry| entry.ppn != worst.ppn);
     }
 
+    /// Offers a dead page to the fingerprint store, which takes it if it has a free entry or a worse one.
     fn offer(&mut self, ppn: u32, accesses: u8) {
         let entry = Entry { ppn, content: self.contents[ppn as usize], accesses, class: (0, 0), time: 0 };
         if let Some(i) = self.entries.iter().position(|rival| rival.content == entry.content) {
@@ -201,6 +238,7 @@ impl Model {
         }
     }
 
+    /// Decides which of two dead pages with equal content the store holds: the entry with index `rival`, or `entry`.
     fn write_deferred(&mut self, rival: usize, entry: Entry) {
         let old = self.entries[rival];
         if self.worth(entry.ppn, entry.accesses) >= self.worth(old.ppn, old.accesses) {
@@ -215,13 +253,14 @@ impl Model {
         }
     }
 
+    /// Keeps a displaced dead page in an unbounded store.
     fn keep_twin(&mut self, entry: Entry) {
         if self.capacity.is_none() {
             self.twins.insert(0, entry);
         }
     }
 
-    /// Removes dead page `ppn` from its history and from the store.
+    /// Removes dead page `ppn` from its history and from the fingerprint store.
     fn take_out(&mut self, ppn: u32) {
         let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
         let entry = self.entries.iter().position(|entry| entry.ppn == ppn).map(|i| self.entries.remove(i));
@@ -236,6 +275,7 @@ impl Model {
         }
     }
 
+    /// Records that flash page `ppn` of a logical page became invalid.
     fn invalidate(&mut self, lpn: u32, ppn: u32) {
         if self.scope == HistoryScope::FingerprintStore && !self.may_enter(ppn) {
             self.states[ppn as usize] = State::Stale;
@@ -247,8 +287,8 @@ impl Model {
         self.offer(ppn, self.accesses[ppn as usize]);
     }
 
-    /// Executes fast loading: moves the newest dead pages of neighbouring logical pages to the head of the store, and
-    /// returns the pages that must be loaded from flash.
+    /// Executes fast loading: moves the newest dead pages of neighbouring logical pages to the head of the fingerprint
+    /// store. Returns the dead pages that are not in the store and must be loaded from flash.
     fn neighbours(&mut self, owner: u32) -> Vec<u32> {
         let FingerprintStorePolicy::ProbabilityFastLoading { window } = self.policy else {
             return Vec::new();
@@ -266,6 +306,7 @@ impl Model {
         unknown
     }
 
+    /// Moves the store entry of a dead page to the head of the store; returns `false` if the page is not in the store.
     fn raise(&mut self, ppn: u32) -> bool {
         if let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) {
             let entry = self.entries.remove(i);
@@ -275,6 +316,7 @@ impl Model {
         self.twins.iter().any(|twin| twin.ppn == ppn)
     }
 
+    /// Changes policy and capacity of the fingerprint store, and evicts entries beyond the capacity.
     fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         (self.policy, self.capacity) = (policy, capacity);
         for i in 0..self.entries.len() {
@@ -288,6 +330,7 @@ impl Model {
         }
     }
 
+    /// Returns the dead pages that the store loads after a restart, the likeliest to be revived last.
     fn reload_candidates(&self) -> Vec<u32> {
         let mut dead: Vec<u32> = self.lists.iter().flatten().copied().collect();
         let key = |ppn: u32| (self.worth(ppn, self.accesses[ppn as usize]), ppn);
@@ -297,19 +340,25 @@ impl Model {
     }
 }
 
-/// The recycler under test and the naive model, which a minimal engine drives with the same operations.
+/// The recycler under test and the naive model, on both of which each operation is executed.
 #[derive(Clone)]
 struct Pair {
+    /// Naive model.
     model: Model,
+    /// Recycler under test (the mechanism that revives dead pages).
     recycle: Recycler,
+    /// Number of look-ups that found a dead page.
     hits: u64,
 }
 
 impl Pair {
+    /// Creates model and recycler of an empty device, with a history of all dead pages.
     fn new(pages: u32, logical: u32, policy: FingerprintStorePolicy, capacity: Option<u32>) -> Self {
         Self::with_history(HistoryScope::AllPages, pages, logical, policy, capacity)
     }
 
+    /// Creates model and recycler of an empty device, with a history (list of dead pages per logical page) of this
+    /// scope.
     fn with_history(
         history: HistoryScope,
         pages: u32,
@@ -327,21 +376,24 @@ impl Pair {
         Self { model, recycle: Recycler::new(pages as u64, logical, &options), hits: 0 }
     }
 
+    /// Returns the fingerprint of a content.
     fn fingerprint(content: u64) -> Fingerprint {
         Fingerprint(content)
     }
 
+    /// Returns an erased flash page; `None` if there is none.
     fn free_page(&self) -> Option<u32> {
         self.model.states.iter().position(|&state| state == State::Free).map(|p| p as u32)
     }
 
+    /// Returns the invalid flash pages, which may be erased.
     fn garbage(&self) -> Vec<u32> {
         let is_garbage =
             |&ppn: &u32| matches!(self.model.states[ppn as usize], State::Dead(_) | State::Stale);
         (0..self.model.states.len() as u32).filter(is_garbage).collect()
     }
 
-    /// Looks up a content in product and model, and asserts that page and rank agree.
+    /// Looks up a content in recycler and model, and asserts that both return the same page and rank.
     fn find(&mut self, content: u64) -> Option<u32> {
         let expected = self.model.find(content);
         let before = self.recycle.statistics();
@@ -356,8 +408,8 @@ impl Pair {
         found.map(|ppn| ppn.0)
     }
 
-    /// Executes a host write in the required order of calls. Returns the page that now holds the content, or `None` if
-    /// the device is full.
+    /// Executes a host write with the calls in the order that the recycler requires. Returns the flash page that then
+    /// holds the content, or `None` if the device is full.
     fn write(&mut self, lpn: u32, content: u64) -> Option<u32> {
         let hit = self.find(content);
         let (ppn, owner) = match hit {
@@ -373,6 +425,7 @@ impl Pair {
         Some(ppn)
     }
 
+    /// Makes dead page `ppn` valid again for logical page `lpn`; returns the logical page of which it was a version.
     fn revive(&mut self, ppn: u32, lpn: u32) -> u32 {
         let State::Dead(owner) = self.model.states[ppn as usize] else {
             panic!("a hit on a page that is not dead")
@@ -384,6 +437,7 @@ impl Pair {
         owner
     }
 
+    /// Programs an erased flash page for a logical page; returns the flash page.
     fn program(&mut self, lpn: u32, content: u64) -> Option<u32> {
         let ppn = self.free_page()?;
         self.model.states[ppn as usize] = State::Valid(lpn);
@@ -393,6 +447,7 @@ impl Pair {
         Some(ppn)
     }
 
+    /// Records in model and recycler that a flash page became invalid.
     fn invalidate(&mut self, lpn: u32, ppn: u32) {
         self.model.invalidate(lpn, ppn);
         let successor = self.valid(lpn);
@@ -401,6 +456,7 @@ impl Pair {
         self.settle();
     }
 
+    /// Removes pages that the fingerprint store does not hold from the history, if it covers only the store.
     fn settle(&mut self) {
         self.model.settle();
         self.recycle.remove_queued_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
@@ -411,6 +467,7 @@ impl Pair {
         self.model.mapping[lpn as usize].map(Ppn)
     }
 
+    /// Executes fast loading of the dead pages of logical pages near `owner`, and compares the loaded pages.
     fn load_neighbours(&mut self, owner: u32) {
         let mut pages = Vec::new();
         let model = &self.model;
@@ -431,12 +488,14 @@ impl Pair {
         }
     }
 
+    /// Trims a logical page.
     fn trim(&mut self, lpn: u32) {
         if let Some(old) = self.model.mapping[lpn as usize].take() {
             self.invalidate(lpn, old);
         }
     }
 
+    /// Reads a logical page, which raises the access count of its flash page.
     fn read(&mut self, lpn: u32) {
         if let Some(ppn) = self.model.mapping[lpn as usize] {
             self.model.set_accesses(ppn, (self.model.accesses[ppn as usize] + 1).min(15));
@@ -444,6 +503,7 @@ impl Pair {
         }
     }
 
+    /// Copies the valid flash page of a logical page, as GC does.
     fn copy(&mut self, lpn: u32) {
         let (Some(from), Some(to)) = (self.model.mapping[lpn as usize], self.free_page()) else { return };
         let model = &mut self.model;
@@ -457,6 +517,7 @@ impl Pair {
         self.recycle.record_page_moved(Lpn(lpn), Ppn(from), Ppn(to));
     }
 
+    /// Erases a flash page.
     fn erase(&mut self, ppn: u32) {
         let spare = Lpn(self.model.spare[ppn as usize]);
         let owner = self.recycle.owner(Ppn(ppn), spare);
@@ -469,6 +530,7 @@ impl Pair {
         self.recycle.record_page_erased(owner, Ppn(ppn));
     }
 
+    /// Executes a restart, after which the fingerprint store is loaded from the history.
     fn restart(&mut self) {
         self.model.entries.clear();
         self.model.twins.clear();
@@ -485,6 +547,7 @@ impl Pair {
         self.recycle.remove_unloaded_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
+    /// Changes policy and capacity of the fingerprint store.
     fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         self.model.set_policy(policy, capacity);
         self.recycle.set_policy(policy, capacity);
@@ -510,6 +573,7 @@ impl Pair {
         }
     }
 
+    /// Asserts that recycler and model agree in all their state.
     fn check(&self) {
         let model = &self.model;
         self.recycle.check(|lpn| model.mapping[lpn.index()].map(Ppn)).unwrap();
@@ -530,6 +594,7 @@ impl Pair {
         self.check_weight();
     }
 
+    /// Asserts that the weight of all dead pages, by which recycling-aware GC compares blocks, is as expected.
     fn check_weight(&self) {
         let dead: Vec<u32> = self.model.lists.iter().flatten().copied().collect();
         let loaded = |ppn: u32| self.model.entries.iter().chain(&self.model.twins).find(|e| e.ppn == ppn);
@@ -540,15 +605,18 @@ impl Pair {
         assert!((actual - expected).abs() < 1e-9, "weight {actual}, expected {expected}");
     }
 
+    /// Returns the flash pages of the store entries, the likeliest to be revived first.
     fn entry_pages(&self) -> Vec<u32> {
         self.recycle.fingerprint_store_entries().map(|entry| entry.ppn.0).collect()
     }
 
+    /// Returns the dead flash pages of a logical page, newest first.
     fn versions(&self, lpn: u32) -> Vec<u32> {
         self.recycle.dead_versions(Lpn(lpn), self.valid(lpn)).map(|ppn| ppn.0).collect()
     }
 }
 
+/// Executes random operations on recycler and model, and compares them after each.
 fn drive(
     pages: u32,
     logical: u32,
@@ -616,7 +684,8 @@ fn recycling_with_unbounded_fast_loading_equals_a_naive_model() {
     );
 }
 
-/// Two logical pages on 48 flash pages: histories are longer than 15, where the version does not decrease any more.
+/// Two logical pages share 48 flash pages. So their histories are longer than 15 dead pages, from where the recycle
+/// probability does not decrease any more.
 #[test]
 fn recycling_with_long_page_histories_equals_a_naive_model() {
     let mut pair = Pair::new(48, 2, PROB, Some(30));
@@ -646,7 +715,7 @@ fn recycling_equals_a_naive_model_when_policy_and_capacity_change_during_a_run()
     assert!(pair.hits > 10_000);
 }
 
-/// If the history covers only the fingerprint store, pages that the store does not hold are in no list.
+/// Dead pages that the fingerprint store does not hold are in no history (list of dead pages per logical page).
 #[test]
 fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
     for (policy, capacity) in
@@ -685,7 +754,7 @@ fn a_restart_loads_the_dead_pages_with_the_greatest_recycle_probability() {
     }
 }
 
-/// Stores with thousands of entries of equal probability: ranks and evictions span many chunks of the order.
+/// The store has thousands of entries of equal recycle probability, so their order is kept in many chunks.
 #[test]
 fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
     for policy in [LRU, PROB, FAST] {
@@ -711,8 +780,8 @@ fn a_fingerprint_store_of_capacity_0_never_hits() {
     }
 }
 
-/// An unbounded store contains every dead page. So it hits exactly if a dead page has the content, and chooses the same
-/// page under every policy.
+/// An unbounded fingerprint store contains every dead page. So it finds a content exactly if a dead page has it, and
+/// finds the same page under every policy.
 #[test]
 fn unbounded_fingerprint_stores_hit_whenever_a_dead_page_has_the_content() {
     let mut pairs = [LRU, PROB].map(|policy| Pair::new(24, 8, policy, None));
@@ -734,7 +803,7 @@ fn unbounded_fingerprint_stores_hit_whenever_a_dead_page_has_the_content() {
     assert!(pairs[0].hits > 10_000);
 }
 
-/// Requirement R22: an older version of the same logical page is written again, and its dead page is revived.
+/// Requirement R22: a logical page is written with the content of its own older version, whose dead page is revived.
 #[test]
 fn a_dead_page_is_revived_by_its_own_logical_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -746,7 +815,8 @@ fn a_dead_page_is_revived_by_its_own_logical_page() {
     pair.check();
 }
 
-/// Requirement R23: content equal to a valid page is programmed again; the old copy becomes a candidate.
+/// Requirement R23: the fingerprint store holds only dead pages. Content that a valid page has is programmed again, and
+/// the old page can be revived once it is invalid.
 #[test]
 fn content_of_a_valid_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -759,7 +829,8 @@ fn content_of_a_valid_page_is_not_a_recycling_hit() {
     pair.check();
 }
 
-/// Requirement R24: of two dead pages with equal content, the store holds the one with the greater probability.
+/// Requirement R24: if two dead pages have equal content, the fingerprint store holds the one that is likelier to be
+/// revived.
 #[test]
 fn of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probability() {
     for capacity in [Some(8), None] {
@@ -780,7 +851,7 @@ fn of_dead_pages_with_equal_content_the_store_keeps_the_greater_recycle_probabil
     }
 }
 
-/// Requirement R24: a page that dies later and has a greater probability replaces the entry with equal content.
+/// Requirement R24: a page that dies later and is likelier to be revived replaces the store entry with equal content.
 #[test]
 fn a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
     let mut pair = Pair::new(8, 3, PROB, Some(8));
@@ -793,7 +864,7 @@ fn a_more_probable_dead_page_replaces_the_entry_of_equal_content() {
     assert_eq!(pair.entry_pages(), [read_once]);
 }
 
-/// Requirement R25: a recycled page keeps its access count.
+/// Requirement R25: a revived page keeps its access count.
 #[test]
 fn a_revived_page_keeps_its_access_count() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -807,6 +878,7 @@ fn a_revived_page_keeps_its_access_count() {
 }
 
 impl Pair {
+    /// Erases all invalid pages, and asserts that recycler and model then hold no dead page.
     fn erase_all_versions_and_check(&mut self) {
         self.garbage().into_iter().for_each(|ppn| self.erase(ppn));
         self.check();
@@ -814,7 +886,8 @@ impl Pair {
     }
 }
 
-/// Requirement R26: an erased page is in neither history nor store, and its access count is 0 again.
+/// Requirement R26: an erased page is neither in the history nor in the fingerprint store, and its access count is 0
+/// again.
 #[test]
 fn an_erased_page_is_not_a_recycling_hit() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -851,8 +924,8 @@ fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
     assert!(blocks_erased > 100, "{blocks_erased} blocks erased");
 }
 
-/// Requirement R28: pages that were never read all have probability 0, so the version decides their order, then
-/// recency.
+/// Requirement R28: pages that were never read all have recycle probability 0. The store then evicts the oldest version
+/// of a logical page, and among equal versions the entry that entered first.
 #[test]
 fn never_read_dead_pages_are_evicted_by_version_then_recency() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -875,8 +948,8 @@ fn a_trimmed_page_can_be_revived() {
     pair.check();
 }
 
-/// Requirement R18: GC moves the access count with a page, which keeps its position in the history; the source of the
-/// copy is never a candidate.
+/// Requirement R18: GC moves the access count with a page. The new page keeps the position in the history, and the
+/// source of the copy cannot be revived.
 #[test]
 fn a_gc_copy_keeps_the_access_count_of_its_page() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));
@@ -893,8 +966,8 @@ fn a_gc_copy_keeps_the_access_count_of_its_page() {
     pair.check();
 }
 
-/// Requirement R17: after a hit on a page of logical page 2, the newest dead pages of 1 and 3 are at the head of the
-/// store, although never read.
+/// Requirement R17: after a dead page of logical page 2 was revived, the newest dead pages of logical pages 1 and 3 are
+/// at the head of the store, although they were never read.
 #[test]
 fn fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() {
     let mut pair = Pair::new(24, 6, FAST, Some(3));
@@ -915,8 +988,8 @@ fn fast_loading_puts_dead_pages_of_neighbouring_lpns_at_the_head_of_the_store() 
     pair.check();
 }
 
-/// Requirement R17: with a window of 2, two logical pages on each side are loaded; the probability of a fast-loaded
-/// page still decays.
+/// Requirement R17: with a window of 2, dead pages of two logical pages on each side are loaded. The recycle
+/// probability of a fast-loaded page still decreases with newer versions.
 #[test]
 fn fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays() {
     let mut pair = Pair::new(24, 6, FAST_2, Some(8));
@@ -930,7 +1003,8 @@ fn fast_loading_with_window_2_loads_two_neighbours_on_each_side_and_still_decays
     pair.check();
 }
 
-/// Requirement R13: when a page leaves the middle of a history, the versions of all older pages increase by one.
+/// Requirement R13: the version number of a dead page is lower the more newer dead versions of its logical page exist.
+/// When a page leaves the middle of a history (list of these pages), the numbers of all older pages increase by one.
 #[test]
 fn versions_older_than_a_revived_page_increase_by_one() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));

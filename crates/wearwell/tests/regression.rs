@@ -20,17 +20,20 @@ use wearwell::{Device, DeviceOptions, Error};
 
 use crate::common;
 
+/// Write buffer without capacity: every write goes to flash at once.
 const NO_BUFFER: WriteBufferOptions = common::BUFFERS[0];
 
+/// Returns the world (tiny device) with this name.
 fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
 }
 
+/// Returns the parts of the design under test with this name.
 fn parts(design: &str) -> Parts {
     designs().into_iter().find(|d| d.name == design).expect("a known design").parts
 }
 
-/// Writes one random page with a random content.
+/// Writes a random logical page with a random content.
 fn write_page<N: Nand>(
     device: &mut Device<N>,
     oracle: &mut Oracle,
@@ -51,8 +54,9 @@ fn closed<N: Nand>(store: &Store<N>) -> Vec<(BlockId, u32)> {
         .collect()
 }
 
-/// Bug: the stacks of candidate blocks were trusted up to a limit that had been raised without filling them. So greedy
-/// chose blocks with more valid pages than necessary, and sometimes reported a full device although there was garbage.
+/// Bug: candidate blocks were kept in stacks by valid count, up to a limit that was raised without filling the new
+/// stacks. So greedy GC chose blocks with more valid pages than necessary, and sometimes reported a full device
+/// although there were invalid pages.
 #[test]
 fn greedy_gc_finds_the_block_with_fewest_valid_pages_after_the_minimum_rose() {
     let world = world("slc");
@@ -102,16 +106,16 @@ fn survives_cut_after_cut(design: &str, world_name: &str, outcome: CutOutcome) {
     }
 }
 
-/// Bug: a random policy chose a victim without invalid pages when the cut had left no free block for its copies. From
-/// then on the device was full, although there was garbage.
+/// Bug: if a power cut had left no free block for the copies of a victim, a random policy chose a victim without
+/// invalid pages. From then on the device was full, although there were invalid pages.
 #[test]
 fn random_victim_policies_do_not_leave_a_device_full_after_a_power_cut() {
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::NoEffect);
     survives_cut_after_cut("page-map random", "many_planes", CutOutcome::Torn);
 }
 
-/// Bug: without a free block a translation block was chosen that had no open block for its copies, although a data
-/// block would have fitted.
+/// Bug: if no block was free, GC chose a translation block although there was no open block for its copies. A data
+/// block could have been collected.
 #[test]
 fn gc_collects_no_translation_block_without_room_for_its_copies() {
     for outcome in CutOutcome::ALL {
@@ -142,8 +146,8 @@ fn a_failed_eviction_from_the_write_buffer_loses_no_page() {
     }
 }
 
-/// Bug: each request that a host sent after a power cut advanced an open block's next page, but recovery only took one
-/// such step back. The first write after recovery was then a program out of order.
+/// Bug: each request that a host sent after a power cut advanced the next page of an open block, but recovery took back
+/// only one such step. The first write after recovery was then a program out of order.
 #[test]
 fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_power() {
     for design in ["recyclable prob greedy", "dftl 4 entries", "page-map greedy"] {
@@ -168,7 +172,8 @@ fn recovery_corrects_the_next_page_of_an_open_block_after_many_requests_without_
 }
 
 /// Bug: on a device of the largest possible size, the host page of a request opened the free block that was needed for
-/// its translation page. The translation page then used up the reserve, and the next victim had no room for its copies.
+/// its translation page. The translation page then used the reserve (one free block for GC copies), and the next victim
+/// could not be copied.
 #[test]
 fn a_host_page_leaves_the_free_block_needed_for_its_translation_page() {
     let gc = GcOptions { gc_start_free_blocks: 1, ..GcOptions::default() };
@@ -176,15 +181,15 @@ fn a_host_page_leaves_the_free_block_needed_for_its_translation_page() {
     fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 1");
 }
 
-/// Bug: the search for a writable pool ended after one round, although writing the map in the last step of the round
-/// had turned translation pages into garbage.
+/// Bug: the search for a pool (set of planes) with a free page ended after one round, although writing the map in the
+/// last step of the round had made translation pages invalid.
 #[test]
 fn no_device_is_reported_full_while_writing_the_map_leaves_garbage() {
     let parts = dftl(GcOptions::default(), DftlOptions { cache_entries: 9 });
     fill_and_overwrite_largest_device(&parts, &geometry_without_superblocks([2, 12, 8, 512]), "dftl of 9");
 }
 
-/// Bug: a full device with a demand-paged map refused reads whose map entry was not cached, because making room in the
+/// Bug: a full device with a demand-paged map refused reads whose map entry was not cached. Evicting an entry from the
 /// cache required writing a translation page.
 #[test]
 fn a_full_device_with_a_demand_paged_map_serves_reads() {
@@ -197,7 +202,7 @@ fn a_full_device_with_a_demand_paged_map_serves_reads() {
     oracle.compare_all(&mut device).expect("a full device reads");
 }
 
-/// Bug: a block whose program had failed was to be retired once it was empty, but only RAM contained this. After a
+/// Bug: a block in which a program had failed was to be retired once it was empty, but only RAM recorded this. After a
 /// power loss the block was filled further, or erased and used again.
 #[test]
 fn a_condemned_block_is_not_used_again_after_recovery() {
@@ -249,9 +254,9 @@ fn a_condemned_block_is_not_used_again_after_recovery() {
     }
 }
 
-/// Searches a GC victim as an earlier, wrong version did: visits the blocks with the most invalid pages first, and ends
-/// at the first block with no more invalid pages than the greatest dirtiness so far. Returns this dirtiness (weight of
-/// a block's dead pages in recycling-aware GC).
+/// Searches a GC victim as an earlier, wrong version did: in order of invalid pages, until a block has no more invalid
+/// pages than the greatest dirtiness found so far. Returns this dirtiness (weight of a block's dead pages in
+/// recycling-aware GC).
 fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
     let mut candidates = choice.candidates.clone();
     candidates.sort_by_key(|candidate| (candidate.valid_pages, std::cmp::Reverse(candidate.age_programs)));
@@ -265,8 +270,9 @@ fn dirtiness_before_the_stop(choice: &VictimChoice, block_pages: u32) -> f64 {
     best
 }
 
-/// Bug: RC-GC took the number of invalid pages of a block for the upper bound of its dirtiness, and ended its search
-/// too early in designs with deltas: a page of deltas that is valid may be nearly dead.
+/// Bug: recycling-aware GC ended its search when no further block had more invalid pages than the best dirtiness
+/// (weight of a block's dead pages). In designs with deltas the dirtiness may be greater than the number of invalid
+/// pages, because a valid page may hold mostly dead deltas.
 #[test]
 fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
     let geometry = geometry_without_superblocks([1, 48, 8, 4096]);
@@ -316,7 +322,8 @@ fn recycling_aware_gc_collects_blocks_of_dead_deltas() {
     assert!(choices > 1000 && passed_over > 10, "{passed_over} of {choices} choices");
 }
 
-/// Returns a demand-paged map with its dirty entries in NVRAM and sharing, whose cache holds `cache_entries` entries.
+/// Returns a design with sharing and a demand-paged map, whose cache holds `cache_entries` entries. Its dirty map
+/// entries are in NVRAM.
 fn cached_map_with_sharing(cache_entries: u32) -> Parts {
     let mut parts = dftl(GcOptions::default(), DftlOptions { cache_entries });
     parts.content.sharing = Some(SharingOptions {
@@ -329,10 +336,9 @@ fn cached_map_with_sharing(cache_entries: u32) -> Parts {
     parts
 }
 
-/// Bug: room was made for the translation page of one map change before each page of a remap command. But if the cache
-/// of map entries is small, looking up source and target and unmapping the source evict one dirty entry each. The
-/// translation pages of the second and third used up the blocks that garbage collection needs, and the command answered
-/// that the device is full.
+/// Bug: before each page of a remap command, blocks were reserved for one translation page. With a small map cache,
+/// three dirty entries may be evicted per page: for the source, the target, and the unmapping of the source. The
+/// translation pages then used the blocks that GC needs, and the command failed because the device was full.
 #[test]
 fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
     for (entries, world) in
@@ -364,8 +370,8 @@ fn a_full_device_with_a_tiny_map_cache_executes_moves_of_any_length() {
     }
 }
 
-/// Returns a drive of 48,000 pages under u-FTL that has long been in use: its logical pages and some dead pages, in
-/// random order.
+/// Returns a drive of 48,000 pages under μ-FTL after long use: its logical pages and some dead pages are in random
+/// order.
 fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
     let parts = uftl(GcOptions::default(), UFtlOptions { cache_entries: 256, cached_directory_nodes: 4 });
     let medium = SimNand::new(geometry_without_superblocks([4, 1500, 8, 512]), RetainedFields::ALL);
@@ -393,9 +399,9 @@ fn used_drive_of_uftl(random: &mut Random) -> Device<SimNand> {
     device
 }
 
-/// Bug: at a loss of power the battery wrote the map first and page validity last. If a collection made room for a page
-/// of the validity bitmap, the new places of the data that it moved stayed in RAM, and the map on flash named an erased
-/// block. Later, pages of this block were discarded although other pages had been written there.
+/// Bug: at a loss of power the battery wrote the map first and page validity last. If GC then moved data to make room
+/// for a page of the validity bitmap, the new flash pages of this data were only in RAM, and the map on flash named an
+/// erased block. Later, pages of this block were discarded although other data had been written there.
 #[test]
 fn a_battery_writes_the_map_again_if_collection_moves_data_while_it_writes_page_validity() {
     for seed in [0, 4] {

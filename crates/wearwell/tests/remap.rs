@@ -12,9 +12,12 @@ use wearwell::{Device, Error};
 
 use crate::common;
 
+/// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
+/// Modes of a remap: the source keeps its content (copy) or is deallocated (relocate).
 const MODES: [RemapMode; 2] = [Copy, Relocate];
 
+/// Returns the world (tiny device) with this name.
 fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
 }
@@ -22,13 +25,18 @@ fn world(name: &str) -> World {
 /// A device under test and its model: an array with the content id of each logical page; 0 for a page that holds
 /// nothing or zeros.
 struct Pair {
+    /// Device under test.
     device: Device<SimNand>,
+    /// Bytes of each content id, and the expected contents for the comparison with the device.
     oracle: Oracle,
+    /// Expected content id of each logical page.
     ids: Vec<u16>,
+    /// Number of distinct contents that are written.
     contents: u16,
 }
 
 impl Pair {
+    /// Creates an empty device of this design on the world (tiny device), with its model.
     fn new(world: &World, design: &common::DesignUnderTest, buffer: WriteBufferOptions) -> Self {
         let device = device(world, &design.parts, buffer, full_medium(world));
         let contents = design.distinct_contents(CONTENTS);
@@ -37,7 +45,8 @@ impl Pair {
         Self { device, oracle, ids, contents }
     }
 
-    /// Returns a device of the first design on a small world, whose pages 0, 1, .. hold `ids`.
+    /// Returns a device of the first design on a small world, whose logical pages hold the contents `ids` from page 0
+    /// on.
     fn holding(ids: &[u16], buffer_pages: u32) -> Self {
         let buffer = WriteBufferOptions { capacity_pages: buffer_pages, policy: WriteBufferPolicy::Fifo };
         let mut pair = Self::new(&world("slc"), &designs()[0], buffer);
@@ -47,14 +56,17 @@ impl Pair {
         pair
     }
 
+    /// Returns the number of logical pages.
     fn pages(&self) -> u64 {
         self.ids.len() as u64
     }
 
+    /// Returns the bytes per page.
     fn page_bytes(&self) -> u64 {
         self.oracle.page_sectors() * SECTOR_BYTES
     }
 
+    /// Writes content `id` to a logical page of device and model.
     fn write(&mut self, page: u64, id: u16) {
         let sectors = self.oracle.page_sectors();
         let bytes = self.oracle.content_bytes(page * sectors, sectors, id);
@@ -63,14 +75,15 @@ impl Pair {
         self.ids[page as usize] = id;
     }
 
+    /// Trims a logical page of device and model.
     fn trim(&mut self, page: u64) {
         let page_bytes = self.page_bytes();
         self.device.trim(page * page_bytes, page_bytes).expect("a trim");
         self.ids[page as usize] = 0;
     }
 
-    /// Executes a remap on the device and on the model array. On the array, as defined: copy the source aside,
-    /// deallocate it if it is relocated, write the copy to the target.
+    /// Executes a remap on the device and on the model. In the model the source pages are copied, deallocated if they
+    /// are relocated, and then the copies are written to the target pages.
     fn remap(&mut self, target: u64, source: u64, pages: u64, mode: RemapMode) {
         let page_bytes = self.page_bytes();
         let remapped = self.device.remap(target * page_bytes, source * page_bytes, pages * page_bytes, mode);
@@ -97,6 +110,7 @@ impl Pair {
         audit(&mut self.device);
     }
 
+    /// Executes a random write, trim, flush or remap on device and model.
     fn operate(&mut self, random: &mut Random) {
         let page = random.below(self.pages());
         match random.below(10) {
@@ -118,6 +132,8 @@ impl Pair {
     }
 }
 
+/// Executes random operations with many remaps on every design, on the world (tiny device) `name`, and compares all
+/// contents.
 fn random_remaps_on(name: &str, operations: u64) {
     let world = world(name);
     for (number, design) in (0u64..).zip(designs()).filter(|(_, design)| design.has_room(&world)) {

@@ -17,15 +17,21 @@ use wearwell::{Error, Result};
 
 use crate::common;
 
+/// Remap command of the host.
 #[derive(Clone, Copy, Debug)]
 struct Command {
+    /// First logical page that gets new content.
     target: u32,
+    /// First logical page from which the content is taken.
     source: u32,
+    /// Number of logical pages.
     pages: u32,
+    /// Whether the source pages keep their contents (copy) or are deallocated (relocate).
     mode: RemapMode,
 }
 
-/// Commands under test: disjoint ranges, overlaps in both directions, and sources that hold nothing (page 5 was never
+/// Remap commands under test: with disjoint ranges, with ranges that overlap in both directions, and with source pages
+/// that hold nothing (page 5 was never written, page 6 was trimmed).
 /// written, page 6 was trimmed).
 const COMMANDS: [Command; 5] = [
     Command { target: 10, source: 0, pages: 5, mode: Copy },
@@ -36,13 +42,14 @@ const COMMANDS: [Command; 5] = [
 ];
 
 /// Returns options of devices with atomic remap commands, one for each reverse map under test: logs, and NVRAM segments
-/// of one or three entries.
+/// with space for one or three entries.
 fn builds() -> Vec<DriveOptions> {
     let of_three = ReverseMapKind::Segments { nvram_bytes: 1536, segment_bytes: 96 };
     let log = ReverseMapKind::FlashLog { log_pages: 6 };
     nvram_reverse_maps().into_iter().chain([of_three, log]).map(build).collect()
 }
 
+/// Returns options of a device with atomic remap commands and this kind of reverse map.
 fn build(part: ReverseMapKind) -> DriveOptions {
     // A log on flash occupies blocks of its own.
     let geometry = geometry_without_superblocks([1, 20, 4, PAGE_BYTES as u32]);
@@ -63,11 +70,13 @@ fn contents(drive: &mut Drive) -> Vec<u8> {
     (0..LOGICAL_PAGES - 1).map(|lpn| drive.content_id(lpn)).collect()
 }
 
+/// Executes a remap command on the device.
 fn run(drive: &mut Drive, Command { target, source, pages, mode }: Command) -> Result<()> {
     drive.try_remap(target, source, pages, mode)
 }
 
-/// Returns the expected contents after a command: as if its source range had been copied aside first.
+/// Returns the expected contents after a command: the source pages are copied first, and then written to the target
+/// pages.
 fn done(before: &[u8], command: Command) -> Vec<u8> {
     let range = |first: u32| first as usize..(first + command.pages) as usize;
     let moved = before[range(command.source)].to_vec();
@@ -79,8 +88,8 @@ fn done(before: &[u8], command: Command) -> Vec<u8> {
     after
 }
 
-/// A command takes effect as a whole at every cut. A naive recovery uses all entries that it finds, so that a cut
-/// leaves a part of the command. Or it leaves torn entries in place, and compaction makes them look complete later.
+/// A naive recovery uses all reverse-map entries that it finds, so after a power cut a part of the command takes
+/// effect. Or it leaves torn entries in the reverse map, and compaction makes them look complete later.
 #[test]
 fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
     for build in builds() {
@@ -117,9 +126,9 @@ fn an_atomic_remap_command_takes_effect_entirely_or_not_at_every_power_cut() {
     }
 }
 
-/// If power is lost during recovery, the next recovery still discards the whole torn command. A naive recovery zeroes
-/// the torn entries from the first on; after a cut, the remaining entries are taken for complete ones, or mixed with
-/// the next command's.
+/// A remap command is torn if power was lost before all its reverse-map entries were recorded. A naive recovery zeroes
+/// the entries of a torn command from the first on. If power is lost again, the next recovery takes the remaining
+/// entries for complete ones, or for entries of the next command.
 #[test]
 fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     let mut cuts_of_recovery = 0;
@@ -160,8 +169,8 @@ fn an_interrupted_recovery_still_discards_the_whole_torn_remap_command() {
     assert!(cuts_of_recovery > 100, "{cuts_of_recovery} cuts of recoveries");
 }
 
-/// A complete command remains valid when some of its entries are gone. A naive recovery discards a complete command
-/// because compaction, collection and erases have dropped some of its entries.
+/// Compaction, GC and erases may drop some reverse-map entries of a complete remap command. A naive recovery then takes
+/// the command for an incomplete one and discards it.
 #[test]
 fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() {
     for build in builds() {
@@ -190,8 +199,8 @@ fn a_complete_remap_command_stays_valid_after_some_of_its_entries_are_dropped() 
     }
 }
 
-/// A command that is too long for the reverse map is refused. A naive implementation executes it by writes, page by
-/// page.
+/// A remap command that needs more reverse-map entries than have space is refused. A naive implementation executes it
+/// as writes, page by page, which is not atomic.
 #[test]
 fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
     for part in [
@@ -212,8 +221,9 @@ fn an_atomic_remap_command_without_room_is_refused_and_changes_nothing() {
     }
 }
 
-/// If a source page has the maximum number of referrers, it is written once more before the command. A naive
-/// implementation writes that page as a part of the command, while the others are bound.
+/// If a source page already has the maximum number of referrers, its content is written once more before the remap
+/// command. A naive implementation writes it as a part of the command, while the other pages are mapped without a
+/// program.
 #[test]
 fn a_remap_source_with_the_maximum_of_referrers_is_written_once_more_before_the_command() {
     let nvram_bytes = 4096;

@@ -20,8 +20,9 @@ use wearwell::sharing::reverse_map::{
 
 use crate::common;
 
-/// Requirement M14: a page with the maximum number of referrers is written once more. Naive implementation: the
-/// sixteenth referrer overflows the four-bit counter, and the page dies with fifteen referrers left.
+/// Requirement M14: content is written once more if its page has the maximum number of referrers (logical pages that
+/// refer to it). Naive implementation: the sixteenth referrer overflows the four-bit counter, and the page is erased
+/// while fifteen pages refer to it.
 #[test]
 fn content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
     for part in nvram_reverse_maps() {
@@ -40,8 +41,8 @@ fn content_of_a_page_with_the_maximum_of_referrers_is_written_once_more() {
     }
 }
 
-/// Requirement M14: a demotion of a remap to a write is counted once. Naive implementation: the write finds its own
-/// content in the index of deduplication, and is demoted again, so that one page counts as two demotions.
+/// Requirement M14: a remap that is executed as a write is counted once as demoted. Naive implementation: the write
+/// finds its own content in the deduplication index, is demoted again, and is counted twice.
 #[test]
 fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
     for part in nvram_reverse_maps() {
@@ -53,8 +54,9 @@ fn a_remap_executed_as_a_write_is_counted_once_with_deduplication() {
     }
 }
 
-/// Requirement M14: binds stop at the watermark of the reverse map. Naive implementation: entries are recorded until
-/// none is left, and garbage collection has no room for those that it must record again.
+/// Requirement M14: above the watermark of the reverse map (a share of its capacity), remaps are executed as writes.
+/// Naive implementation: entries are recorded until no space is left, and GC cannot record the entries of the pages
+/// that it moves.
 #[test]
 fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted() {
     let nvram_bytes = 64 * REVERSE_MAP_ENTRY_BYTES;
@@ -89,8 +91,7 @@ fn remaps_become_writes_at_the_reverse_map_watermark_or_before_and_are_counted()
 }
 
 /// Requirements M15, M35: GC moves a shared page for all its referrers. Naive implementation: GC reads the owner in the
-/// OOB, finds that it is mapped elsewhere, and drops the page (or moves it for the owner alone) although other pages
-/// refer to it.
+/// OOB, which is mapped elsewhere by now, and drops the page, or moves it for the owner alone.
 #[test]
 fn gc_moves_a_shared_page_for_all_its_referrers() {
     for part in nvram_reverse_maps() {
@@ -128,8 +129,8 @@ fn gc_moves_a_shared_page_for_all_its_referrers() {
     }
 }
 
-/// Requirement M26: remaps of unmapped sources, of pages to themselves, and of overlapping ranges. Naive
-/// implementation: a bind to a page that holds nothing is skipped, or only done in RAM.
+/// Requirement M26: remaps from unmapped sources, from pages to themselves, and between overlapping ranges survive a
+/// power loss. Naive implementation: a remap from a page that holds nothing is skipped, or changes only RAM.
 #[test]
 fn remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
     for part in nvram_reverse_maps() {
@@ -151,8 +152,8 @@ fn remaps_of_unmapped_own_and_overlapping_sources_are_durable() {
     }
 }
 
-/// Requirement M28: a buffered write of the target is older than the bind. Naive implementation: the map changes at
-/// once, the buffered write is written later and wins.
+/// Requirement M28: a write of the target page that is buffered when the remap is executed is older than the remap.
+/// Naive implementation: the remap changes the map at once, and the buffered write later replaces the result.
 #[test]
 fn a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
     for part in nvram_reverse_maps() {
@@ -175,8 +176,9 @@ fn a_buffered_write_of_a_remap_target_does_not_undo_the_remap() {
     }
 }
 
-/// Requirement M29: the index names the new copy of a page with the maximum number of referrers. Naive implementation:
-/// it still names the old page, and every later write of the content is demoted.
+/// Requirement M29: after content of a page with the maximum number of referrers is written once more, the
+/// deduplication index names the new page. Naive implementation: the index still names the old page, and every later
+/// write of the content is demoted.
 #[test]
 fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes() {
     for part in nvram_reverse_maps() {
@@ -195,8 +197,8 @@ fn the_second_copy_of_a_page_with_the_maximum_of_referrers_serves_later_writes()
     }
 }
 
-/// Requirement M33: a sequence number that does not fit its field is refused. Naive implementation: it loses its upper
-/// bits in the entry, and the newest entries become the oldest.
+/// Requirement M33: a sequence number that does not fit its field in a reverse-map entry is refused. Naive
+/// implementation: its upper bits are dropped, and the newest entries become the oldest.
 #[test]
 #[should_panic(expected = "does not fit 42 bits")]
 fn a_reverse_map_sequence_number_beyond_its_field_is_refused() {
@@ -211,7 +213,8 @@ fn a_reverse_map_sequence_number_beyond_its_field_is_refused() {
     let _ = entry(MAX_SEQUENCE + 1).encode(Ppn(0));
 }
 
-/// Requirement M36: a group of entries may have many segments. Naive implementation: a group is one segment.
+/// Requirement M36: the entries of a block (their group) may fill many NVRAM segments. Naive implementation: a group is
+/// one segment.
 #[test]
 fn the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     let scene = |drive: &mut Drive| {
@@ -241,9 +244,8 @@ fn the_reverse_map_entries_of_a_block_may_fill_many_segments() {
     verify(&mut drive);
 }
 
-/// Requirement M37, an effect rather than a fault: after a checkpoint the pages of a journal are garbage if they were
-/// copied to their home pages, but valid if they were remapped. Garbage collection then frees fewer pages in their
-/// blocks.
+/// Requirement M37, an effect and no fault: a journal page is garbage after a checkpoint that copies it to its home
+/// page. If it is remapped to its home page instead, it stays valid, and GC frees fewer pages in its block.
 #[test]
 fn remapping_leaves_less_garbage_than_copying() {
     let journal_valid = |part| {
@@ -261,25 +263,34 @@ fn remapping_leaves_less_garbage_than_copying() {
 /// A step of the workload that uses up the room for reverse-map entries.
 #[derive(Clone, Copy)]
 enum Step {
+    /// Write of content (second number) to a logical page (first number).
     Write(u32, u8),
+    /// Trim of this logical page.
     Trim(u32),
+    /// Remap of one page: target page, source page, and mode.
     Remap(u32, u32, RemapMode),
+    /// Collection of one GC victim.
     Collect,
 }
 
-/// Parameters of a random workload that uses up the room for reverse-map entries, by copies of a few source pages all
-/// over the device. Of twenty steps, `writes` are writes, `relocations` are relocations, `collections` are GC of one
-/// block, one is a trim, and the others copy one of the first `sources` pages.
+/// Parameters of a random workload that exhausts the space for reverse-map entries, by remaps of a few source pages all
+/// over the device. A step that none of the fields describes is a trim (one in twenty) or a remap that copies.
 #[derive(Clone, Copy)]
 struct Crowding {
+    /// Number of logical pages of the device.
     logical: u32,
+    /// Number of logical pages from which remaps copy, the first ones.
     sources: u32,
+    /// Number of writes in twenty steps.
     writes: u64,
+    /// Number of remaps that relocate in twenty steps.
     relocations: u64,
+    /// Number of GC victims that are collected in twenty steps.
     collections: u64,
 }
 
 impl Crowding {
+    /// Returns 4000 random steps of the workload.
     fn steps(&self, seed: u64) -> Vec<Step> {
         let mut random = Random::new(seed);
         let step = |k: u32| {
@@ -302,7 +313,7 @@ impl Crowding {
     }
 }
 
-/// Returns the expected content of each page after the steps.
+/// Returns the expected content of each logical page after the steps, on a device of `logical` empty pages.
 fn ids_after(logical: u32, steps: &[Step]) -> Vec<(u32, u8)> {
     let mut ids = vec![0; logical as usize];
     for &step in steps {
@@ -321,6 +332,7 @@ fn ids_after(logical: u32, steps: &[Step]) -> Vec<(u32, u8)> {
     (0..).zip(ids).collect()
 }
 
+/// Executes a step on the device; returns the error of the device.
 fn take(drive: &mut Drive, step: Step) -> Result<()> {
     match step {
         Step::Write(lpn, id) => drive.try_write(lpn, id),
@@ -330,9 +342,9 @@ fn take(drive: &mut Drive, step: Step) -> Result<()> {
     }
 }
 
-/// Requirement M31: a lack of room for entries never makes the device full. Naive implementation: a victim is chosen
-/// although its entries have no room, and its shared pages are stored once per referrer, for which no pages were
-/// reserved. The device is then full in the middle of a collection.
+/// Requirement M31: if there is no space for reverse-map entries, the device does not become full. Naive
+/// implementation: GC chooses a victim whose entries have no space, and stores its shared pages once per referrer, for
+/// which no pages were reserved. The device is then full in the middle of a collection.
 #[test]
 fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     let nvram_bytes = 16 * SEGMENT_BYTES as u64;
@@ -368,9 +380,9 @@ fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
     }
 }
 
-/// Requirement M31: a collection without room for entries is safe at every cut. Naive implementation: a page stored
-/// once per referrer is mapped before it is programmed, or its entries are dropped too early; a power loss in between
-/// finds neither the old entries nor the new pages.
+/// Requirement M31: GC without space for reverse-map entries is safe at every power cut. Naive implementation: a page
+/// that is stored once per referrer is mapped before it is programmed, or its entries are dropped too early. A power
+/// loss in between finds neither the old entries nor the new pages.
 #[test]
 fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     let logical_pages = 216;
@@ -408,9 +420,9 @@ fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
     assert!(collections > 10, "{collections} collections stored shared pages once per referrer");
 }
 
-/// Requirements M31, M27: if a tombstone has no room, the source of the relocation is overwritten. Naive
-/// implementation: the tombstone that a relocation needs is dropped with the victim, and recovery finds an older
-/// version of the source; or it is recorded although there is no room.
+/// Requirements M31, M27: if the tombstone of a relocation (record that its source holds nothing) has no space, zeros
+/// are written to the source. Naive implementation: the tombstone is dropped with the victim, and recovery maps an
+/// older version of the source; or the tombstone is recorded although there is no space.
 #[test]
 fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     let geometry = geometry_without_superblocks([1, 14, 8, PAGE_BYTES as u32]);
@@ -458,8 +470,8 @@ fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     );
 }
 
-/// A trim that becomes a write of zeros is not counted as a host page write. A capture with 0.25 MiB of NVRAM once
-/// reported 181,110 host page writes although its trace has 177,339.
+/// Regression: a trim that was executed as a write of zeros was counted as a host page write. A capture with 0.25 MiB
+/// of NVRAM reported 181,110 host page writes although its trace has 177,339.
 #[test]
 fn a_trim_executed_as_a_write_of_zeros_is_not_counted_as_a_host_page_write() {
     for part in nvram_reverse_maps() {

@@ -18,8 +18,8 @@ use wearwell::store::BlockState;
 
 use crate::common;
 
-/// Requirement M22: a write after the bind wins. Naive implementation: entries are replayed after the scan, whatever
-/// was written after them.
+/// Requirement M22: a write after a remap of the page is newer than the remap. Naive implementation: reverse-map
+/// entries are applied after the scan of flash, whatever was written after them.
 #[test]
 fn recovery_prefers_a_write_that_is_newer_than_a_remap() {
     for part in nvram_reverse_maps() {
@@ -37,8 +37,8 @@ fn recovery_prefers_a_write_that_is_newer_than_a_remap() {
     }
 }
 
-/// Requirement M25: a trim survives a power loss at every cut. Naive implementation: a trim is not recorded (as in the
-/// paper), and the page's last version is mapped again after a power loss.
+/// Requirement M25: a trim survives a power cut at every flash and NVRAM operation. Naive implementation: a trim is not
+/// recorded (as in the Remap-SSD paper), and recovery maps the last version of the page again.
 #[test]
 fn a_trim_survives_any_power_cut() {
     for part in nvram_reverse_maps() {
@@ -58,8 +58,8 @@ fn a_trim_survives_any_power_cut() {
     }
 }
 
-/// Requirement M25: a tombstone (record of a trim) is kept while an older version of the page exists. Naive
-/// implementation: it is dropped with the newest version, although an older one is in another block.
+/// Requirement M25: a tombstone (record of a trim) is kept while flash holds an older version of the page. Naive
+/// implementation: it is dropped when the newest version is erased, although an older version is in another block.
 #[test]
 fn a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
     for part in nvram_reverse_maps() {
@@ -89,8 +89,9 @@ fn a_tombstone_is_kept_while_an_older_version_of_its_page_exists() {
     }
 }
 
-/// Bug: a block without valid pages that is erased before GC needs it took the tombstones in its entries along, so that
-/// trimmed and moved pages returned to an older version. (A live device erases such blocks after a trim.)
+/// Bug: when a block without valid pages was erased before GC needed it, the tombstones (records of trims) in its
+/// entries were dropped. Trimmed and relocated pages then had an older version again. (A live device erases such blocks
+/// after a trim.)
 #[test]
 fn a_dead_block_that_is_erased_early_loses_no_tombstone() {
     for part in nvram_reverse_maps() {
@@ -131,8 +132,9 @@ fn tombstones_do_not_fill_the_nvram() {
     }
 }
 
-/// Requirement M27: the source of a relocation stays deallocated when its target is overwritten. Naive implementation:
-/// the entry of the relocation is dropped then, and recovery finds the source's old page by its OOB.
+/// Requirement M27: the source of a relocation holds nothing, also after its target was overwritten. Naive
+/// implementation: the overwrite drops the entry of the relocation, and recovery maps the source to its old page by the
+/// OOB.
 #[test]
 fn a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
     for part in nvram_reverse_maps() {
@@ -161,7 +163,7 @@ fn a_relocated_source_stays_deallocated_when_its_target_is_overwritten() {
     }
 }
 
-/// Requirement M27: the source of a relocation stays deallocated when GC moves its target. Naive implementation: GC
+/// Requirement M27: the source of a relocation holds nothing, also after GC moved its target. Naive implementation: GC
 /// drops the entry with the block of the target, although an older version of the source is in another block.
 #[test]
 fn a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
@@ -193,9 +195,9 @@ fn a_relocated_source_stays_deallocated_when_gc_moves_its_target() {
     }
 }
 
-/// Requirement M27, the counterpart: GC does not deallocate a source that was written again. Naive implementation: the
-/// entry is recorded again with a new number and its old meaning, and deallocates what the host wrote to the source in
-/// between.
+/// Requirement M27, the counterpart: the source of a relocation was written again before GC moved its target, and keeps
+/// its content. Naive implementation: GC records the entry of the relocation again with a newer number, which
+/// deallocates the source once more.
 #[test]
 fn gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
     for part in nvram_reverse_maps() {
@@ -228,8 +230,8 @@ fn gc_does_not_deallocate_a_relocated_source_that_was_written_again() {
     }
 }
 
-/// Requirement M27: chains and circles of relocations are recovered. Naive implementation: only the last entry of a
-/// chain is applied.
+/// Requirement M27: relocations may form chains (A to B, B to C) and circles, all of which are recovered. Naive
+/// implementation: only the last entry of a chain is applied.
 #[test]
 fn chains_and_circles_of_relocations_are_recovered() {
     for part in nvram_reverse_maps() {
@@ -265,8 +267,9 @@ fn chains_and_circles_of_relocations_are_recovered() {
     }
 }
 
-/// Requirement M30: no bind is lost at any cut during GC. Naive implementation: the old group of entries is zeroed, or
-/// the block erased, before the new entries are durable, and a power loss in between loses an acknowledged bind.
+/// Requirement M30: no remap is lost at any power cut during GC. Naive implementation: the old reverse-map entries of
+/// the victim are zeroed, or the block is erased, before the new entries are durable. A power loss in between loses an
+/// acknowledged remap.
 #[test]
 fn no_remapped_page_is_lost_at_any_power_cut_during_gc() {
     for part in nvram_reverse_maps() {
@@ -294,9 +297,9 @@ fn no_remapped_page_is_lost_at_any_power_cut_during_gc() {
     }
 }
 
-/// Requirement M20: an entry is not valid longer than the page that it names. Naive implementation: an entry is valid
-/// if the page exists. Power was lost between the erase of a block and the end of its group, and the block is in use
-/// again. When everything newer is gone, the entry binds its target to an unrelated page.
+/// Requirement M20: a reverse-map entry is not valid longer than the flash page that it names. In this test power was
+/// lost after the erase of a block and before its entries were dropped, and the block was used again. Naive
+/// implementation: an entry is valid if its page exists, so recovery maps a logical page to unrelated content.
 #[test]
 fn a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
     let part = segment_reverse_map(1536);
@@ -334,9 +337,9 @@ fn a_reverse_map_entry_is_void_once_the_page_that_it_named_is_erased() {
     assert!(in_use_again.get() > 3, "block 0 has to be in use again before its group is gone");
 }
 
-/// Requirement M21: the pages of a victim lose against their durable copies. Naive implementation: when the victim's
-/// group is gone and the victim is not erased yet, recovery takes the page for the owner in its OOB. This is the order
-/// of the paper, produced by hand here.
+/// Requirement M21: if a victim and the copies of its pages are both on flash, recovery uses the copies. Naive
+/// implementation: in the order of the Remap-SSD paper, the entries of the victim are dropped before its erase. After a
+/// power loss in between, recovery maps the pages of the victim by the owner in their OOB.
 #[test]
 fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     let scene = |drive: &mut Drive| {
@@ -368,8 +371,8 @@ fn recovery_prefers_gc_copies_to_the_pages_of_their_victim() {
     drive.assert_content_ids(&ids);
 }
 
-/// Requirement M23: pages of open blocks, and binds to them, are found. Naive implementation: recovery only reads the
-/// metadata of closed blocks, and forgets the pages of open blocks and the binds to them.
+/// Requirement M23: recovery finds pages of open blocks, and remaps to them. Naive implementation: recovery reads only
+/// the metadata of closed blocks.
 #[test]
 fn recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
     for part in nvram_reverse_maps() {
@@ -394,10 +397,12 @@ fn recovery_finds_pages_of_open_blocks_and_remaps_to_them() {
     }
 }
 
-/// Requirement M32: a torn head is a free segment. Naive implementation: one of the two words of a head is taken for a
-/// head. Here it would be the first of its group, older than the true one, and end the group before its first entry.
+/// Requirement M32: an NVRAM segment of which only one of the two head words was stored is free. Naive implementation:
+/// one word is taken for a head. In this test it would be the first segment of its block's entries, and end their list
+/// before the first entry.
 #[test]
 fn an_nvram_segment_with_a_torn_head_is_free() {
+    /// Number of NVRAM segments.
     const SEGMENTS: u64 = 24;
     let mut drive =
         DriveOptions::with_reverse_map(segment_reverse_map(SEGMENTS * SEGMENT_BYTES as u64)).build_drive();
@@ -417,8 +422,8 @@ fn an_nvram_segment_with_a_torn_head_is_free() {
     assert!(nvram[(SEGMENTS as usize - 2) * words..].iter().all(|&word| word == 0), "and zeroed");
 }
 
-/// Requirement M32: power losses make no segment unusable. Naive implementation: a segment whose head was being stored
-/// is never used again, and the NVRAM shrinks with every power loss.
+/// Requirement M32: power losses make no NVRAM segment unusable. Naive implementation: a segment is never used again if
+/// power was lost while its head was stored, so the usable NVRAM shrinks with every power loss.
 #[test]
 fn power_losses_make_no_nvram_segment_unusable() {
     for outcome in CutOutcome::ALL {
@@ -441,9 +446,10 @@ fn power_losses_make_no_nvram_segment_unusable() {
     }
 }
 
-/// Requirement M34: a group of entries belongs to one erase unit. Naive implementation: entries are grouped by
-/// superblock although the FTL has none, and are lost with the erase of a neighbour; or by block although a superblock
-/// is erased as a whole, and then occupy one segment per plane.
+/// Requirement M34: the reverse-map entries that are linked in one chain belong to one erase unit. Naive
+/// implementation: entries are grouped by superblock although blocks are erased singly, and are lost with the erase of
+/// a neighbour. Or they are grouped by block although superblocks are erased as a whole, and occupy one segment per
+/// plane.
 #[test]
 fn the_reverse_map_entries_of_a_chain_belong_to_one_erase_unit() {
     let planes = geometry_without_superblocks([2, 10, 4, PAGE_BYTES as u32]);

@@ -22,13 +22,20 @@ use wearwell::{Error, Result};
 
 use crate::common;
 
+/// Flash and NVRAM of the reverse map, on a medium that can lose power.
 type Io = Store<FragileNand>;
+/// Fields of a reverse-map entry, for comparisons: logical page, flash page, relocation source or end of a range,
+/// sequence number.
 type Key = (u32, Option<u32>, Option<u32>, u64);
 
+/// Number of blocks of the device.
 const BLOCKS: u32 = 6;
+/// Number of pages per block.
 const BLOCK_PAGES: u32 = 4;
+/// Number of logical pages.
 const LOGICAL: u32 = 48;
 
+/// Returns the fields of a reverse-map entry, for comparisons.
 fn key(entry: &ReverseMapEntry) -> Key {
     (
         entry.lpn.0,
@@ -38,15 +45,21 @@ fn key(entry: &ReverseMapEntry) -> Key {
     )
 }
 
-/// Expected state of a reverse map, and all entries ever recorded.
+/// Expected state of a reverse map (record of the logical pages that share a flash page), and all entries ever
+/// recorded.
 #[derive(Clone, Default)]
 struct Model {
+    /// Flash page to which each logical page is bound (mapped without a program), and sequence number of its entry.
     binds: BTreeMap<Lpn, (Ppn, u64)>,
+    /// Logical pages that hold nothing since a trim or a relocation, and the sequence number of this entry.
     dead: BTreeMap<Lpn, u64>,
+    /// All entries that were recorded.
     recorded: BTreeSet<Key>,
 }
 
 impl Model {
+    /// Returns for which purposes an entry is still needed: as a bind, as a tombstone (record that a page holds
+    /// nothing), both, or none.
     fn need(&self, entry: &ReverseMapEntry) -> EntryLiveness {
         let buried =
             if entry.bound_ppn.is_some() { entry.relocation_source_or_range_end } else { Some(entry.lpn) };
@@ -57,7 +70,7 @@ impl Model {
         }
     }
 
-    /// Updates the model after a power loss: takes over the sequence numbers of found entries, which are newer if the
+    /// Updates the model after a power loss by the entries that were found. Their sequence numbers are newer if the
     /// reverse map was recording an entry again when power was lost.
     fn adopt(&mut self, found: &[ReverseMapEntry]) {
         for entry in found {
@@ -116,24 +129,33 @@ impl Model {
 
 /// A reverse map under test, with as much of an engine around it as it needs.
 struct World {
+    /// Flash and NVRAM of the reverse map.
     io: Io,
+    /// Reverse map under test.
     map: AnyReverseMap,
+    /// Model of the reverse map.
     model: Model,
+    /// Generator of the random numbers that determine the steps.
     rng: Xoshiro256PlusPlus,
+    /// Sequence number of the newest entry.
     sequence: u64,
+    /// Number of entries that the reverse map refused because they had no space.
     refused: u32,
 }
 
+/// Returns the geometry of the device: one pool of small blocks.
 fn geometry() -> Geometry {
     geometry_without_superblocks([1, BLOCKS, BLOCK_PAGES, 512])
 }
 
+/// Creates flash and NVRAM for this kind of reverse map, with power cut at operation `cut_at` (`None`: never).
 fn store(part: ReverseMapKind, cut_at: Option<u64>, outcome: CutOutcome) -> Io {
     let nand = SimNand::new(geometry(), RetainedFields::default()).with_nvram(part.nvram_bytes(512));
     Store::new(medium_with_power_cut(nand, cut_at, outcome), FreeBlockOrder::Fifo)
 }
 
 impl World {
+    /// Creates an empty reverse map of this kind, with its model. `seed` determines the steps.
     fn new(part: ReverseMapKind, seed: u64, cut_at: Option<u64>, outcome: CutOutcome) -> Self {
         let io = store(part, cut_at, outcome);
         let map = AnyReverseMap::new(part, &io).expect("the part fits");
@@ -141,11 +163,12 @@ impl World {
         Self { io, map, model: Model::default(), rng, sequence: 0, refused: 0 }
     }
 
+    /// Returns a random logical page.
     fn lpn(&mut self) -> Lpn {
         Lpn(self.rng.random_range(0..LOGICAL))
     }
 
-    /// Makes room for the log pages that the next call may append: collects log blocks, as the engine would.
+    /// Makes free pages for the log pages that the next call may append, by collecting log blocks as the engine does.
     fn room(&mut self) -> Result<()> {
         while self.map.max_pages_per_recorded_entry() > 0 && self.io.total_free_blocks() < 3 {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
@@ -198,6 +221,7 @@ impl World {
         }
     }
 
+    /// Requests space for one entry of the host, and returns whether the reverse map has it.
     fn admit(&mut self) -> Result<bool> {
         self.room()?;
         let model = &self.model;
@@ -206,6 +230,7 @@ impl World {
         Ok(admitted)
     }
 
+    /// Records an entry in reverse map and model.
     fn record(&mut self, entry: ReverseMapEntry) -> Result<()> {
         self.room()?;
         self.model.recorded.insert(key(&entry));
@@ -220,6 +245,8 @@ impl World {
         }
     }
 
+    /// Binds (maps without a program) a random logical page to a random flash page, sometimes as a relocation, if there
+    /// is space for the entry.
     fn bind(&mut self) -> Result<()> {
         if !self.admit()? {
             return Ok(());
@@ -244,8 +271,8 @@ impl World {
         self.every_victim_fits()
     }
 
-    /// Asserts that the reverse map has room for the entries of any one GC victim, as it promises when it admits a new
-    /// entry of the host.
+    /// Asserts that the reverse map has space for the entries of any one GC victim. It promises this whenever it
+    /// accepts a new entry of the host.
     fn every_victim_fits(&mut self) -> Result<()> {
         let model = &self.model;
         for block in (0..BLOCKS).map(BlockId) {
@@ -255,6 +282,7 @@ impl World {
         Ok(())
     }
 
+    /// Trims a random logical page, if there is space for the entry.
     fn trim(&mut self) -> Result<()> {
         if !self.admit()? {
             return Ok(());
@@ -280,7 +308,8 @@ impl World {
         self.model.dead.remove(&lpn);
     }
 
-    /// Moves the entries of a block to the two blocks after it, and erases the block.
+    /// Collects a random block: moves its entries to the two blocks after it, or drops them if they have no space, and
+    /// erases the block.
     fn collect(&mut self) -> Result<()> {
         let block = BlockId(self.rng.random_range(0..BLOCKS));
         self.room()?;
@@ -294,6 +323,7 @@ impl World {
         self.map.drop_entries_of_block(&mut self.io, block)
     }
 
+    /// Records the needed entries of a block again, for the flash pages to which GC would move their pages.
     fn move_entries(&mut self, block: BlockId) -> Result<()> {
         let mut entries = Vec::new();
         self.map.scan_entries_of_block(&mut self.io, block, &mut entries)?;
@@ -328,8 +358,8 @@ impl World {
         Ok(())
     }
 
-    /// Stores a page of its own for every referrer of the block's pages. Drops the tombstones of relocations, because
-    /// zeros are written to their logical pages.
+    /// Models GC without space for the entries of a block, where each referrer of its pages gets a page of its own.
+    /// Tombstones of relocations are dropped, because zeros are written to their logical pages.
     fn store_copies(&mut self, block: BlockId) {
         let in_block = |place: Ppn| place.0 / BLOCK_PAGES == block.0;
         let moved: Vec<Lpn> =
@@ -348,6 +378,7 @@ impl World {
         }
     }
 
+    /// Executes a random step: bind, trim, write or collection.
     fn step(&mut self) -> Result<()> {
         match self.rng.random_range(0..100) {
             0..55 => self.bind(),
@@ -360,7 +391,7 @@ impl World {
         }
     }
 
-    /// Asserts that the entries of every block and the tombstones, as recovery would find them, agree with the model.
+    /// Asserts that the entries of every block, as a scan by GC returns them, agree with the model.
     fn verify(&mut self) {
         self.map.check_invariants().expect("the part's own rules hold");
         let mut found = Vec::new();
@@ -375,6 +406,7 @@ impl World {
         binds.verify(&found);
     }
 
+    /// Recovers the reverse map after a power loss, and compares the found entries with the model.
     fn recover(&mut self) -> Result<()> {
         let pages = self.scan()?;
         self.map.adopt_log_pages(&pages);
@@ -396,13 +428,17 @@ impl World {
     }
 }
 
+/// Returns the kind of a reverse map in NVRAM segments of this size.
 fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapKind {
     ReverseMapKind::Segments { nvram_bytes, segment_bytes }
 }
 
+/// Reverse map as a log of two flash pages.
 const FLOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 2 };
+/// Reverse map as a log in 400 bytes of NVRAM.
 const NLOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: 400 };
 
+/// Returns the kinds of reverse maps under test, all with little space.
 fn parts() -> Vec<ReverseMapKind> {
     vec![segments(1024, 64), segments(512, 32), segments(1280, 128), segments(720, 48), NLOG, FLOG]
 }
@@ -503,10 +539,12 @@ fn impossible_nvram_segment_sizes_are_refused() {
     assert!(!refused(1024, 256));
 }
 
-/// Paper figures RM-05, RM-06 and RM-07: sizes of entries and segments for 4-KiB pages.
+/// Figures RM-05, RM-06 and RM-07 of the Remap-SSD paper: sizes of reverse-map entries and segments for 4-KiB pages.
 #[test]
 fn reverse_map_entries_and_segments_have_the_papers_sizes() {
+    /// Bytes of a GiB.
     const GIB: u64 = 1 << 30;
+    /// Number of bytes per page.
     const PAGE_BYTES: u64 = 4096;
     assert_eq!(GIB / PAGE_BYTES * REVERSE_MAP_ENTRY_BYTES, 4 << 20, "entries for 1 GiB of duplicates");
     let nvram = 1 << 20;
@@ -529,7 +567,7 @@ fn fresh(part: ReverseMapKind, blocks: u32) -> (Store<SimNand>, AnyReverseMap) {
     (io, map)
 }
 
-/// Records `count` binds to pages of `block`.
+/// Records `count` binds (logical pages mapped without a program) to pages of `block`.
 fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32) {
     for k in 0..count {
         let entry = ReverseMapEntry {
@@ -543,8 +581,9 @@ fn fill(io: &mut Store<SimNand>, map: &mut AnyReverseMap, block: u32, count: u32
     }
 }
 
-/// Paper figure RM-43: bytes of NVRAM and pages of flash read for one victim with 50 entries, while there are `others`
-/// other entries. Only segments are independent of their number.
+/// Figure RM-43 of the Remap-SSD paper: bytes of NVRAM and pages of flash that are read for a victim with 50 entries,
+/// while there are `others` entries of other blocks. Only for a reverse map in NVRAM segments they do not depend on
+/// `others`.
 #[test]
 fn only_with_nvram_segments_a_victim_scan_is_independent_of_entries_of_other_blocks() {
     let costs = |part, others: u32| {
@@ -569,7 +608,8 @@ fn only_with_nvram_segments_a_victim_scan_is_independent_of_entries_of_other_blo
     }
 }
 
-/// Paper figure RM-36: the largest group of the paper, 117 KiB, is scanned in 94 us, at 50 ns per 64 bytes.
+/// Figure RM-36 of the Remap-SSD paper: the most entries of a block are 117 KiB, which are scanned in 94 us, at 50 ns
+/// per 64 bytes.
 #[test]
 fn scanning_the_most_entries_of_a_block_in_the_remap_ssd_paper_takes_94_us() {
     let (mut io, mut map) = fresh(segments(1 << 20, DEFAULT_SEGMENT_BYTES), 8);
@@ -581,7 +621,8 @@ fn scanning_the_most_entries_of_a_block_in_the_remap_ssd_paper_takes_94_us() {
     assert_eq!((bytes / 64 * 50 + 500) / 1000, 94);
 }
 
-/// Paper figure RM-29: each group leaves half a segment unused on average, so larger segments waste more.
+/// Figure RM-29 of the Remap-SSD paper: the entries of each block leave half a segment unused on average, so larger
+/// segments waste more.
 #[test]
 fn the_reverse_map_entries_of_a_block_leave_half_a_segment_unused_on_average() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(29);
@@ -600,7 +641,8 @@ fn the_reverse_map_entries_of_a_block_leave_half_a_segment_unused_on_average() {
     }
 }
 
-/// A power cut between the program of a full buffer and the zeroing of its last word loses neither entries nor room.
+/// Power is cut after the full buffer of the log was programmed, and before the last word of the buffer was zeroed. No
+/// entry is lost, and no space in the log.
 #[test]
 fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     let page_entries = 512 / 16;
@@ -634,7 +676,8 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     }
 }
 
-/// The random runs exercise every mechanism of the flash log: flushes, cleaning, collection of its blocks.
+/// The random runs of these tests must use every mechanism of the log on flash: flushes, cleaning, and collection of
+/// its blocks.
 #[test]
 fn random_runs_exercise_cleaning_and_gc_of_the_reverse_map_log_on_flash() {
     let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
@@ -649,6 +692,7 @@ fn random_runs_exercise_cleaning_and_gc_of_the_reverse_map_log_on_flash() {
 }
 
 prop_compose! {
+    /// Generates a reverse-map entry with any field values that can be encoded, and the first flash page of its block.
     fn any_entry()(
         lpn in 0..(1u32 << 31) - 1,
         offset in prop::option::of(0..65_535u32),

@@ -14,19 +14,22 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Bytes per page.
 const PAGE: usize = 4096;
 
+/// Returns a device that eliminates silent writes, on a medium that retains the page fields `retain`.
 fn device(mut parts: Parts, retain: RetainedFields) -> Device<SimNand> {
     parts.content.stateless_mechanisms = parts.content.stateless_mechanisms.with(MechanismKind::Silent);
     let nand = SimNand::new(geometry_without_superblocks([1, 12, 8, PAGE as u32]), retain);
     Device::new(nand, 40, &parts, DeviceOptions::default()).expect("it fits")
 }
 
+/// Writes a logical page all of whose bytes are `byte`.
 fn write(device: &mut Device<SimNand>, lpn: u64, byte: u8) {
     device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(&[byte; PAGE])).expect("there is room");
 }
 
-/// Returns programs, content reads and unchanged writes.
+/// Returns the numbers of programs, of reads for content mechanisms, and of writes that changed nothing.
 fn counts(device: &Device<SimNand>) -> (u64, u64, u64) {
     let stats = device.ftl().stats();
     (stats.total_programs(), stats.reads[Cause::Content as usize], stats.unchanged_writes)
@@ -58,7 +61,8 @@ fn writes_of_equal_descriptors_are_silent_like_writes_of_equal_bytes() {
     assert_eq!(counts(&device), (3, 3, 1));
 }
 
-/// A page that was trimmed reads as zeros, but nothing is stored for it. A write of zeros maps it again.
+/// A trimmed page reads as zeros, and no flash page holds its old content any more. So a write of the old content, or
+/// of zeros, is no silent write and is programmed.
 #[test]
 fn a_trimmed_page_is_programmed_even_with_its_old_content() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
@@ -68,7 +72,7 @@ fn a_trimmed_page_is_programmed_even_with_its_old_content() {
     assert_eq!(counts(&device), (2, 0, 0));
 }
 
-/// A page that cannot be read holds nothing to compare with, and the host's write is what repairs it.
+/// An unreadable page cannot be compared with the new content, and the write is what makes the page readable again.
 #[test]
 fn a_write_repairs_an_unreadable_page_with_the_same_content() {
     let mut device = device(page_map(GcOptions::default()), RetainedFields::ALL);
@@ -85,7 +89,8 @@ fn a_write_repairs_an_unreadable_page_with_the_same_content() {
     audit(&mut device);
 }
 
-/// The newest content of a logical page may be in the RAM buffer of a chunk. It is compared there, without a read.
+/// The newest content of a logical page may be buffered in RAM for a compressed chunk. The write is compared there,
+/// without a flash read.
 #[test]
 fn silent_write_detection_compares_a_buffered_page_in_ram() {
     let mut device = device(integrated(GcOptions::default(), None, true), RetainedFields::ALL);

@@ -25,14 +25,18 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Bytes per page.
 const PAGE_BYTES: u16 = 4096;
+/// Number of logical pages of the device.
 const LOGICAL: u32 = 1500;
 /// Number of pages that are overwritten all the time; all other pages keep their first content.
 const HOT: u64 = 60;
+/// Number of host writes of an epoch (period for which the running schemes are decided).
 const EPOCH_WRITES: u32 = 4096;
 /// Lower bound of the fingerprints of unique contents, which no other write has unless a test repeats them on purpose.
 const FRESH: u64 = 1_000_000;
 
+/// Returns the set of these content schemes.
 fn set(kinds: &[MechanismKind]) -> MechanismSet {
     kinds.iter().copied().collect()
 }
@@ -61,14 +65,18 @@ fn parts(schemes: MechanismSet, policy: VictimPolicy) -> Parts {
 
 /// A device of 2048 flash pages, and a source of unique contents.
 struct Drive {
+    /// Device under test.
     device: Device<SimNand>,
     /// Content of each logical page.
     contents: HashMap<u64, ContentDescriptor>,
+    /// Generator of the random numbers that determine pages and contents.
     random: Random,
+    /// Number of unique contents made so far.
     fresh: u64,
 }
 
 impl Drive {
+    /// Returns a filled device with these content schemes and greedy GC.
     fn new(schemes: MechanismSet) -> Self {
         Self::with(&parts(schemes, VictimPolicy::Greedy))
     }
@@ -87,11 +95,13 @@ impl Drive {
         drive
     }
 
+    /// Switches the given content schemes on and all others off, and audits the device.
     fn switch(&mut self, running: &[MechanismKind]) {
         self.device.ftl_mut().switch_content_mechanisms(set(running)).expect("there is room");
         audit(&mut self.device);
     }
 
+    /// Writes a content to a logical page.
     fn write(&mut self, lpn: u64, content: ContentDescriptor) {
         self.device.write_page_descriptor(Lpn(lpn as u32), content).expect("there is room");
         self.contents.insert(lpn, content);
@@ -104,6 +114,7 @@ impl Drive {
         ContentDescriptor { fingerprint, compressed_bytes: PAGE_BYTES, delta_bytes: PAGE_BYTES }
     }
 
+    /// Writes a unique content to a logical page.
     fn write_unique(&mut self, lpn: u64) {
         let content = self.unique();
         self.write(lpn, content);
@@ -142,6 +153,7 @@ impl Drive {
         audit(&mut self.device);
     }
 
+    /// Returns the number of writes that the content scheme `kind` served.
     fn served(&self, kind: MechanismKind) -> u64 {
         let stats = self.device.ftl().stats();
         match kind {
@@ -154,6 +166,7 @@ impl Drive {
         }
     }
 
+    /// Returns the number of pages of which a hash was computed.
     fn hashed(&self) -> u64 {
         self.device.ftl().stats().controller_work.hashed_pages
     }
@@ -222,8 +235,9 @@ fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_c
     }
 }
 
-/// Four schemes in one device: in each phase one of them can serve the contents, and after an epoch of learning the
-/// others are off. A silent write is not among them, because deduplication can serve it, too.
+/// A device has four content schemes. In each phase one of them can serve the contents, and after the first epoch all
+/// others are off. The elimination of silent writes is not among the schemes, because deduplication can serve such
+/// writes, too.
 #[test]
 fn of_four_content_schemes_only_those_that_save_writes_run() {
     let phases = [Delta, Compression, Dedup, Recycle];
@@ -245,7 +259,8 @@ fn of_four_content_schemes_only_those_that_save_writes_run() {
     }
 }
 
-/// Whichever schemes are off, a device holds the same contents; with all of them off it programs like a page map.
+/// With any set of schemes off, a device holds the same contents. With all of them off, it also programs like a page
+/// map.
 #[test]
 fn with_all_schemes_off_a_design_programs_like_a_page_map() {
     let run = |parts: &Parts| {
@@ -298,8 +313,8 @@ fn one_hash_serves_deduplication_and_recycling() {
     assert_eq!(hashed_of_1000(&[Delta, Compression], &[Delta, Compression]), 0);
 }
 
-/// A page that was written without a hash is not recycled later, because a drive does not know its content. A page that
-/// was hashed can be recycled.
+/// A page that was written without computing a hash is not revived later, because the drive does not know its content.
+/// A page with a hash can be revived.
 #[test]
 fn a_page_written_without_a_hash_is_not_recycled() {
     let contents = [Fingerprint(500), Fingerprint(501)].map(ContentDescriptor::of_fingerprint);
@@ -317,7 +332,8 @@ fn a_page_written_without_a_hash_is_not_recycled() {
     assert_eq!(recycled_after(&[]), 0, "not hashed at all");
 }
 
-/// Copies of pages without a hash remain unknown to recycling; when their block is used again, that mark is gone.
+/// A GC copy of a page without a hash has no hash either, so recycling does not know its content. When the block of the
+/// copy is erased and used again, its pages are known if they are hashed.
 #[test]
 fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
     let mut drive = Drive::new(set(&[Recycle]));
@@ -391,8 +407,8 @@ fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     assert_eq!(pages(&drive), before + 1);
 }
 
-/// Deduplication and recycling are switched together: neither of them alone saves the 1.45 % of energy that a hash
-/// costs, but both together do.
+/// Deduplication and recycling use the same hash, so they are switched together. Neither of them alone saves the 1.45 %
+/// of energy that a hash costs, but both together do.
 #[test]
 fn schemes_that_share_the_hash_are_switched_together() {
     let decide = |savings: [u64; 2]| {
@@ -422,8 +438,8 @@ fn schemes_that_share_the_hash_are_switched_together() {
     assert_eq!(decide([20, 1]), set(&[Dedup, Recycle]), "the hash is there");
 }
 
-/// A write becomes either a delta or a member of a chunk. Both save writes, but a delta of 0.4 pages is no gain if a
-/// chunk takes 0.25.
+/// A write becomes either a delta or a member of a compressed chunk. A delta of 0.4 pages saves nothing if the page
+/// would take 0.25 in a chunk.
 #[test]
 fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
     let decide = |of_delta: u64, of_chunk: u64| {
@@ -457,7 +473,8 @@ fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
     assert_eq!(decide(900, 1000), set(&[]), "a delta of 0.9 pages does not pay for its making");
 }
 
-/// Algorithm 1 treats schemes as independent, and so do the paper's configurations.
+/// Algorithm 1 of the integrated-lifetime paper decides on each scheme independently, and so does this design, one of
+/// the paper's configurations.
 #[test]
 fn the_design_integrated_switches_deduplication_and_compression_and_begins_with_both_off() {
     let options = LifetimeOptions::of_il_paper(

@@ -13,8 +13,10 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
+/// Bytes per page.
 const PAGE: usize = 4096;
 
+/// Returns a device of 200 logical pages whose tables of content mechanisms in RAM are limited to `limit_bytes` bytes.
 fn device(mut parts: Parts, limit_bytes: u64) -> Device<SimNand> {
     parts.content.table_limit_bytes = Some(limit_bytes);
     let nand = SimNand::new(geometry_without_superblocks([1, 40, 8, PAGE as u32]), RetainedFields::ALL);
@@ -27,24 +29,29 @@ fn page(id: u64, noise_words: usize) -> Vec<u8> {
     (0..PAGE / 8).flat_map(|k| if k < noise_words { word(k) } else { [id as u8; 8] }).collect()
 }
 
+/// Writes a logical page.
 fn write(device: &mut Device<SimNand>, lpn: u64, bytes: &[u8]) {
     device.write(lpn * PAGE as u64, PAGE as u64, HostData::Bytes(bytes)).expect("there is room");
 }
 
+/// Reads a logical page and returns its bytes.
 fn read(device: &mut Device<SimNand>, lpn: u64) -> Vec<u8> {
     let mut bytes = vec![0xa5; PAGE];
     device.read(lpn * PAGE as u64, PAGE as u64, &mut bytes).expect("a healthy medium reads");
     bytes
 }
 
+/// Trims a range of logical pages.
 fn trim(device: &mut Device<SimNand>, lpns: std::ops::Range<u64>) {
     device.trim(lpns.start * PAGE as u64, (lpns.end - lpns.start) * PAGE as u64).expect("a trim");
 }
 
+/// Returns the number of pages that were stored whole because the tables of content mechanisms were full.
 fn demotions(device: &Device<SimNand>) -> u64 {
     device.ftl().stats().demotions_by_full_content_tables
 }
 
+/// Returns a design with compression and, if `deduplicates`, deduplication.
 fn compressing(deduplicates: bool) -> Parts {
     let dedup = deduplicates.then_some(DedupOptions { capacity_entries: None, must_verify_hits: true });
     integrated(GcOptions::default(), dedup, true)
@@ -98,9 +105,11 @@ fn overwrites_are_stored_whole_while_the_delta_table_is_full() {
     audit(&mut device);
 }
 
-/// The tables may exceed their limit by the entries of one chunk, also when GC repacks chunks.
+/// The tables of content mechanisms may exceed their limit by the entries of one compressed chunk, also when GC writes
+/// chunks anew.
 #[test]
 fn tables_stay_within_their_limit_in_a_long_run() {
+    /// Limit of the tables, bytes.
     const LIMIT_BYTES: u64 = 600;
     let mut device = device(compressing(true), LIMIT_BYTES);
     for k in 0..20_000 {
@@ -116,10 +125,12 @@ fn tables_stay_within_their_limit_in_a_long_run() {
     audit(&mut device);
 }
 
-/// Records of chunks take most of the room in NVRAM when pages become eligible for deltas. Naive implementations:
-/// deltas are not counted, or only RAM is limited, and the records do not fit NVRAM.
+/// NVRAM has one record per flash page of a compressed chunk and per delta. Chunks take most of this space before pages
+/// become eligible for deltas. Naive implementations do not count deltas, or limit only the tables in RAM, and the
+/// records exceed the NVRAM.
 #[test]
 fn records_in_nvram_of_chunks_and_deltas_together_stay_within_their_limit() {
+    /// Compressed size or delta size that is not known.
     const UNKNOWN: u16 = ContentDescriptor::UNKNOWN_SIZE;
     let mut parts = designs_with_prefix("mixture of the design wearwell")[0].parts.clone();
     parts.content.delta.as_mut().expect("it encodes deltas").cold_scan_interval_writes = 0;

@@ -28,6 +28,7 @@ const SAMPLES: u64 = 4000;
 /// Over-provisioning values under test, each computed as physical / logical size - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
+/// Returns the harmonic number H_n, the sum of 1/k for k from 1 to `n`.
 fn harmonic(n: u32) -> f64 {
     (1..=n).map(|k| 1.0 / k as f64).sum()
 }
@@ -41,13 +42,15 @@ fn bisect(mut low: f64, mut high: f64, value: impl Fn(f64) -> f64) -> f64 {
     f64::midpoint(low, high)
 }
 
-/// Computes the write amplification of FIFO cleaning: the valid share v of a victim satisfies u = (1 - v) / -ln v,
-/// which is the Lambert form solved for v.
+/// Computes the write amplification of FIFO cleaning at utilisation `u` (logical / physical pages). The valid share v
+/// of a victim satisfies u = (1 - v) / -ln v, which is the Lambert form solved for v.
 fn fifo(u: f64) -> f64 {
     let valid = bisect(1e-12, 1.0 - 1e-12, |v| u - (1.0 - v) / -v.ln());
     1.0 / (1.0 - valid)
 }
 
+/// Computes the write amplification of greedy GC with `b` pages per block at utilisation `u` (logical / physical
+/// pages), by the mean-field model of Desnoyers.
 fn greedy(b: u32, u: f64) -> f64 {
     let pages = b as f64;
     for m in 1..=b {
@@ -65,9 +68,8 @@ fn greedy(b: u32, u: f64) -> f64 {
     panic!("no m fits u = {u}")
 }
 
-/// Returns the sum over i of the shares of blocks with at least i valid pages, in the mean-field model of GC that
-/// chooses the best of `d` random blocks: `b` pages per block, used share `u`, `valid` valid pages in a victim on
-/// average.
+/// Returns the expected number of valid pages of a block in the mean-field model of GC that takes the best of `d`
+/// random blocks. Blocks have `b` pages, `u` is the utilisation, and a victim has `valid` valid pages on average.
 fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     let pages = b as f64;
     let mut above = 0.0;
@@ -80,6 +82,8 @@ fn occupancy(b: u32, u: f64, d: u32, valid: f64) -> f64 {
     sum
 }
 
+/// Computes the write amplification of GC that takes the best of `d` random blocks, with `b` pages per block at
+/// utilisation `u` (logical / physical pages).
 fn d_choices(b: u32, u: f64, d: u32) -> f64 {
     let pages = b as f64;
     // The more valid pages a victim has, the slower the turnover, and the fuller the blocks.
@@ -87,18 +91,28 @@ fn d_choices(b: u32, u: f64, d: u32) -> f64 {
     pages / (pages - valid)
 }
 
+/// Results of a measurement.
 struct Measured {
+    /// Write amplification: programs per host page write.
     amplification: f64,
+    /// Effective utilisation: logical pages divided by the physical pages without those that are free or not yet
+    /// written.
     utilisation: f64,
 }
 
+/// Device under test, to which pages are written at random.
 struct Run {
+    /// Device under test, without bytes of page contents.
     device: Device<SimNand>,
+    /// Number of logical pages.
     logical: u32,
+    /// State of the random generator.
     state: u64,
 }
 
 impl Run {
+    /// Creates a device with these numbers of blocks, pages per block and bytes per page, and writes every logical page
+    /// once. `spare` is its over-provisioning (physical / logical size - 1).
     fn new([blocks, b, page_bytes]: [u32; 3], spare: f64, parts: &Parts) -> Self {
         let geometry = Geometry {
             channels: 1,
@@ -119,11 +133,13 @@ impl Run {
         run
     }
 
+    /// Writes a logical page.
     fn write(&mut self, lpn: u32) {
         let content = ContentDescriptor::of_fingerprint(Fingerprint(1));
         self.device.write_page_descriptor(Lpn(lpn), content).expect("there is room");
     }
 
+    /// Overwrites `writes` logical pages, drawn uniformly at random.
     fn overwrite(&mut self, writes: u64) {
         for _ in 0..writes {
             self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -132,6 +148,7 @@ impl Run {
         }
     }
 
+    /// Overwrites `writes` random logical pages, nine in ten of them from the first tenth of the pages.
     fn overwrite_skewed(&mut self, writes: u64) {
         for _ in 0..writes {
             self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -143,8 +160,8 @@ impl Run {
         }
     }
 
-    /// Warms the device up by overwriting random pages, `warm` times the logical size; then measures write
-    /// amplification while it overwrites `stretch` times the logical size.
+    /// Overwrites random pages `warm` times the logical size. Then measures write amplification and utilisation while
+    /// it overwrites random pages `stretch` times the logical size.
     fn measure(&mut self, warm: f64, stretch: f64) -> Measured {
         #[expect(clippy::cast_sign_loss)]
         let pages = |times: f64| (self.logical as f64 * times) as u64;
@@ -167,16 +184,18 @@ impl Run {
     }
 }
 
+/// Returns a page map with this victim policy.
 fn collected_by(policy: VictimPolicy) -> Parts {
     page_map(GcOptions { policy, ..GcOptions::default() })
 }
 
-/// Returns the number of overwrites, in multiples of the logical size, until the transient after a sequential fill is
-/// over; depends on the over-provisioning `spare`.
+/// Returns the number of overwrites after a sequential fill until write amplification is steady, in multiples of the
+/// logical size. It depends on the over-provisioning `spare`.
 fn transient(spare: f64) -> f64 {
     if spare < 0.2 { 1.0 } else { 2.5 }
 }
 
+/// Asserts that a measured value deviates from the expected one by at most `percent` percent; prints both.
 fn assert_close(what: &str, measured: f64, expected: f64, percent: f64) {
     let error = 100.0 * (measured / expected - 1.0);
     println!("{what}: measured {measured:.4}, theory {expected:.4}, {error:+.3} %");
@@ -219,8 +238,8 @@ fn write_amplification_of_greedy_gc_follows_the_mean_field_model() {
     }
 }
 
-/// Under skewed writes (nine in ten to a tenth of the pages), of blocks with equally many valid pages the one that
-/// reached this count first holds the colder pages, so that collecting it costs less.
+/// Nine in ten writes go to a tenth of the pages. Among blocks with equally many valid pages, the block that reached
+/// this number first holds the colder pages. Collecting it first reduces write amplification.
 #[test]
 fn collecting_the_oldest_of_equal_victims_costs_less_under_skewed_writes() {
     let [newest, oldest] = [GreedyTieBreak::Newest, GreedyTieBreak::Oldest].map(|tie_break| {
@@ -257,13 +276,12 @@ fn write_amplification_of_d_choices_gc_follows_its_mean_field_model() {
     }
 }
 
-/// Translation traffic of DFTL. A translation page is written when its oldest dirty entry is evicted from the LRU, C
-/// inserts after it was inserted, and all its other dirty entries are written with it. On average its next dirty entry
-/// is inserted TPT inserts later. So I dirty entries per host write cost I / (1 + C / TPT) synchronisations, for C
-/// cached entries and TPT translation pages. Each is a program and a read; fetches on a miss are additional reads.
-///
-/// The formula ignores GC: the map entries of one victim's copies exceed the cache for a moment. So blocks are small
-/// here, and translation pages are many (128 entries each), to keep the excess at a few percent of the cache.
+/// A translation page is written when its oldest dirty map entry is evicted, together with all its other dirty entries.
+/// An entry stays in the LRU cache of C entries for C inserts, and on average the next entry of its translation page
+/// becomes dirty TPT inserts later, for TPT translation pages. So I dirty entries per host write cost I / (1 + C / TPT)
+/// writes of translation pages. Each is a program and a read, and each cache miss costs a further read. The formula
+/// ignores that the map entries of a victim's copies exceed the cache for a moment. Therefore the test uses small
+/// blocks and many translation pages (128 entries each).
 #[test]
 fn translation_traffic_of_dftl_follows_cache_entries_per_translation_page() {
     let layout = [8192, 16, 512];
@@ -278,9 +296,8 @@ fn translation_traffic_of_dftl_follows_cache_entries_per_translation_page() {
     }
 }
 
-/// Translation traffic of a lazy map (GeckoFTL): as for DFTL but without fetches, because a write that misses the cache
-/// reads nothing. Checkpoints write entries that would soon be evicted anyway, so they are counted with the rest and
-/// add nothing.
+/// With a lazy map (GeckoFTL) the formula is that of DFTL without reads for cache misses, because a write that misses
+/// the cache reads nothing. Checkpoints write entries that would soon be evicted anyway, so they add nothing.
 #[test]
 fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page() {
     let layout = [8192, 16, 512];
@@ -305,6 +322,8 @@ fn translation_traffic_of_a_lazy_map_follows_cache_entries_per_translation_page(
     }
 }
 
+/// Compares programs and reads of translation pages of a DFTL run with the formula for a cache of `cache_entries`
+/// entries.
 fn compare_translation_traffic(run: &Run, cache_entries: u32) {
     let AnyMapping::Cached(mapping) = run.device.ftl().mapping() else { panic!("DFTL caches its map") };
     let (counts, stats) = (mapping.counts(), run.device.ftl().stats());

@@ -20,13 +20,18 @@ use wearwell::timing::{
 
 use crate::common::exploration_interval;
 
+/// Read time of a page (tR), nanoseconds.
 const R: u64 = 45_000;
+/// Program time of a page (tPROG), nanoseconds.
 const P: u64 = 400_000;
+/// Erase time of a block (tBERS), nanoseconds.
 const E: u64 = 3_500_000;
 /// Transfer time of a 4-KiB page at 1 GB/s, nanoseconds.
 const X: u64 = 4096;
+/// Times of flash operations in these tests.
 const FLASH: FlashTiming = FlashTiming { read_ns: R, program_ns: P, erase_ns: E, transfer_ps_per_byte: 1000 };
 
+/// Returns a geometry with these numbers of channels, dies and planes.
 fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geometry {
     Geometry {
         channels,
@@ -40,6 +45,7 @@ fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geomet
     }
 }
 
+/// Returns a flash operation of one 4-KiB page on a plane, without dependency.
 fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { 4096 };
     FlashOp {
@@ -52,26 +58,33 @@ fn op(kind: OpKind, cause: Cause, plane: u32) -> FlashOp {
     }
 }
 
+/// Returns a host read of one page on a plane.
 fn read(plane: u32) -> FlashOp {
     op(OpKind::Read, Cause::Host, plane)
 }
 
+/// Returns a host program of one page on a plane.
 fn program(plane: u32) -> FlashOp {
     op(OpKind::Program, Cause::Host, plane)
 }
 
+/// Returns a flash operation for GC on a plane.
 fn gc(kind: OpKind, plane: u32) -> FlashOp {
     op(kind, Cause::Gc, plane)
 }
 
+/// Returns the operation, which must start after the end of the operation `back` places before it in its list.
 fn after(back: u16, op: FlashOp) -> FlashOp {
     FlashOp { ops_back_to_dependency: back, ..op }
 }
 
+/// Returns default options of the timing engine that keep the completion times of requests.
 fn keeping() -> TimingOptions {
     TimingOptions { keeps_completions: true, ..TimingOptions::default() }
 }
 
+/// Returns options by which reads suspend programs and erases, each at most `max_suspensions_per_op` times. A resumed
+/// operation takes `overhead_ns` nanoseconds longer.
 fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
     TimingOptions {
         suspension: Some(SuspensionOptions { resume_overhead_ns: overhead_ns, max_suspensions_per_op }),
@@ -79,9 +92,10 @@ fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
     }
 }
 
+/// Requests of a test: arrival time (nanoseconds) and flash operations of each.
 type Script<'a> = &'a [(u64, &'a [FlashOp])];
 
-/// Returns the completion time of each request of a script, in nanoseconds.
+/// Returns the completion time of each request of a script, nanoseconds, in ascending order, with this timing model.
 fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
     let mut timing = TimingEngine::new(mode, geometry, FLASH, options);
     for &(arrival, ops) in script {
@@ -94,6 +108,7 @@ fn times_in(mode: TimingMode, geometry: &Geometry, options: TimingOptions, scrip
     done.iter().map(|completion| completion.completed_at_ns).collect()
 }
 
+/// Returns the completion time of each request of a script, nanoseconds, in ascending order, with the event engine.
 fn times(geometry: &Geometry, options: TimingOptions, script: Script) -> Vec<u64> {
     times_in(TimingMode::Event, geometry, options, script)
 }
@@ -175,9 +190,10 @@ fn the_open_loop_option_changes_no_completion_time() {
     }
 }
 
-/// Requirement D12 (Delta-FTL, section 3.3.2): chip, bus and processor are a pipeline of three exclusive resources. So
-/// `n` deltas pending on one chip take `n` times the longest of 25 us of sensing, 40 us of transfer, and the encoding
-/// time at 304, 619 and 934 MHz. Without a limit on codec units all deltas are encoded in parallel.
+/// Requirement D12 (Delta-FTL, section 3.3.2): a delta takes sensing, transfer and encoding, which use chip, bus and
+/// processor one after the other. So `n` deltas pending on one chip take `n` times the longest of these: 25 us of
+/// sensing, 40 us of transfer, or the encoding time at 304, 619 and 934 MHz. If codec units are unlimited, all deltas
+/// are encoded in parallel.
 #[test]
 fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_encoding() {
     let flash = FlashTiming { read_ns: 25_000, transfer_ps_per_byte: 40_000_000 / 4096, ..FLASH };
@@ -337,8 +353,8 @@ fn a_gc_backlog_above_its_bound_is_served_before_reads() {
     assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
 }
 
-/// A background backlog above its bound alternates with reads. Otherwise a victim of 512 pages alone exceeded a bound
-/// of 1024 operations and delayed every read of its die for a second.
+/// If the backlog of background operations exceeds its bound, these operations and host reads alternate. Regression: a
+/// victim of 512 pages exceeded a bound of 1024 operations alone, and delayed every read of its die for a second.
 #[test]
 fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // Programs wait until the backlog has fallen to its bound. Two reads that arrive during the first copy each wait
@@ -350,9 +366,9 @@ fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
 }
 
-/// A write waits for the erase of a block that the FTL counts as free already. Blocks have two pages, two were
-/// collected at once, and the copies fill one. A device that keeps three free blocks has a page for the write. One that
-/// keeps none has it after the first erase, when the page of the next copy has been read.
+/// A write may go to a block that the FTL counts as free although its erase has not ended. Two blocks of two pages were
+/// collected, and the copies fill one. A device that keeps three free blocks has an erased page for the write. A device
+/// that keeps none has it after the first erase, when the page of the next copy has been read.
 #[test]
 fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     let victim = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
@@ -366,8 +382,8 @@ fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     assert_eq!([3, 0].map(completed_at_ns), [(R + X) + (X + P), (copy + E) + (R + X) + (X + P)]);
 }
 
-/// A write waits for its share of a collection, never for a whole one. Four victims give one block, which is then
-/// written, again and again. Before the first collection the free blocks that the FTL keeps are written.
+/// Four collected victims give one block, which the host then writes, again and again. Before the first collection the
+/// free blocks that the FTL keeps are written. Each write waits for its share of a collection, never for a whole one.
 #[test]
 fn a_write_waits_for_its_share_of_a_gc_collection_only() {
     let (pages_per_block, valid, blocks) = (64, 48, 2);
@@ -419,8 +435,8 @@ fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
     assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
 }
 
-/// Foreground GC in a list without host operations blocks nothing. Its request completes before the GC does, and the
-/// next request must not inherit its blocking operations.
+/// A list of flash operations contains foreground GC but no host operation. Its request completes before the GC does,
+/// and the operations of this GC must not delay the next request.
 #[test]
 fn foreground_gc_without_a_host_operation_blocks_no_request() {
     let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
@@ -431,7 +447,8 @@ fn foreground_gc_without_a_host_operation_blocks_no_request() {
     }
 }
 
-/// A request that only reads a page of a log waits for this page, with foreground GC too.
+/// A request whose only operation reads a page of the reverse-map log completes when this read ends, also with
+/// foreground GC.
 #[test]
 fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
@@ -466,7 +483,7 @@ fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
     assert_eq!(found, [100, 100, X + P + 100, 2 * (X + P) + 100]);
 }
 
-/// A flush waits for the writes acknowledged before it. It once completed while they were still to be programmed.
+/// Regression: a flush completed while writes that had been acknowledged before it were still to be programmed.
 #[test]
 fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
     let flush_ns = |max_buffered_writes: usize| {
@@ -512,7 +529,8 @@ fn at_queue_depth_one_throughput_is_one_over_latency() {
     }
 }
 
-/// Returns a random list: host and background operations, some of them with predecessors, some with short transfers.
+/// Returns a random list of host and background operations. Some depend on an earlier operation of the list, and some
+/// transfer less than a page.
 fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     for index in 0..rng.random_range(0..7_u16) {
@@ -532,7 +550,8 @@ fn random_list(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Returns random successive copies: within a plane as one batch, sometimes as reads and programs, or to another plane.
+/// Returns random page copies, one after the other: within a plane as one batch, sometimes as reads and programs, or to
+/// another plane.
 fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let source = rng.random_range(0..planes);
     let mut copies = gc(OpKind::Copies, source);
@@ -553,7 +572,7 @@ fn random_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     [read, program].repeat(copies.copy_or_nvram_line_count as usize)
 }
 
-/// Returns copies mixed with random operations; no operation depends on a batch of copies.
+/// Returns a random list of page copies and other flash operations; no operation depends on a batch of copies.
 fn random_list_with_copies(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = random_list(rng, planes);
     while rng.random_bool(0.5) {
@@ -608,9 +627,8 @@ fn random_scans(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     ops
 }
 
-/// Returns a random list of flash operations: mostly host writes, sometimes the copies of a victim and its erase, so
-/// that collection has to keep pace with the writes. Copies stay in the plane or go to another; the erase waits for the
-/// last copy.
+/// Returns a random list of flash operations: mostly host writes, sometimes the copies of a GC victim and its erase.
+/// Copies stay in the plane or go to another, and the erase waits for the last copy.
 fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp> {
     let mut ops = Vec::new();
     while rng.random_bool(0.3) {
@@ -632,6 +650,7 @@ fn random_collections(rng: &mut Xoshiro256PlusPlus, planes: u32) -> Vec<FlashOp>
     ops
 }
 
+/// Returns random options of the timing engine.
 fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     let prioritises_reads = rng.random_bool(0.7);
     let suspend = SuspensionOptions {
@@ -655,6 +674,7 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
     }
 }
 
+/// Returns random times of flash operations.
 fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
     FlashTiming {
         read_ns: rng.random_range(20_000..60_000),
@@ -664,9 +684,11 @@ fn random_flash(rng: &mut Xoshiro256PlusPlus) -> FlashTiming {
     }
 }
 
+/// Function that returns a random list of flash operations on a number of planes.
 type RandomList = fn(&mut Xoshiro256PlusPlus, u32) -> Vec<FlashOp>;
 
-/// Runs 200 random requests in the engine and in the naive simulator, and compares all completion times.
+/// Executes 200 random requests in the event engine and in the naive simulator, and asserts that all completion times
+/// are equal.
 fn compare_with_reference(seed: u64, random_list: RandomList) {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
     let shape = geometry(rng.random_range(1..4), rng.random_range(1..5), rng.random_range(1..5));
@@ -722,7 +744,8 @@ fn the_event_engine_agrees_with_a_naive_simulator_on_every_request() {
         .for_each(|seed| compare_with_reference(seed, random_list));
 }
 
-/// Without multi-plane groups, the event engine handles a series of copies as one queue entry.
+/// Without multi-plane operations, the event engine handles a series of page copies as one queue entry, unlike the
+/// naive simulator.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
     (0..2000 / exploration_interval(4))
@@ -730,19 +753,22 @@ fn the_event_engine_agrees_with_a_naive_simulator_on_series_of_copies() {
         .for_each(|seed| compare_with_reference(seed, random_list_with_copies));
 }
 
-/// An array whose backlog exceeds its bound handles copies in fewer events, which transfers of other arrays may delay.
+/// If the GC backlog of an array (die or plane) exceeds its bound, the event engine handles its copies in fewer events.
+/// Transfers of other arrays may delay these copies.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_under_gc_backlogs() {
     (0..2000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_backlog));
 }
 
-/// While a share of collection goes before each host write, an array copies ahead of the clock although writes wait.
+/// If a share of GC precedes each host write, the event engine executes copies of an array (die or plane) ahead of the
+/// simulated time, although writes wait.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_if_collection_keeps_pace_with_writes() {
     (0..4000 / exploration_interval(4)).for_each(|seed| compare_with_reference(seed, random_collections));
 }
 
-/// Copies wait for the scan of their log. Scans wait for each other and for earlier collections.
+/// Copies of a victim wait for the scan of its reverse-map entries in NVRAM. Scans wait for each other and for earlier
+/// collections.
 #[test]
 fn the_event_engine_agrees_with_a_naive_simulator_on_nvram_scans() {
     (0..300).for_each(|seed| compare_with_reference(seed, random_scans));
@@ -778,7 +804,8 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     assert_eq!(timing.run_to_completion_ns(), 0, "without timing a scan takes no time");
 }
 
-/// The pages of a log on flash are read in parallel, then its buffer in NVRAM is scanned, then the victim is copied.
+/// The pages of a reverse-map log on flash are read in parallel. Then the log's buffer in NVRAM is scanned, and then
+/// the victim is copied.
 #[test]
 fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let page = |plane| op(OpKind::Read, Cause::RemapLog, plane);
@@ -793,8 +820,8 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     }
 }
 
-/// With foreground GC the host's program waits for the copies, the copies for the scan, and the scan for reads of the
-/// log. Two collections of one request do not wait for each other in a circle.
+/// With foreground GC, a host program waits for the copies of the victim, the copies for the scan of the reverse map,
+/// and the scan for reads of the log. Two collections of one request do not wait for each other in a circle.
 #[test]
 fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     let options = TimingOptions { gc_blocks_requests: true, ..keeping() };
@@ -815,7 +842,8 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     }
 }
 
-/// There is one NVRAM: the scans of two victims use it one after the other, and a later store waits for them.
+/// The device has one NVRAM. Scans for two victims use it one after the other, and a later store to NVRAM waits for
+/// both.
 #[test]
 fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
@@ -833,8 +861,8 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
     }
 }
 
-/// A pool collects one victim at a time: a scan waits for the rest of the previous collection, which precedes host
-/// work.
+/// A pool (set of planes) collects one victim at a time. So a scan waits for the operations of the previous collection
+/// that remain, and these precede host work.
 #[test]
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
     let copies = FlashOp { copy_or_nvram_line_count: 4, ..gc(OpKind::Copies, 0) };

@@ -25,19 +25,23 @@ fn geometries() -> [(&'static str, Geometry); 4] {
     ]
 }
 
+/// Creates a bitmap of page validity on flash that writes a page for each report.
 fn bitmap(geometry: &Geometry, _: u64) -> FlashBitmap {
     FlashBitmap::new(geometry, FlashBitmapOptions::default())
 }
 
+/// Creates a bitmap of page validity on flash that writes all buffered reports of a bitmap page at once.
 fn batching(geometry: &Geometry, _: u64) -> FlashBitmap {
     FlashBitmap::new(geometry, FlashBitmapOptions { batches_updates: true })
 }
 
+/// Creates a log of page validity on flash.
 fn log(geometry: &Geometry, physical_minus_logical_pages: u64) -> ValidityLog {
     ValidityLog::new(geometry, ValidityLogOptions { physical_minus_logical_pages })
         .expect("a log fits the geometry")
 }
 
+/// Creates simulated flash that retains all fields of pages.
 fn sim(geometry: &Geometry) -> SimNand {
     SimNand::new(geometry.clone(), RetainedFields::ALL)
 }
@@ -103,6 +107,7 @@ fn a_batching_validity_bitmap_writes_a_page_once_for_all_its_buffered_reports() 
 
 #[test]
 fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
+    /// Asserts that a store forgets the buffered reports of pages in a block when that block is opened.
     fn check(geometry: &Geometry, mut store: impl ValidityStore) {
         let mut io = Store::new(sim(geometry), FreeBlockOrder::Fifo);
         // More reports than a log page holds, so that some of them find the buffer full.
@@ -181,10 +186,10 @@ fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     assert_eq!(io.stats.reads[Cause::Validity as usize] - before, 2, "an empty chain costs nothing");
 }
 
-/// Appendix E: "each log entry is reinserted into the log on average one time". This is a maximum, because at most half
-/// of the entries of a cleaned log are still valid; there are fewer if blocks are reused before their entries are the
-/// oldest. Tested with uniform overwrites, then with overwrites of a tenth of the pages, which leave invalid pages in
-/// blocks that are not collected for long.
+/// IB-FTL, appendix E of the GeckoFTL paper: "each log entry is reinserted into the log on average one time". This is a
+/// maximum, because at most half of the entries of a cleaned log are valid. The number is smaller if blocks are reused
+/// before their entries are the oldest. Overwrites are first uniform, and then go to a tenth of the pages, which leaves
+/// invalid pages in blocks that are not collected for long.
 #[test]
 fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry() {
     for (name, geometry) in geometries() {
@@ -232,8 +237,8 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
     per_entry
 }
 
-/// A host that uses a small part of its space leaves more pages invalid than there are spare pages. Twice the spare
-/// pages cannot hold the entries, and cleaning by that bound would insert the same entries for ever.
+/// A host that uses a small part of its logical pages leaves more pages invalid than there are spare pages. A log of
+/// twice the spare pages cannot hold their entries, and cleaning to this size would append the same entries for ever.
 #[test]
 fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     let geometry = geometry([1, 256, 32, 512]);
@@ -317,6 +322,8 @@ fn recovered_log<N: Nand>(log: &mut ValidityLog, io: &mut Store<N>, opened_at: &
     told
 }
 
+/// Recovers a validity bitmap from flash. Returns, for each page of the device, whether the bitmap records it as
+/// invalid.
 fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec<bool> {
     let (pages, block_pages) = (io.geometry().pages() as usize, io.geometry().block_pages());
     let found = found_pages(io);
@@ -334,6 +341,7 @@ fn recovered_bitmap<N: Nand>(bitmap: &mut FlashBitmap, io: &mut Store<N>) -> Vec
     scanned
 }
 
+/// Returns, for each page of the device, whether queries block by block report it as invalid.
 fn queried<N: Nand>(store: &mut impl ValidityStore, io: &mut Store<N>) -> Vec<bool> {
     let mut dead = vec![true; io.geometry().pages() as usize];
     let mut live = Vec::new();
@@ -466,9 +474,9 @@ fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     assert_eq!((io.last_sequence(), first.durable_before_sequence()), (2, 2));
 }
 
-/// Bug: a page that was revived and died again after a recovery was lost from the validity log by the next recovery:
-/// its entry of before the first recovery counted as in force, so the page was not reported again, but no chain leads
-/// to the entry. Garbage collection took the page for a valid one, and the server ended.
+/// Bug: a page was revived and died again after a recovery, and the next recovery lost its report. The entry of before
+/// the first recovery counted as valid, so the page was not reported again, but no chain of the log leads to this
+/// entry. GC took the page for a valid one, and the server ended.
 #[test]
 fn entries_of_a_block_that_recovery_reports_as_opened_again_are_not_in_force() {
     let geometry = geometry([1, 64, 8, 512]);
@@ -517,7 +525,7 @@ fn validity_stores_refuse_devices_too_large_for_positions_of_32_bits() {
     ));
 }
 
-/// RAM of the stores for the device of the papers, 2 TiB: 2^22 blocks of 128 pages of 4 KiB.
+/// RAM of the stores of page validity for the device of the papers: 2 TiB, that is 2^22 blocks of 128 pages of 4 KiB.
 #[test]
 fn ram_of_validity_stores_equals_the_papers_figures_plus_listed_additions() {
     let paper = geometry([1, 1 << 22, 128, 4096]);

@@ -14,6 +14,7 @@ use wearwell::store::BlockState;
 
 use crate::common;
 
+/// Victim policies under test.
 const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::Greedy,
     VictimPolicy::CostBenefit,
@@ -23,7 +24,8 @@ const POLICIES: [VictimPolicy; 6] = [
     VictimPolicy::RecycleAware,
 ];
 
-/// Writes three quarters of the pages once, then overwrites the others at random; returns the FTL.
+/// Returns an FTL with this wear leveling after random overwrites. Three quarters of the logical pages are written
+/// once, and `writes` overwrites go to the others.
 fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     let geometry = geometry_without_superblocks([1, 64, 16, 4096]);
     let logical = 800;
@@ -42,17 +44,19 @@ fn hot_and_cold(wear: WearOptions, writes: u32) -> Ftl<SimNand> {
     ftl
 }
 
+/// Returns the erase count of each block.
 fn erase_counts(ftl: &Ftl<SimNand>) -> Vec<u32> {
     (0..ftl.store().blocks().len()).map(|block| ftl.store().nand().erase_count(BlockId(block))).collect()
 }
 
+/// Returns the difference between the greatest and the smallest erase count of a block.
 fn gap(ftl: &Ftl<SimNand>) -> u32 {
     let counts = erase_counts(ftl);
     counts.iter().max().expect("blocks") - counts.iter().min().expect("blocks")
 }
 
-/// A plane that lost blocks receives fewer host pages than the others. With as many, it would be full of valid data,
-/// and GC in it would free nothing, while the other planes have spare blocks.
+/// A plane lost blocks. If it received as many host pages as the other planes, it would be full of valid data, and GC
+/// would free nothing in it, while the other planes have spare blocks.
 #[test]
 fn a_plane_that_lost_blocks_receives_fewer_host_pages() {
     let (blocks, block_pages, bad) = (128, 32, 32);
@@ -84,8 +88,9 @@ fn without_wear_leveling_the_erase_count_gap_grows_with_the_writes() {
     assert!(long > 3 * short, "gap {short}, then {long}");
 }
 
-/// Static wear leveling moves a block whose erase count is lower than the maximum by more than `static_gap`. A pool is
-/// only checked after 1/32 of its blocks was collected, so the gap may be exceeded by a few erases, but does not grow.
+/// Static wear leveling moves a block whose erase count is lower than the maximum by more than `static_gap_erases`. A
+/// pool (set of planes) is only examined when 1/32 of its blocks were collected since the last time. So the gap may be
+/// exceeded by a few erases, but does not grow.
 #[test]
 fn static_wear_leveling_bounds_the_erase_count_gap() {
     for static_gap_erases in [5, 20] {
@@ -103,9 +108,9 @@ fn static_wear_leveling_bounds_the_erase_count_gap() {
     }
 }
 
-/// Without a table of erase counts, a scan keeps the bound of static wear leveling with at most one spare-area read per
-/// program (GeckoFTL, appendix D). A round of the scan takes K programs (K blocks), during which the most worn block
-/// may be erased K / B times (B pages per block) or more.
+/// Without a table of erase counts, a scan of spare areas finds the blocks for static wear leveling, with at most one
+/// read per program (GeckoFTL, appendix D). A round of the scan takes K programs for K blocks. During a round the most
+/// worn block may be erased K / B times (B pages per block) or more.
 #[test]
 fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
     for static_gap_erases in [5, 20] {
@@ -128,8 +133,8 @@ fn a_rolling_scan_of_spare_areas_bounds_the_erase_count_gap() {
     }
 }
 
-/// Dual-pool wear leveling (Chang, SAC 2007) bounds the gap, too: when a hot block is erased, it has at most one
-/// threshold more erases than the least worn cold one, and blocks that no rule has found yet have at most two
+/// Dual-pool wear leveling (Chang, SAC 2007) keeps a hot and a cold set of blocks. When a hot block is erased, it has
+/// at most one threshold more erases than the least worn cold block. A block that no rule has found yet has at most two
 /// thresholds less.
 #[test]
 fn dual_pool_leveling_bounds_the_erase_count_gap() {
@@ -151,9 +156,9 @@ fn dual_pool_leveling_bounds_the_erase_count_gap() {
     }
 }
 
-/// With dual-pool wear leveling, a worn block is rarely erased once it holds cold data; static wear leveling moves
-/// blocks that the host soon empties again. With an equal bound on the gap, dual-pool leveling copies less than a third
-/// of the pages.
+/// With dual-pool wear leveling (hot and cold sets of blocks), a worn block that received cold data is rarely erased.
+/// Static wear leveling moves data to blocks that the host soon empties again. With the same bound on the gap,
+/// dual-pool leveling copies less than a third of the pages.
 #[test]
 fn dual_pool_leveling_copies_less_than_static_leveling() {
     let copies = |wear: WearOptions| {
@@ -177,14 +182,16 @@ fn free_blocks(ftl: &Ftl<SimNand>) -> Vec<(u32, BlockId)> {
     free.map(|block| (ftl.store().nand().erase_count(block), block)).collect()
 }
 
+/// Returns the erase count and number of the block that was opened since the list of free blocks `before` was made;
+/// `None` unless it is exactly one.
 fn opened_since(before: &[(u32, BlockId)], ftl: &Ftl<SimNand>) -> Option<(u32, BlockId)> {
     let gone = |b: &&(u32, BlockId)| ftl.store().blocks().state(b.1) != BlockState::Free;
     let opened: Vec<_> = before.iter().filter(gone).collect();
     (opened.len() == 1).then(|| *opened[0])
 }
 
-/// With dynamic wear leveling the host stream opens the least worn free block, and the stream of cold copies the most
-/// worn one.
+/// With dynamic wear leveling the stream of host data opens the least worn free block, and the stream of cold data that
+/// GC copies opens the most worn one.
 #[test]
 fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     let wear = WearOptions { levels_wear_dynamically: true, ..WearOptions::default() };
@@ -262,8 +269,8 @@ fn every_design_works_at_the_smallest_spare_space() {
     }
 }
 
-/// A device without spare space, driven through host requests with bytes, loses no data while its last spare pages are
-/// reused.
+/// A device whose logical pages fill all flash pages except those that GC needs serves host requests with bytes, and
+/// loses no data while its last spare pages are reused.
 #[test]
 fn a_device_without_spare_space_keeps_its_data() {
     let brim: Vec<World> = worlds().into_iter().filter(|world| world.name == "one_block_spare").collect();

@@ -8,13 +8,17 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode};
 use super::rig::{Report, Rig, Shadow, geometry, options_of, pages_on_flash, scan};
 use crate::common::{FragileNand, Random, medium_with_power_cut};
 
+/// Number of blocks of the flash.
 const BLOCKS: u32 = 240;
+/// Number of reported invalid pages of a run.
 const UPDATES: u64 = 5000;
 
+/// Returns the geometry of the flash: [`BLOCKS`] blocks of 16 pages of 512 bytes.
 fn world() -> Geometry {
     geometry(BLOCKS, 16, 512)
 }
 
+/// Returns an empty Logarithmic Gecko on flash whose power is cut at operation `cut_at`, and which keeps all reports.
 fn rig(options: GeckoOptions, cut_at: Option<u64>, outcome: CutOutcome) -> Rig<FragileNand> {
     let nand = medium_with_power_cut(SimNand::new(world(), RetainedFields::ALL), cut_at, outcome);
     let mut rig = Rig::on(nand, options);
@@ -66,8 +70,9 @@ fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<
     (shadow, lost)
 }
 
-/// Power is cut at every program and erase, with three outcomes each. If the interrupted program used up its page, the
-/// store can continue, so the lost reports are made again and the run continues.
+/// Power is cut at every program and erase, with three effects on the interrupted operation. If a cut program used up
+/// its page, Logarithmic Gecko can continue after recovery. The lost reports are then made again, and the run
+/// continues.
 #[test]
 fn gecko_keeps_what_was_reported_before_its_last_flush_at_any_power_cut() {
     for (ratio, parts, mode) in
@@ -119,6 +124,8 @@ fn recover_and_compare(rig: &mut Rig<FragileNand>, options: GeckoOptions) -> boo
     has_unfinished
 }
 
+/// Executes further reports on a recovered Logarithmic Gecko, and checks that it answers correctly and can be recovered
+/// again.
 fn go_on(rig: &mut Rig<FragileNand>) {
     let options = rig.gecko.options();
     run(rig, 250, 2);

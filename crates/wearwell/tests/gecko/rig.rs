@@ -9,11 +9,13 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use crate::common::{Random, geometry_without_superblocks};
 
-/// Returns a geometry with one pool of blocks.
+/// Returns a geometry with one pool of `blocks` blocks.
 pub fn geometry(blocks: u32, block_pages: u32, page_bytes: u32) -> Geometry {
     geometry_without_superblocks([1, blocks, block_pages, page_bytes])
 }
 
+/// Returns options of Logarithmic Gecko: size ratio of levels, number of parts per block's bitmap, and how runs are
+/// merged.
 pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions {
     GeckoOptions { size_ratio, parts_per_block: parts, merge_mode: merge }
 }
@@ -21,13 +23,18 @@ pub fn options_of(size_ratio: u32, parts: u32, merge: MergeMode) -> GeckoOptions
 /// Expected answers of Logarithmic Gecko: a bitmap of invalid pages in RAM, with their number per block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shadow {
+    /// Number of pages per block.
     block_pages: u32,
+    /// Whether each page of the flash is invalid.
     invalid: Vec<bool>,
+    /// Number of invalid pages of each block.
     counts: Vec<u32>,
+    /// Number of invalid pages of the flash.
     total: u64,
 }
 
 impl Shadow {
+    /// Creates a bitmap without invalid pages.
     pub fn new(geometry: &Geometry) -> Self {
         Self {
             block_pages: geometry.block_pages(),
@@ -37,6 +44,7 @@ impl Shadow {
         }
     }
 
+    /// Records that a page is invalid.
     pub fn invalidate(&mut self, page: u32) {
         if !std::mem::replace(&mut self.invalid[page as usize], true) {
             self.counts[(page / self.block_pages) as usize] += 1;
@@ -44,17 +52,20 @@ impl Shadow {
         }
     }
 
+    /// Records that a block was opened, after which none of its pages is invalid.
     pub fn open(&mut self, block: u32) {
         let first = (block * self.block_pages) as usize;
         self.invalid[first..first + self.block_pages as usize].fill(false);
         self.total -= std::mem::take(&mut self.counts[block as usize]) as u64;
     }
 
+    /// Returns the pages of a block that are invalid or, if `invalid` is `false`, valid.
     fn pages(&self, block: u32, invalid: bool) -> Vec<u32> {
         let pages = block * self.block_pages..(block + 1) * self.block_pages;
         pages.filter(|&page| self.invalid[page as usize] == invalid).collect()
     }
 
+    /// Returns the pages of a block that are not invalid.
     pub fn live(&self, block: u32) -> Vec<u32> {
         self.pages(block, false)
     }
@@ -69,37 +80,51 @@ impl Shadow {
 /// A report to Logarithmic Gecko: a page became invalid, or a block was opened.
 #[derive(Clone, Copy, Debug)]
 pub enum Report {
+    /// The page with this number became invalid.
     Invalid(u32),
+    /// The block with this number was opened.
     Opened(u32),
 }
 
+/// Logarithmic Gecko under test on flash, with the bitmap in RAM that has the expected answers.
 pub struct Rig<N = SimNand> {
+    /// Flash of Logarithmic Gecko, with its block table.
     pub store: Store<N>,
+    /// Logarithmic Gecko under test.
     pub gecko: Gecko,
+    /// Expected answers.
     pub shadow: Shadow,
     /// Reports, with the sequence numbers at which they were made; `None` if they need not be kept.
     pub journal: Option<Vec<(u64, Report)>>,
+    /// Numbers of blocks and pages of the flash.
     geometry: Geometry,
+    /// Options of Logarithmic Gecko.
     options: GeckoOptions,
+    /// Number of reports so far.
     updates: u64,
+    /// Number of flash pages that queries have read.
     query_reads: u64,
-    /// Number of pages read by each query that was made while no merge was running.
+    /// Number of flash pages read by each query that was made while no merge was running.
     questions: Vec<u64>,
+    /// Maximum number of pages in use after a step of deferred writes.
     most_pages: u64,
+    /// Maximum number of pages in use while no merge was running.
     most_pages_at_rest: u64,
-    /// Pages in use while no merge is running, summed over all flushes, and the number of flushes.
+    /// Number of pages in use while no merge is running, summed over all flushes, and the number of flushes.
     pages_at_rest: (u64, u64),
-    /// Whether obsolete pages of the structure must stay on flash.
+    /// Whether obsolete pages of Logarithmic Gecko must stay on flash, instead of being erased.
     pub keeps_obsolete: bool,
 }
 
 impl Rig {
+    /// Creates an empty Logarithmic Gecko on simulated flash.
     pub fn new(geometry: &Geometry, options: GeckoOptions) -> Self {
         Self::on(SimNand::new(geometry.clone(), RetainedFields::ALL), options)
     }
 }
 
 impl<N: Nand> Rig<N> {
+    /// Creates an empty Logarithmic Gecko on this medium.
     pub fn on(nand: N, options: GeckoOptions) -> Self {
         let geometry = nand.geometry().clone();
         Self {
@@ -119,14 +144,17 @@ impl<N: Nand> Rig<N> {
         }
     }
 
+    /// Returns the number of flash pages that were programmed for page validity.
     pub fn programs(&self) -> u64 {
         self.store.stats.programs[Cause::Validity as usize]
     }
 
+    /// Returns the number of flash pages that were read for page validity.
     pub fn reads(&self) -> u64 {
         self.store.stats.reads[Cause::Validity as usize]
     }
 
+    /// Counts a report and, if reports are kept, appends it to the journal.
     fn note(&mut self, report: Report) {
         let sequence = self.store.last_sequence();
         if let Some(journal) = &mut self.journal {
@@ -135,12 +163,14 @@ impl<N: Nand> Rig<N> {
         self.updates += 1;
     }
 
+    /// Reports a page as invalid to Logarithmic Gecko and to the bitmap.
     pub fn invalidate(&mut self, page: u32) {
         self.note(Report::Invalid(page));
         self.gecko.invalidate(Ppn(page));
         self.shadow.invalidate(page);
     }
 
+    /// Reports to Logarithmic Gecko and to the bitmap that a block was opened.
     pub fn open(&mut self, block: u32) {
         self.note(Report::Opened(block));
         self.gecko.record_block_opened(BlockId(block));
@@ -189,6 +219,8 @@ impl<N: Nand> Rig<N> {
         self.try_settle_step().expect("the flash is healthy")
     }
 
+    /// Executes one step of deferred writes, and erases the blocks that the step emptied. Returns whether there was
+    /// anything to do, or the error of the medium.
     pub fn try_settle_step(&mut self) -> Result<bool> {
         let worked = self.gecko.write_deferred_validity_step(&mut self.store)?;
         if worked {
@@ -199,6 +231,7 @@ impl<N: Nand> Rig<N> {
         Ok(worked)
     }
 
+    /// Executes all deferred writes of Logarithmic Gecko; returns whether there were any.
     pub fn write_deferred(&mut self) -> bool {
         let mut worked = false;
         while self.settle_step() {
@@ -213,6 +246,7 @@ impl<N: Nand> Rig<N> {
         worked
     }
 
+    /// Records the number of pages in use, while no merge is running.
     fn note_rest(&mut self) {
         let pages = self.pages_in_use();
         self.most_pages_at_rest = self.most_pages_at_rest.max(pages);
@@ -244,6 +278,7 @@ impl<N: Nand> Rig<N> {
         self.validity_blocks().map(|block| self.store.blocks().valid_pages(block) as u64).sum()
     }
 
+    /// Returns the blocks in use that hold pages of Logarithmic Gecko.
     fn validity_blocks(&self) -> impl Iterator<Item = BlockId> + '_ {
         let blocks = self.store.blocks();
         (0..blocks.len()).map(BlockId).filter(|&block| {
@@ -252,6 +287,7 @@ impl<N: Nand> Rig<N> {
         })
     }
 
+    /// Erases the closed blocks of Logarithmic Gecko without valid pages, unless obsolete pages must stay.
     fn erase_obsolete(&mut self) -> Result<()> {
         if self.keeps_obsolete {
             return Ok(());
@@ -320,6 +356,7 @@ impl<N: Nand> Rig<N> {
         }
     }
 
+    /// Returns the invalid pages that Logarithmic Gecko reports, by block.
     pub fn scan(&mut self) -> Vec<(u32, Vec<u32>)> {
         scan(&self.gecko, &mut self.store)
     }
@@ -337,9 +374,10 @@ impl<N: Nand> Rig<N> {
         assert_eq!(self.store.stats.total_reads(), reads, "audits are not counted");
     }
 
-    /// Asserts the cost bounds of section 3.2 of the paper: merges cost at most T / V x L reads and as many writes per
-    /// update, and a query costs at most L reads. A query costs one more read for each run in which the entries of its
-    /// block extend over two pages; the share of such runs is S / V.
+    /// Asserts the cost bounds of the GeckoFTL paper, section 3.2. Per update, merges cost at most T / V x L reads and
+    /// as many writes. A query costs at most L reads, and one more for each run in which the entries of its block
+    /// extend over two pages; the share of such runs is S / V. T is the size ratio, V the number of buffer entries, L
+    /// the number of levels, and S the number of parts of a block's bitmap.
     pub fn check_costs(&self) {
         let levels = self.gecko.max_levels() as u64;
         let buffer = self.gecko.reports_per_flush() as f64;
@@ -358,10 +396,10 @@ impl<N: Nand> Rig<N> {
         assert!(question <= levels as f64 * (1.0 + straddling) && most <= 2 * levels, "{:?}", self.options);
     }
 
-    /// Asserts the bound on the flash space of Logarithmic Gecko. Section 3.2 says that the space never exceeds about
-    /// twice the run that contains everything once, which holds on average. At the peak, a largest run just above a
-    /// power of T exists together with runs that are each just below one; this is the space that Gecko requires from
-    /// the engine.
+    /// Asserts the bound on the flash space of Logarithmic Gecko. By the GeckoFTL paper, section 3.2, the space is at
+    /// most about twice the run that contains everything once; this holds on average. The maximum is greater: a run
+    /// just larger than a power of the size ratio may exist together with smaller runs that are each as large as their
+    /// level allows. The engine reserves this maximum.
     pub fn check_space(&self) {
         let part_pages = self.geometry.block_pages().div_ceil(self.options.parts_per_block);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
@@ -405,6 +443,7 @@ impl<N: Nand> Rig<N> {
     }
 }
 
+/// Returns the invalid pages that a Logarithmic Gecko reports, by block, from one scan of all blocks.
 pub fn scan<N: Nand>(gecko: &Gecko, store: &mut Store<N>) -> Vec<(u32, Vec<u32>)> {
     let block_pages = store.geometry().block_pages();
     let mut known = Vec::new();

@@ -12,9 +12,10 @@ use wearwell::validity::{Gecko, GeckoOptions, MergeMode, ValidityStore};
 
 use super::rig::{Rig, geometry, options_of, pages_on_flash, scan};
 
-/// Pages per block. Without partitioning, an entry is a key and one byte.
+/// Pages per block. If the bitmap of a block is not partitioned, an entry of Logarithmic Gecko is a key and one byte.
 const BLOCK_PAGES: u32 = 8;
 
+/// Returns the geometry and the options of these tests: 1024 blocks, each with its whole bitmap in one entry.
 fn whole_blocks() -> (Geometry, GeckoOptions) {
     (geometry(1024, BLOCK_PAGES, 512), options_of(2, 1, MergeMode::MultiWay))
 }
@@ -28,14 +29,18 @@ fn recovered(rig: &mut Rig, geometry: &Geometry, options: GeckoOptions) -> (Geck
     (gecko, known)
 }
 
-/// A complete run of Logarithmic Gecko, as a naive recovery by appendix C.1 of the paper reads it from flash: level (by
-/// number of pages), sequence number of its creation, and entries of key and bitmap.
+/// A run (sorted sequence of pages) of Logarithmic Gecko that is complete on flash, as a naive recovery by appendix C.1
+/// of the GeckoFTL paper reads it.
 struct NaiveRun {
+    /// Level of the run, which follows from its number of pages.
     level: u32,
+    /// Sequence number of the program that completed the run.
     created: u64,
+    /// Key and bitmap of each entry of the run.
     entries: Vec<(u32, u8)>,
 }
 
+/// Reads all complete runs of Logarithmic Gecko from flash, obsolete ones included.
 fn complete_runs(rig: &mut Rig) -> Vec<NaiveRun> {
     let mut runs = BTreeMap::<u32, BTreeMap<u64, Ppn>>::new();
     for (ppn, oob) in pages_on_flash(rig.store.nand_mut()) {
@@ -82,10 +87,9 @@ fn newest_per_level(runs: Vec<NaiveRun>) -> BTreeMap<u32, u8> {
     invalid
 }
 
-/// Requirement G31. Two flushes merge into a run at level 1. Two more flushes void all of it: the markers meet the
-/// entries that they void, nothing remains, and the output is one page, at level 0. The old run at level 1 is obsolete,
-/// but its blocks are not erased yet, and power is lost. No newer run is at level 1, so the rule "the newest of each
-/// level" would use the old one, and report pages as invalid that hold data.
+/// Requirement G31. Two flushes are merged into a run at level 1, and two more flushes void all its entries, so the
+/// next merge leaves a run of one page at level 0. Power is lost before the blocks of the old run are erased. The rule
+/// "the newest run of each level is valid" would then use the old run, and report pages as invalid that hold data.
 #[test]
 fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
@@ -114,9 +118,9 @@ fn a_gecko_merge_into_a_lower_level_obsoletes_its_inputs() {
     assert_eq!(gecko.live_run_pages().count(), 1);
 }
 
-/// Requirement G31, the opposite case: the inputs of a larger output were at lower levels, where there is no newer run.
-/// Their contents were voided by the newest of them, but the naive rule takes a level below the output for newer than
-/// it.
+/// Requirement G31, the opposite case: the inputs of a merge are at lower levels than its larger output, and these
+/// levels have no newer run. The newest input had voided the entries of the others. But the rule "lower levels are
+/// newer" takes the inputs for newer than the output.
 #[test]
 fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
     let (geometry, options) = whole_blocks();
@@ -152,10 +156,10 @@ fn a_gecko_merge_into_a_higher_level_obsoletes_its_inputs() {
     assert_eq!(known, rig.shadow.known());
 }
 
-/// Requirement G30. A block is opened after the buffer was frozen and before its run is complete. Its marker is in the
-/// new buffer, which a power cut loses, and the entries of older runs for the block would be valid again. The FTL must
-/// open the block again, so the time that recovery reports must be that of the freeze. The time at which the run was
-/// completed is after the opening.
+/// Requirement G30. A block is opened after the buffer was frozen for a flush, and before the run of this flush is
+/// complete. The marker for the opened block is in the new buffer, which a power cut loses, so older entries for the
+/// block would count again. The FTL must report the opening again. Therefore the time that recovery returns must be
+/// that of the freeze, not that of the completed run.
 #[test]
 fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     let (geometry, options) = whole_blocks();
@@ -184,9 +188,9 @@ fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
     assert!(completed_at > opened_at, "by the time of completion it would not");
 }
 
-/// Requirement G9. One marker voids all parts of its block, wherever they are: in the buffer, in a newer run, or in the
-/// older run with which it is merged. Pages reported after it count, in the same run as the marker or a newer one. A
-/// flag on the entry of one part would not void the others.
+/// Requirement G9. An erase marker voids all older entries of its block, for every part of the block's bitmap. They may
+/// be in the buffer, in a newer run, or in the run with which the marker's run is merged. Pages that are reported later
+/// count. A flag on the entry of one part would not void the entries of the other parts.
 #[test]
 fn a_gecko_erase_marker_voids_all_older_entries_of_its_block_and_no_newer_ones() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
@@ -217,9 +221,9 @@ fn a_gecko_erase_marker_voids_all_older_entries_of_its_block_and_no_newer_ones()
     }
 }
 
-/// Requirement G12. A run that becomes smaller in a merge is placed by its size. This may be below runs that are older
-/// than its oldest input, but never below one in between, because queries stop at the first marker that they meet, from
-/// low levels to high.
+/// Requirement G12. A run that became smaller in a merge moves to the level of its size. That level may be lower than
+/// levels of runs that are older than its oldest input, but never lower than the level of a run whose age is in
+/// between. A query goes from low levels to high, and ends at the first erase marker of its block.
 #[test]
 fn a_gecko_merge_output_that_shrinks_keeps_the_age_order_of_runs() {
     for mode in [MergeMode::Pairwise, MergeMode::MultiWay] {
@@ -244,7 +248,8 @@ fn a_gecko_merge_output_that_shrinks_keeps_the_age_order_of_runs() {
     }
 }
 
-/// An obsolete run of which some blocks were erased still has its postamble, but is not complete.
+/// A run of Logarithmic Gecko is obsolete, and some of its blocks were erased. Its last page is still on flash, but the
+/// run is not complete, so recovery must ignore it.
 #[test]
 fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     let (geometry, options) = whole_blocks();
@@ -275,7 +280,8 @@ fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     assert!(what.contains("covers the buffer flushes 3 to 3, but no older run is on flash"), "{what}");
 }
 
-/// Recovery reads one page per run, and the further pages of a directory that is longer than one page.
+/// Recovery reads one page per run of Logarithmic Gecko, and more only if the directory of the run is longer than one
+/// page.
 #[test]
 fn gecko_run_directories_of_several_pages_are_recovered() {
     let (geometry, options) = (geometry(20_000, 16, 512), options_of(2, 16, MergeMode::MultiWay));

@@ -10,83 +10,123 @@ use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::{Cause, FlashOp, OpKind};
 use wearwell::timing::TimingOptions;
 
-/// Number of the event class "a channel becomes free". This and the next five constants number the classes of events in
-/// the order in which simultaneous events are handled.
+/// Number of the event class "a channel becomes free". The numbers of the event classes give the order in which
+/// simultaneous events are handled.
 const FREE: u8 = 0;
+/// Number of the event class "an array (die or plane) has sensed a page, which can be transferred".
 const SENSED: u8 = 1;
+/// Number of the event class "the transfer of a page has ended".
 const MOVED: u8 = 2;
+/// Number of the event class "an array (die or plane) has ended its programs".
 const PROGRAMMED: u8 = 3;
+/// Number of the event class "an array (die or plane) has ended its erases".
 const ERASED: u8 = 4;
+/// Number of the event class "a scan of NVRAM has ended".
 const SCANNED: u8 = 5;
 
+/// Flash operation, or scan of NVRAM, that was submitted.
 struct Op {
+    /// Kind, plane, cause and dependency of the operation.
     flash: FlashOp,
+    /// Index of the request to which the operation belongs.
     request: usize,
+    /// Index of the queue of its array: 0 for urgent reads, 1 for other operations, 2 for background work that yields
+    /// to the host; none for a scan.
     queue: usize,
+    /// Index of the array (die or plane) that executes the operation.
     array: usize,
     /// Whether the operation is in its queue; before that, the operation waits for its predecessor.
     queued: bool,
-    /// Number of the batch of copies to which the operation belongs, unless its list was taken apart.
+    /// Number of the batch of copies to which the operation belongs; `None` if copies are handled one by one.
     batch: Option<usize>,
-    /// Scan that has to end before the operation joins its queue.
+    /// Index of the NVRAM scan that must end before the operation joins its queue.
     held_by: Option<usize>,
-    /// Arrays that hold the victim of a scan; empty for a scan without a victim, and for other operations.
+    /// Indices of the arrays (dies or planes) that hold the victim of a scan; empty for a scan without a victim, and
+    /// for other operations.
     victim_arrays: Vec<usize>,
+    /// Whether the operation has ended.
     done: bool,
+    /// Indices of the operations that wait for the end of this one.
     followers: Vec<usize>,
 }
 
+/// State of an array: a die, or a plane if planes work independently.
 #[derive(Default)]
 struct Array {
+    /// Waiting operations in three queues: urgent reads, other operations, and background work that yields to the host.
     queues: [VecDeque<usize>; 3],
+    /// Operations that the array executes together, of which there is one except with multi-plane operations.
     running: Vec<usize>,
+    /// Number of running programs whose data has been transferred.
     moved: usize,
+    /// Programs or erases that a read has suspended.
     suspended: Vec<usize>,
+    /// Time that the suspended operations still need, nanoseconds.
     remaining: u64,
+    /// Number of suspensions of the running or suspended operations so far.
     suspensions: u32,
+    /// Whether the running operations may not be suspended, because background work is behind.
     must_finish: bool,
+    /// Whether the operation started last was an urgent read.
     read_was_last: bool,
-    /// Number of background operations that have started since the next host write could have started, and that have to
-    /// start before it; the second is computed again after an erase. `None` until the write could start.
+    /// Background operations before the next host write: the number that have started since the write could have
+    /// started, and the number that have to start before it. An erase causes the second to be computed again. `None`
+    /// before a write could start.
     before_write: Option<(usize, usize)>,
+    /// Whether an erase has started since the second number of `before_write` was computed.
     erased: bool,
-    /// Number of pages that victims have freed or will free, minus the pages that copies and host writes use.
+    /// Number of pages that erases of victims have freed or will free, minus the pages that copies and host writes use.
     gained: f64,
-    /// Background operations of the array that have been issued and wait for others before they join its queue.
+    /// Background operations of the array that were issued, but wait for other operations before they join its queue.
     unqueued: Vec<usize>,
+    /// End of the running program or erase, nanoseconds; `None` if none is running.
     phase: Option<u64>,
+    /// Number of suspensions so far; it makes the end event of a suspended operation void.
     version: u64,
 }
 
+/// State of a channel, which transfers one page at a time.
 #[derive(Default)]
 struct Channel {
+    /// Whether a transfer is running.
     busy: bool,
+    /// Arrays that wait for the channel in two queues: with urgent reads, and with other operations.
     waiting: [VecDeque<usize>; 2],
 }
 
+/// Naive simulator of the event engine's service rules.
 pub struct Reference {
+    /// Numbers of channels, dies and planes.
     geometry: Geometry,
+    /// Times of flash operations.
     flash: FlashTiming,
+    /// Options of the timing engine.
     options: TimingOptions,
+    /// All operations submitted so far, in order.
     ops: Vec<Op>,
+    /// State of each array (die or plane).
     arrays: Vec<Array>,
+    /// State of each channel.
     channels: Vec<Channel>,
+    /// Future events, the earliest first: time (nanoseconds), event class, index of the subject, and version of its
+    /// array.
     heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
+    /// Time of the current event, nanoseconds.
     now: u64,
+    /// Number of operations of each request that have not ended; background operations are not counted.
     left: Vec<usize>,
-    /// Scans that have not ended, in order of admission.
+    /// Indices of the NVRAM scans that have not ended, in the order in which they were submitted.
     scans: Vec<usize>,
-    /// The scan that reads the NVRAM at this time, followed by the scans that wait for it, in order.
+    /// Index of the scan that reads the NVRAM, followed by those of the scans that wait for it.
     reading: VecDeque<usize>,
     /// Arrays (dies or planes) that received work at the current event.
     touched: Vec<usize>,
-    /// Completion time of each request.
+    /// Completion time of each request, nanoseconds; `None` before it completes.
     pub completed: Vec<Option<u64>>,
 }
 
-/// Returns the list of flash operations with each batch of copies replaced by reads and programs; distances to
-/// predecessors are adjusted.
-/// Each operation comes with the position of its batch in the list, if it belongs to one.
+/// Replaces each batch of copies in a list of flash operations by reads and programs, and adjusts the distances between
+/// dependent operations. Returns each operation with the position of its batch in the list, if it belongs to one.
 fn one_by_one(list: &[FlashOp]) -> Vec<(FlashOp, Option<usize>)> {
     let mut ops: Vec<(FlashOp, Option<usize>)> = Vec::new();
     for (index, op) in list.iter().enumerate() {
@@ -111,6 +151,7 @@ fn one_by_one(list: &[FlashOp]) -> Vec<(FlashOp, Option<usize>)> {
 }
 
 impl Reference {
+    /// Creates a simulator of an idle device.
     pub fn new(geometry: &Geometry, flash: FlashTiming, options: &TimingOptions) -> Self {
         let arrays = if options.has_independent_planes { geometry.planes() } else { geometry.dies() };
         Self {
@@ -130,6 +171,8 @@ impl Reference {
         }
     }
 
+    /// Submits a request at time `arrival` (nanoseconds) with its list of flash operations. All events up to this time
+    /// are executed before.
     pub fn submit(&mut self, arrival: u64, list: &[FlashOp]) {
         // A list with copies for which the host waits is taken apart, too.
         let is_awaited_batch = |op: &FlashOp| op.kind == OpKind::Copies && !op.is_background();
@@ -165,7 +208,7 @@ impl Reference {
         self.consider_touched();
     }
 
-    /// Counts the pages that an operation just issued will free or use, if it is background work that yields.
+    /// Counts the pages that an issued operation will free or use, if it is background work that yields to the host.
     fn count_issued(&mut self, id: usize) {
         let op = &self.ops[id];
         if let (2, Some(free)) = (op.queue, self.options.free_blocks) {
@@ -180,6 +223,7 @@ impl Reference {
         }
     }
 
+    /// Makes an operation wait for the end of an NVRAM scan.
     fn hold(&mut self, op: usize, scan: usize) {
         self.ops[op].held_by = Some(scan);
         self.ops[scan].followers.push(op);
@@ -195,6 +239,7 @@ impl Reference {
         (first..first + self.geometry.superblock_planes).map(|plane| (plane / per_array) as usize).collect()
     }
 
+    /// Returns the indices of the arrays (dies or planes) that hold the victim of a scan.
     fn arrays_of(&self, scan: usize) -> &[usize] {
         &self.ops[scan].victim_arrays
     }
@@ -217,6 +262,8 @@ impl Reference {
         !self.reading.contains(&scan) && first == Some(&scan) && self.log_is_read(scan)
     }
 
+    /// Returns whether an NVRAM scan waits for the background work of an array (die or plane), which then precedes host
+    /// work.
     fn is_hurried(&self, array: usize) -> bool {
         self.scans.iter().any(|&scan| self.arrays_of(scan).contains(&array) && self.waits_for_arrays(scan))
     }
@@ -228,6 +275,7 @@ impl Reference {
         !queues[2].is_empty() || running.iter().any(yields) || suspended.iter().any(yields)
     }
 
+    /// Starts the NVRAM scans that need not wait any longer.
     fn consider_scans(&mut self) {
         for scan in self.scans.clone() {
             let idle = |&array: &usize| !self.has_background(array);
@@ -240,12 +288,14 @@ impl Reference {
         }
     }
 
+    /// Begins to read NVRAM for the first scan in `reading`.
     fn read_nvram(&mut self) {
         let scan = self.reading[0];
         let lines = self.ops[scan].flash.copy_or_nvram_line_count as u64;
         self.at(lines * self.options.nvram_line_read_ps / 1000, SCANNED, scan);
     }
 
+    /// Ends the current scan of NVRAM, and starts what waited for it.
     fn nvram_read(&mut self) {
         let scan = self.reading.pop_front().unwrap();
         if !self.reading.is_empty() {
@@ -257,6 +307,7 @@ impl Reference {
         self.consider_touched();
     }
 
+    /// Creates an operation with its queue and its array.
     fn op(&self, flash: FlashOp, request: usize) -> Op {
         let plane = flash.plane.0;
         let per_array = if self.options.has_independent_planes { 1 } else { self.geometry.planes_per_die };
@@ -283,6 +334,8 @@ impl Reference {
         }
     }
 
+    /// Makes an operation wait for its predecessor. If both use one queue, it is enough that the predecessor is in the
+    /// queue.
     fn follow(&mut self, op: usize, predecessor: usize) {
         let (a, b) = (&self.ops[op], &self.ops[predecessor]);
         let same_queue = a.array == b.array && a.queue == b.queue && !self.options.uses_multi_plane_ops;
@@ -295,6 +348,7 @@ impl Reference {
         }
     }
 
+    /// Adds an operation to the queue of its array.
     fn join(&mut self, id: usize) {
         let op = &mut self.ops[id];
         op.queued = true;
@@ -309,9 +363,9 @@ impl Reference {
         }
     }
 
-    /// Returns the position at which an operation joins its queue. Background work goes before what was issued later,
-    /// but behind the batch of copies that the array executes or has suspended; an operation of the host goes to the
-    /// end.
+    /// Returns the position at which an operation joins its queue. A host operation goes to the end. Background work
+    /// goes before operations that were issued later, but after the batch of copies that the array executes or has
+    /// suspended.
     fn position_in_queue(&self, id: usize) -> usize {
         let op = &self.ops[id];
         let Array { queues, running, suspended, .. } = &self.arrays[op.array];
@@ -327,12 +381,14 @@ impl Reference {
         busy + queue.iter().skip(busy).take_while(|&&other| other < id).count()
     }
 
+    /// Starts operations of the arrays that received work at the current event.
     fn consider_touched(&mut self) {
         for array in std::mem::take(&mut self.touched) {
             self.consider(array);
         }
     }
 
+    /// Executes all events up to time `until`, nanoseconds.
     pub fn run(&mut self, until: u64) {
         while let Some(&Reverse((time, class, subject, version))) = self.heap.peek() {
             if time > until {
@@ -353,32 +409,37 @@ impl Reference {
         }
     }
 
+    /// Adds an event that is due in `delay` nanoseconds.
     fn at(&mut self, delay: u64, class: u8, subject: usize) {
         let of_phase = matches!(class, PROGRAMMED | ERASED);
         let version = if of_phase { self.arrays[subject].version } else { 0 };
         self.heap.push(Reverse((self.now + delay, class, subject, version)));
     }
 
+    /// Returns whether the background queue of an array is longer than its bound.
     fn exceeds_bound(&self, array: usize) -> bool {
         let bound = if self.is_hurried(array) { 0 } else { self.options.max_background_backlog_ops as usize };
         self.arrays[array].queues[2].len() > bound
     }
 
+    /// Returns whether background work of an array precedes host reads, because its queue is longer than its bound.
     fn holds_reads(&self, array: usize) -> bool {
         self.options.background_delays_reads && self.exceeds_bound(array)
     }
 
+    /// Returns whether background work of an array is behind and must precede host writes.
     fn behind(&self, array: usize) -> bool {
         self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array])
     }
 
-    /// Returns the issued background operations that have not started, whether they are queued or not.
+    /// Returns the background operations of an array that were issued and have not started, whether they are in its
+    /// queue or not.
     fn background(array: &Array) -> impl Iterator<Item = &usize> {
         array.queues[2].iter().chain(&array.unqueued)
     }
 
-    /// Returns the pages of all blocks that the FTL keeps free, and those of them that wait for an erase, minus those
-    /// that copies will fill. `None` if no erase waits, or no background operation could start.
+    /// Returns the pages of the free blocks that the FTL keeps, and the pages that pending erases will free minus those
+    /// that copies will fill. `None` if no erase is pending, or no background operation could start.
     fn kept_and_awaited(&self, array: &Array) -> Option<(f64, f64)> {
         let free = self.options.free_blocks.filter(|_| !array.queues[2].is_empty())?;
         let erases = Self::background(array).filter(|&&id| self.ops[id].flash.kind == OpKind::Erase).count();
@@ -388,13 +449,15 @@ impl Reference {
         (erases > 0).then(|| (pages(free.free_blocks as usize), pages(erases) - programs as f64))
     }
 
+    /// Returns whether a host write would find no erased page, because the blocks that count as free still wait for an
+    /// erase.
     fn lacks_blocks(&self, array: &Array) -> bool {
         let waits = self.kept_and_awaited(array);
         waits.is_some_and(|(kept, awaited)| kept + array.gained - awaited < 1.0)
     }
 
-    /// Returns the number of background operations before a host write: enough that only half of the kept free blocks
-    /// wait for an erase when all gained pages are written.
+    /// Returns the number of background operations that must precede a host write. With this number, only half of the
+    /// kept free blocks wait for an erase when all gained pages are written.
     fn ops_before_a_write(&self, array: &Array) -> usize {
         let Some((kept, awaited)) = self.kept_and_awaited(array) else { return 0 };
         let half = (kept / 2.0).floor();
@@ -402,7 +465,7 @@ impl Reference {
         (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
     }
 
-    /// Starts or suspends operations of an array after a change at the array, according to the service rules.
+    /// Starts or suspends operations of an array (die or plane) after a change at it, according to the service rules.
     fn consider(&mut self, index: usize) {
         let holds_reads = self.holds_reads(index);
         let is_behind = self.behind(index);
@@ -440,6 +503,7 @@ impl Reference {
         }
     }
 
+    /// Suspends the running program or erase of an array if an urgent read waits and the options permit it.
     fn consider_suspension(&mut self, index: usize) {
         let Some(suspend) = self.options.suspension else { return };
         let behind = self.holds_reads(index);
@@ -459,6 +523,7 @@ impl Reference {
         }
     }
 
+    /// Starts the first operation of a queue of an array, with the operations that form a multi-plane group with it.
     fn start(&mut self, index: usize, queue: usize) {
         let array = &mut self.arrays[index];
         let first = array.queues[queue].pop_front().unwrap();
@@ -491,6 +556,7 @@ impl Reference {
         }
     }
 
+    /// Starts the program or erase time of the running operations, of `duration` nanoseconds.
     fn begin_phase(&mut self, index: usize, duration: u64) {
         let array = &mut self.arrays[index];
         array.phase = Some(self.now + duration);
@@ -498,10 +564,12 @@ impl Reference {
         self.at(duration, if erase { ERASED } else { PROGRAMMED }, index);
     }
 
+    /// Returns the index of the channel of an array.
     fn channel_of(&self, array: usize) -> usize {
         array * self.channels.len() / self.arrays.len()
     }
 
+    /// Makes an array wait for its channel, or starts its transfer if the channel is free.
     fn want_channel(&mut self, index: usize) {
         let channel = self.channel_of(index);
         let first = self.arrays[index].running[0];
@@ -512,6 +580,7 @@ impl Reference {
         }
     }
 
+    /// Marks a channel as free, and starts the next transfer that waits for it.
     fn channel_free(&mut self, channel: usize) {
         let state = &mut self.channels[channel];
         state.busy = false;
@@ -525,6 +594,7 @@ impl Reference {
         }
     }
 
+    /// Ends the transfer of one page: a read then ends, and the last transfer of a program starts its program time.
     fn moved(&mut self, index: usize) {
         let array = &mut self.arrays[index];
         let read = self.ops[array.running[0]].flash.kind == OpKind::Read;
@@ -546,6 +616,7 @@ impl Reference {
         self.consider_suspension(index);
     }
 
+    /// Ends the programs or erases of an array, and starts its next operations.
     fn array_done(&mut self, index: usize) {
         self.arrays[index].phase = None;
         for op in std::mem::take(&mut self.arrays[index].running) {
@@ -556,6 +627,7 @@ impl Reference {
         self.consider_touched();
     }
 
+    /// Records the end of an operation: operations that waited for it join their queues, and its request may complete.
     fn complete(&mut self, id: usize) {
         self.ops[id].done = true;
         for follower in std::mem::take(&mut self.ops[id].followers) {

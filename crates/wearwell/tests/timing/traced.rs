@@ -1,13 +1,15 @@
-//! What a trace of single operations must fulfil, whatever was submitted.
+//! Checks of the trace that the event engine records: one entry per flash operation, whatever was submitted.
 
 use wearwell::nand::{FlashTiming, Geometry};
 use wearwell::operation::OpKind;
 use wearwell::timing::{TimingEngine, TimingOptions, TimingTrace, TracedOp};
 
+/// Start and end of a period, nanoseconds.
 type Span = (u64, u64);
 
-/// Checks the trace of a drained engine: it has every operation once, with the times of the datasheet; dies and
-/// channels do one thing at a time, and are busy as long as the engine says.
+/// Checks the trace of an engine that has completed all operations. Each of the `submitted` operations occurs once,
+/// with the times of the datasheet. A die or channel executes one operation at a time, and is busy as long as the
+/// engine reports.
 pub fn check(
     timing: &mut TimingEngine,
     shape: &Geometry,
@@ -36,12 +38,13 @@ pub fn check(
     assert_eq!(busy, timing.channel_busy_ns(), "{options:?}");
 }
 
+/// Returns the length of a period, nanoseconds.
 fn duration((start, end): Span) -> u64 {
     end - start
 }
 
-/// Returns the time, nanoseconds, at which a traced operation that runs in no multi-plane group must end: computed from
-/// its start, its transfer, its suspensions and the times of the flash.
+/// Returns the time, nanoseconds, at which a traced operation must end if it is in no multi-plane group. The time
+/// follows from its start, its transfer, its suspensions and the times of the flash.
 fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u64 {
     let (start, end) = op.transfer_span_ns.unwrap_or((op.start_ns, op.start_ns));
     assert_eq!(
@@ -59,8 +62,8 @@ fn expected_end(op: &TracedOp, flash: FlashTiming, options: &TimingOptions) -> u
     }
 }
 
-/// Returns the time for which an array (die or plane) is busy with its operations. Operations run one after the other
-/// or together in one multi-plane group; host reads also run while another operation is suspended.
+/// Returns the time, nanoseconds, for which an array (die or plane) is busy with these operations. They run one after
+/// the other or in a multi-plane group, and host reads also while another operation is suspended.
 fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
     let suspensions: Vec<Span> = ops.clone().flat_map(|op| op.suspension_spans_ns.clone()).collect();
     let is_nested = |op: &TracedOp| {
@@ -75,7 +78,7 @@ fn busy_of<'a>(ops: impl Iterator<Item = &'a TracedOp> + Clone) -> u64 {
     length(outer.into_iter().enumerate().filter(|&(k, _)| last(k)).map(|(_, span)| span).collect())
 }
 
-/// Returns the total length of periods that must not overlap.
+/// Returns the total length of periods, nanoseconds; asserts that they do not overlap.
 fn length(mut spans: Vec<Span>) -> u64 {
     spans.sort_unstable();
     assert!(spans.windows(2).all(|pair| pair[0].1 <= pair[1].0), "two at a time: {spans:?}");

@@ -14,6 +14,7 @@ use wearwell::validity::ValidityStore;
 
 use crate::common::FragileNand;
 
+/// Store of page validity that these tests can run.
 pub trait StoreUnderTest: ValidityStore {}
 impl<V: ValidityStore> StoreUnderTest for V {}
 
@@ -33,34 +34,48 @@ pub fn geometry([pools, blocks, pages, page_bytes]: [u32; 4]) -> Geometry {
     .expect("a valid geometry")
 }
 
-/// A miniature page-mapped device around the validity store under test. `opened_at` holds, by block, the last sequence
-/// number before the block was opened; `u64::MAX` for a block without data.
+/// Miniature page-mapped device around the store of page validity under test.
 pub struct Drive<N, V> {
+    /// Flash on which the store under test keeps its pages.
     pub io: Store<N>,
+    /// Store of page validity under test.
     pub validity: V,
+    /// Last sequence number before each block was opened; `u64::MAX` for a block without data.
     pub opened_at: Vec<u64>,
     /// Number of logical pages to which the host writes.
     pub host_pages: u64,
+    /// Number of queries for the valid pages of a block so far.
     pub queries: u64,
-    /// Whether a block is erased as soon as it is empty, so that pages released too early are lost.
+    /// Whether a block is erased as soon as it has no valid page, so that pages which the store releases too early are
+    /// lost.
     pub erases_at_once: bool,
-    /// Maximum number of validity pages that were on flash and needed at the same time.
+    /// Maximum number of flash pages that the store under test needed at one time.
     pub most_held: u64,
+    /// Numbers of blocks and pages of the flash.
     geometry: Geometry,
+    /// Flash page of each logical page.
     map: Vec<Ppn>,
+    /// Logical page for which each flash page was programmed last.
     owner: Vec<Lpn>,
-    /// Sequence number at which each page was reported as invalid.
+    /// Sequence number at which each flash page was reported as invalid; `None` for a valid or erased page.
     reported_at: Vec<Option<u64>>,
+    /// Number of invalid pages of each block.
     dead_pages: Vec<u32>,
+    /// Whether each block is full of data, so that it can be collected.
     closed: Vec<bool>,
+    /// Erased blocks, in the order in which they are opened.
     free: VecDeque<BlockId>,
+    /// Block to which data is written.
     open: BlockId,
+    /// Index in the open block of the next page.
     next: u32,
+    /// Number of random numbers drawn so far.
     steps: u64,
 }
 
 impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
-    /// Returns a device whose host sees the share `full` of the pages; no logical page is written.
+    /// Returns a device on which no logical page is written. `full` is its number of logical pages as a share of the
+    /// flash pages, and `new` creates the store under test.
     pub fn new(nand: N, full: f64, new: impl Fn(&Geometry, u64) -> V) -> Self {
         let geometry = nand.geometry().clone();
         let (pages, blocks) = (geometry.pages() as usize, geometry.blocks() as usize);
@@ -86,34 +101,41 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         }
     }
 
+    /// Returns the number of logical pages.
     pub fn logical_pages(&self) -> u64 {
         self.map.len() as u64
     }
 
+    /// Returns the number of flash pages minus that of logical pages.
     pub fn spare_pages(&self) -> u64 {
         self.geometry.pages() - self.logical_pages()
     }
 
-    /// Returns the number of validity pages that the block table counts as valid.
+    /// Returns the number of valid flash pages of the store under test, as the block table counts them.
     pub fn held(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.io.blocks().valid_pages(BlockId(block)) as u64).sum()
     }
 
+    /// Returns a random number less than `below`.
     fn random(&mut self, below: u64) -> u64 {
         self.steps += 1;
         mix_bits(self.steps) % below
     }
 
+    /// Returns the flash pages of a block.
     fn pages_of(&self, block: BlockId) -> impl Iterator<Item = Ppn> + use<N, V> {
         let first = self.geometry.first_page(block).0;
         (first..first + self.geometry.block_pages()).map(Ppn)
     }
 
-    /// Executes `updates` random overwrites; all deferred writes of the validity store are executed before each.
+    /// Executes `updates` random overwrites, and all deferred writes of the store under test before each; panics at an
+    /// error.
     pub fn run(&mut self, updates: u64) {
         self.try_run(updates).expect("no fault");
     }
 
+    /// Executes `updates` random overwrites, and all deferred writes of the store under test before each; returns the
+    /// error of the medium.
     pub fn try_run(&mut self, updates: u64) -> Result<()> {
         for _ in 0..updates {
             let lpn = self.random(self.host_pages);
@@ -126,8 +148,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.write_deferred()
     }
 
-    /// Executes overwrites as [`Drive::run`] does, and queries the store for random blocks; returns the number of
-    /// queries.
+    /// Executes random overwrites, and queries the store under test for random blocks; returns the number of queries.
     pub fn run_asked(&mut self, updates: u64) -> u64 {
         let before = self.queries;
         for part in 0..updates.div_ceil(61) {
@@ -137,8 +158,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.queries - before
     }
 
-    /// Executes overwrites between which the store's deferred writes are not executed, so that reports accumulate;
-    /// returns the number of these overwrites.
+    /// Executes random overwrites in `rounds` rounds. During a round the deferred writes of the store under test are
+    /// not executed, so that reports accumulate. Returns the number of these overwrites.
     pub fn run_unsettled(&mut self, rounds: u64) -> u64 {
         self.fill();
         let mut unsettled = 0;
@@ -168,11 +189,13 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.write_deferred().expect("no fault");
     }
 
+    /// Executes all deferred writes of the store under test.
     fn write_deferred(&mut self) -> Result<()> {
         while self.step()? {}
         Ok(())
     }
 
+    /// Executes one step of the deferred writes of the store under test; returns whether there was anything to do.
     fn step(&mut self) -> Result<bool> {
         self.make_room()?;
         let programs = self.io.stats.total_programs();
@@ -188,6 +211,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(settled)
     }
 
+    /// Writes a logical page, and reports its previous flash page as invalid.
     fn write(&mut self, lpn: u64) -> Result<()> {
         let place = self.place(Lpn(lpn as u32))?;
         if let Some(old) = std::mem::replace(&mut self.map[lpn as usize], place).to_option() {
@@ -198,6 +222,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(())
     }
 
+    /// Programs a logical page to the open block, after GC if too few blocks are free; returns the flash page.
     fn place(&mut self, lpn: Lpn) -> Result<Ppn> {
         if self.next == self.geometry.block_pages() {
             while self.free.len() < 2 {
@@ -210,6 +235,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(self.program(lpn))
     }
 
+    /// Takes the next page of the open block for a logical page.
     fn program(&mut self, lpn: Lpn) -> Ppn {
         let place = Ppn(self.geometry.first_page(self.open).0 + self.next);
         self.next += 1;
@@ -217,6 +243,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         place
     }
 
+    /// Opens an erased block for data and reports it as opened.
     fn open_block(&mut self) {
         if self.open != BlockId::NONE {
             self.closed[self.open.index()] = true;
@@ -229,8 +256,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         self.pages_of(block).for_each(|ppn| self.reported_at[ppn.index()] = None);
     }
 
-    /// Collects the block with the most invalid pages. Its valid pages are those that the store answers, which must
-    /// agree with the bitmap in RAM.
+    /// Collects the block with the most invalid pages. Its valid pages are queried from the store under test.
     fn collect(&mut self) -> Result<()> {
         let closed = (0..self.geometry.blocks()).map(BlockId).filter(|block| self.closed[block.index()]);
         let victim = closed.max_by_key(|block| self.dead_pages[block.index()]).expect("a closed block");
@@ -247,6 +273,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(())
     }
 
+    /// Queries the valid pages of a block from the store under test, and asserts that they agree with the bitmap in
+    /// RAM.
     fn ask(&mut self, block: BlockId) -> Result<Vec<Ppn>> {
         let mut live = Vec::new();
         self.queries += 1;
@@ -256,6 +284,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(live)
     }
 
+    /// Queries the valid pages of a random block that has been opened.
     fn ask_random_block(&mut self) {
         let block = BlockId(self.random(self.geometry.blocks() as u64) as u32);
         if self.opened_at[block.index()] != u64::MAX {
@@ -263,7 +292,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         }
     }
 
-    /// Erases empty blocks of validity pages, and empties some if there are none.
+    /// Erases blocks without valid pages of the store under test, and moves pages of others if too few blocks are free.
     fn make_room(&mut self) -> Result<()> {
         let low = self.geometry.blocks() / 4;
         if !self.erases_at_once && self.io.total_free_blocks() > low {
@@ -277,6 +306,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(())
     }
 
+    /// Erases the blocks of the store under test that have no valid page.
     fn finish_erases(&mut self) -> Result<()> {
         for block in (0..self.geometry.blocks()).map(BlockId) {
             let state = self.io.blocks().state(block);
@@ -288,7 +318,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         Ok(())
     }
 
-    /// Moves the pages of the block of validity pages with the fewest valid ones, as collection of metadata does.
+    /// Moves the valid pages of one block of the store under test, the block with the fewest of them, as GC of metadata
+    /// does.
     fn relocate_some_block(&mut self) -> Result<()> {
         let blocks = self.io.blocks();
         let candidates = (0..self.geometry.blocks()).map(BlockId).filter(|&block| {
@@ -339,8 +370,8 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
         lost.len()
     }
 
-    /// Replaces the store whose RAM was lost by a recovered one, and corrects the valid counts of the pages `found` on
-    /// flash.
+    /// Replaces the store under test, whose RAM was lost, by a recovered one. Corrects the valid counts of blocks by
+    /// the pages `found` on flash.
     pub fn replace_validity(&mut self, recovered: V, found: &[(Ppn, Oob)]) {
         let old = std::mem::replace(&mut self.validity, recovered);
         for &(ppn, oob) in found {

@@ -75,6 +75,8 @@ fn a_damaged_trace_reports_the_counts_before_the_damage() {
     assert!(info.damage.unwrap().contains(&format!("(requests before that: {})", info.requests.write)));
 }
 
+/// The statistics of a trace file contain the SHA-256 of the file, and are unchanged after they are written as JSON and
+/// read back.
 #[test]
 fn trace_info_has_the_file_digest_and_survives_json() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/small.msr.csv");
@@ -100,6 +102,8 @@ fn a_footprint_numbers_the_touched_pages_in_address_order() {
     }
 }
 
+/// A request that is translated to addresses without gaps keeps the order of its pages, and the offset of its first and
+/// last byte in their page.
 #[test]
 fn address_compaction_keeps_page_order_and_offsets_in_pages() {
     let rows = "0,W,20490,5000,0,\n1,W,4096000,4096,0,\n2,Z,100,1,3,\n";

@@ -51,6 +51,7 @@ fn every_format_fixture_is_read_as_its_expected_requests() {
     }
 }
 
+/// Every trace format must occur among the fixtures (small traces made by hand).
 #[test]
 fn every_format_has_a_fixture() {
     let all = fixtures();
@@ -98,6 +99,8 @@ fn dos_line_ends_and_a_missing_last_newline_change_no_request() {
     }
 }
 
+/// The five integer columns of a trace fit `DiskSim` and `MQSim`, whose times have different units. So the user must
+/// name the format.
 #[test]
 fn a_trace_of_five_integer_columns_needs_a_named_format() {
     let bytes = fixture("mqsim").bytes;
@@ -123,6 +126,8 @@ fn the_time_unit_option_scales_integer_times() {
     assert_eq!(read_all(&bytes, &options).0.last().unwrap().time_ns, 60_000 - 1);
 }
 
+/// A trace format without operations (`oracleGeneral`) is refused unless the user states whether requests are reads or
+/// writes.
 #[test]
 fn traces_without_operations_need_the_assume_option() {
     let bytes = fixture("oracle-general").bytes;

@@ -263,6 +263,7 @@ fn the_csv_without_a_source_column_is_read_and_has_no_remaps() {
     assert!(matches!(end, Err(TraceError::BadLine { line_number: 4, .. })), "{end:?}");
 }
 
+/// In Wearwell's CSV, a remap without a source address and another request with one are refused.
 #[test]
 fn only_remap_requests_have_a_source_column_and_each_has_one() {
     let as_csv = OpenOptions { format: Some(Format::Csv), ..OpenOptions::default() };

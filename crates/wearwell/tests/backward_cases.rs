@@ -1,6 +1,6 @@
-//! Tests of lazy maps, which identify invalid pages late: errors that garbage collection, and a recovery without a
-//! battery, must not make. Each case describes the interleaving in which the text of the paper loses data, and fails
-//! with that rule instead of ours.
+//! Tests of lazy maps, which identify the page that a write has replaced later than the write. They cover errors of GC,
+//! and of a recovery without a battery. Each test describes a sequence of events in which the rules of the GeckoFTL
+//! paper, taken literally, lose data.
 //!
 //! The device is one pool of small blocks with one translation page, so that one synchronisation writes every entry.
 

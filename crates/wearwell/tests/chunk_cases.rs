@@ -1,4 +1,5 @@
-//! Tests of compression in chunks: cases in which a naive design loses space or data.
+//! Tests of compressed chunks (up to four logical pages that are compressed together): cases in which a naive design
+//! loses space or data.
 
 use common::{audit, geometry_without_superblocks};
 use wearwell::content::dedup::DedupOptions;

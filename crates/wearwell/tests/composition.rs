@@ -1,6 +1,6 @@
-//! Tests of content mechanisms in pairs, and of each with a map or page validity on flash: what one mechanism does must
-//! not lose what another one stored. The oracle (`oracle.rs`) finds such errors by chance; here each has a scene of its
-//! own, which fails on the engine with that error put in. `docs/verification.md` lists errors and scenes.
+//! Tests of content mechanisms in pairs, and of each with a map or page validity on flash: a mechanism must not lose
+//! what another mechanism stored. `oracle.rs` finds such errors by random operations. Here each error has a test of its
+//! own, which fails if the error is built into the engine. `docs/verification.md` lists errors and tests.
 
 #[path = "composition/chain.rs"]
 mod chain;

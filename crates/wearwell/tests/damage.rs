@@ -1,9 +1,8 @@
-//! Pages become unreadable, and no other data is lost: every design, every world, with garbage collection running.
-//!
-//! A plain array holds the expected contents, as in `oracle.rs`. After each damage a copy of the device reads every
-//! logical page. The pages whose read fails were hit. From then on they may read as [`Error::LogicalPageLost`] or as
-//! their right content, until they are overwritten or trimmed. No other read may fail or be wrong, no operation except
-//! a read of lost data may fail, and errors only name pages that were hit.
+//! Tests that flash pages which become unreadable lose no other data, on every design and world (tiny device), during
+//! garbage collection. A plain array holds the expected contents. After each damage a copy of the device reads every
+//! logical page, and the pages whose read fails were hit. Until such a page is overwritten or trimmed, it may read as
+//! [`Error::LogicalPageLost`] or as its right content. No other read may fail or return wrong data, and only operations
+//! that read lost data may fail. Errors name only pages that were hit.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, Op, OperationGenerator, Oracle, Random, SECTOR_LEN, World,

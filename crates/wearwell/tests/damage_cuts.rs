@@ -1,10 +1,8 @@
-//! Pages become unreadable and power is lost, during collections too: lost data stays lost, no older version reappears,
-//! and nothing else is lost.
-//!
-//! Requests are whole pages, so every version of a page is identified by one number. After each damage two copies of
-//! the device read every logical page, one as it is and one after a power loss. A page whose read fails was hit in the
-//! version that it holds there. From then on, after any cut, a page must hold its last durable version or a later one,
-//! or read as [`Error::LogicalPageLost`] if one of these versions was hit.
+//! Tests of unreadable flash pages together with power cuts, also during garbage collection: lost data stays lost, no
+//! older version reappears, and nothing else is lost. Requests are whole pages, so each version of a page is identified
+//! by one number. After each damage two copies of the device read every logical page, one of them after a power loss. A
+//! read that fails shows that the version of the page was hit. After a later cut, a page must hold its last durable
+//! version or a later one. If one of these versions was hit, it may also read as [`Error::LogicalPageLost`].
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tests of delta encoding, case by case: which writes may become deltas, what a delta must survive, and what a naive
-//! device loses.
+//! Tests of delta encoding, case by case: which writes may be stored as deltas, which events a delta must survive, and
+//! what a naive device loses.
 
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{BlockId, Lpn, RemapMode};

@@ -276,6 +276,7 @@ fn pages_reported_written_by_a_batch_survive_every_power_cut() {
     }
 }
 
+/// A recycling design whose fingerprint store holds no entry revives no dead page.
 #[test]
 fn recycling_with_an_empty_fingerprint_store_behaves_like_page_map() {
     for policy in POLICIES {
@@ -284,6 +285,7 @@ fn recycling_with_an_empty_fingerprint_store_behaves_like_page_map() {
     }
 }
 
+/// If the cache of DFTL holds the whole map, no translation page is read or written.
 #[test]
 fn dftl_with_all_entries_cached_behaves_like_page_map() {
     for policy in POLICIES {
@@ -322,6 +324,7 @@ fn delta_encoding_that_never_applies_behaves_like_page_map() {
     }
 }
 
+/// The integrated design without deduplication and compression has no content mechanism.
 #[test]
 fn the_integrated_design_without_schemes_behaves_like_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));

@@ -1,13 +1,10 @@
-//! Tests all sequences of some operations on devices that are so small and full that garbage collection always runs:
-//! four operations, and five if they begin with one of a third of the operations (each design with others); six with
-//! `just soak`.
-//!
-//! There are two logical pages, contents A and B, reads and trims, and with a write buffer of one page also flushes.
-//! (Without a buffer a flush does nothing.) The sequences form a tree. Each node is a copy of the device; it is audited
-//! and compared with a plain array.
-//!
-//! A node with a fingerprint store takes thirty times the time of a page-map node. So only two of the recycling designs
-//! are explored to the full depth without a buffer; all others, and all with a buffer, to one operation less.
+//! Tests of all sequences of a few operations on devices that are so small and full that garbage collection always
+//! runs. Sequences have four operations, or five if they begin with one of a fifth of the operations, which differ from
+//! design to design; one more with `just soak`. There are two logical pages, contents A and B, reads and trims, and
+//! with a write buffer of one page also flushes. The sequences form a tree. Each node is a copy of the device, which is
+//! audited and compared with a plain array. A node with a fingerprint store takes thirty times the time of a page-map
+//! node. So only two recycling designs are explored to this depth without a write buffer. All other recycling designs,
+//! and all with a buffer, are explored to one operation less.
 
 use common::{
     DesignUnderTest, FailureContext, SECTOR_LEN, accepts_logical_pages, audit, designs, exploration_interval,

@@ -1,5 +1,5 @@
-//! Programs and erases fail, and blocks wear out: no data is lost, every bad block is counted, and a device at the end
-//! of its life returns a typed error and still reads.
+//! Tests of failing programs and erases, and of blocks that wear out: no data is lost, and every bad block is counted.
+//! A device at the end of its life returns a typed error, and still reads.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, FragileNand, Op, OperationGenerator, Oracle, Random, World,
@@ -107,6 +107,7 @@ fn assert_every_failure_is_accounted_for(device: &Device<FragileNand>) {
     assert_eq!(retired + condemned, device.ftl().store().nand().inner().failures());
 }
 
+/// Blocks that are bad in a new device are never programmed or erased.
 #[test]
 fn factory_bad_blocks_are_never_touched() {
     for design in designs() {

@@ -1,4 +1,5 @@
-//! The snapshot of the flash agrees with the counts of the engine, for every design on every world.
+//! Tests that the snapshot of the flash (state of all pages and blocks) agrees with the counts of the engine, for every
+//! design on every world (tiny device).
 
 use common::{
     BUFFERS, OperationGenerator, Oracle, Random, SchemeSwitcher, audit, designs, device, full_medium,

@@ -124,6 +124,7 @@ fn every_design_keeps_its_data_under_a_random_user_supplied_victim_policy() {
     }
 }
 
+/// A choice is invalid if it names no candidate, or if the policy returns an error.
 #[test]
 fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_nothing() {
     let mut ftl = small_drive(VictimPolicy::Greedy);

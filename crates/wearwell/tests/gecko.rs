@@ -1,5 +1,5 @@
-//! Tests of Logarithmic Gecko: it answers as a bitmap in RAM would, at the costs that its paper states, and after a
-//! power cut it contains what was reported before the last flush.
+//! Tests of Logarithmic Gecko (page validity on flash). It answers as a bitmap in RAM does, at the costs that its paper
+//! states. After a power cut it contains all reports made before the last flush.
 
 use crate::common;
 
@@ -90,6 +90,7 @@ fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
     }
 }
 
+/// Logarithmic Geckos with different options answer all queries equally.
 #[test]
 fn gecko_answers_do_not_depend_on_size_ratio_partitioning_or_merging() {
     let mut known = None;
@@ -157,6 +158,8 @@ fn multi_way_gecko_merges_write_about_half_as_much_as_pairwise_merges() {
     assert!((0.4..0.7).contains(&ratio), "multi-way writes {ratio:.3} of pairwise");
 }
 
+/// A requested flush of Logarithmic Gecko makes all reports durable. If its buffer is empty, the sequence number until
+/// which all reports are durable advances all the same.
 #[test]
 fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
     let mut rig = Rig::new(&geometry(64, 16, 512), GeckoOptions::default());
@@ -174,6 +177,8 @@ fn a_requested_gecko_flush_makes_all_reports_durable_even_without_entries() {
     assert_eq!(rig.scan(), vec![(0, vec![5])]);
 }
 
+/// The buffer of Logarithmic Gecko is flushed after a fixed number of invalid pages, even if all of them change the
+/// same entry in it.
 #[test]
 fn the_gecko_buffer_flushes_after_a_fixed_number_of_invalidations_even_if_all_hit_one_entry() {
     let mut rig = Rig::new(&geometry(64, 128, 512), options_of(2, 1, MergeMode::MultiWay));
@@ -186,6 +191,7 @@ fn the_gecko_buffer_flushes_after_a_fixed_number_of_invalidations_even_if_all_hi
     assert_eq!(rig.gecko.unflushed_report_count(), 0);
 }
 
+/// GC copies flash pages of Logarithmic Gecko between the steps of its merges, and no answer becomes wrong.
 #[test]
 fn gc_may_move_gecko_pages_at_any_time() {
     for mode in MODES {
@@ -248,6 +254,7 @@ fn invalid_gecko_options_are_refused() {
     assert!(Gecko::new(&geometry, GeckoOptions::with_key_sized_parts(&geometry)).is_ok());
 }
 
+/// The RAM and flash space of Logarithmic Gecko for a device of 2 TiB equal the formulas of its paper.
 #[test]
 fn gecko_ram_and_flash_space_at_two_tebibytes_match_the_closed_forms() {
     let geometry = geometry(1 << 22, 128, 4096);

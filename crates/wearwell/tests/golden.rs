@@ -1,7 +1,6 @@
-//! Expected counts of flash operations of every design on one small workload.
-//!
-//! If a number changes, the behaviour has changed: the commit message has to state it, with its reason. The failing
-//! test prints the whole table as it is now. On the same world a demand-paged design exports a few pages less, so its
+//! Expected counts of flash operations of every design on one small workload (the golden table). If a number changes,
+//! the behaviour of a design has changed, and the commit message has to state why. A failing test prints the whole
+//! table with the new numbers. A demand-paged design exports a few pages less on the same world (tiny device), so its
 //! operations have other addresses than those of designs with a flat map.
 
 use common::{

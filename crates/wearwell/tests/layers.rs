@@ -81,6 +81,7 @@ fn no_module_of_the_core_uses_a_higher_layer() {
     assert!(arrows > 500, "only {arrows} arrows: paths are read wrongly");
 }
 
+/// The check of this file must find a use of a higher layer in a given source text.
 #[test]
 fn the_layer_check_detects_a_use_of_a_higher_layer() {
     let named =

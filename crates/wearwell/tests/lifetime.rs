@@ -132,6 +132,8 @@ fn write_rates_derived_from_the_papers_lifetimes_match_its_table() {
     }
 }
 
+/// The bytes that the device may program in an epoch are its remaining endurance divided by the remaining epochs of its
+/// target life.
 #[test]
 fn the_epoch_capacity_divides_the_remaining_endurance_over_the_remaining_epochs() {
     assert_eq!(epoch_write_budget_bytes(1000, 10), 100.0);
@@ -359,6 +361,8 @@ proptest! {
 
 // Shadow sampling of schemes that do not run.
 
+/// While a content scheme is off, it examines samples of the writes. A sample is a group of consecutive writes, and one
+/// group in 64 is taken.
 #[test]
 fn shadow_sampling_takes_one_group_of_writes_in_64_as_a_whole() {
     let sampler = ShadowSampler::default();
@@ -371,6 +375,7 @@ fn shadow_sampling_takes_one_group_of_writes_in_64_as_a_whole() {
     assert!(steps.len() > 50, "the sample has a period");
 }
 
+/// Sampling by content takes all writes of one in sixteen contents.
 #[test]
 fn shadow_sampling_takes_every_write_of_a_sampled_content() {
     let sampler = ShadowSampler::new(16, 1);
@@ -386,6 +391,8 @@ fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
     SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, ..SchemeBytes::default() }
 }
 
+/// The write ratio of a content scheme is the share of bytes that it leaves to be written. An epoch with more bytes
+/// counts more.
 #[test]
 fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     let mut ratio = WrittenShareEstimate::default();
@@ -415,6 +422,8 @@ fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
 
 // Token bucket of throttling.
 
+/// A throttled drive may program a fixed number of bytes per nanosecond of the epoch. A host write is delayed until the
+/// bytes programmed so far are allowed.
 #[test]
 fn a_throttled_write_is_delayed_until_its_bytes_are_allowed_at_the_epoch_rate() {
     let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
@@ -441,6 +450,8 @@ fn a_host_that_always_has_a_write_ready_is_paced_to_the_epoch_capacity() {
     assert!((now_ns as f64 / (999.0 * pace_ns + 600_000.0) - 1.0).abs() < 1e-6);
 }
 
+/// Bytes that an epoch was allowed to program and did not program are dropped at its end. Bytes beyond the allowed ones
+/// count for the next epoch.
 #[test]
 fn a_throttle_drops_unused_bytes_at_the_end_of_an_epoch_and_keeps_debts() {
     let throttle = Throttle::new(1000, EPOCH_NS, 0, 0);
@@ -561,6 +572,7 @@ fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
     assert_eq!(decided, [true, false, false, true, false, true, false]);
 }
 
+/// Before the first epoch has ended, there is no history from which savings or demand can be predicted.
 #[test]
 fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
     for configuration in [LifetimePaperConfiguration::Integrated, LifetimePaperConfiguration::Throttling] {
@@ -583,6 +595,8 @@ fn a_scheme_of_which_no_write_was_sampled_stays_off() {
     assert!(second.throttle_bytes_per_epoch.is_some(), "ten times what an epoch may take");
 }
 
+/// In the paper's configurations without management (baseline, compression alone, deduplication alone) all schemes of
+/// the configuration always run.
 #[test]
 fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
     for configuration in [
@@ -682,6 +696,7 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
     assert!(enabled[39].1, "compressible since epoch 20");
 }
 
+/// A device without remaining endurance is throttled to a small rate, and not to zero.
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
     let mut lifetime = manager(LifetimePaperConfiguration::Throttling);

@@ -108,6 +108,7 @@ fn the_medium_panics_at_an_erase_of_a_bad_block() {
     let _ = nand.erase(FIRST);
 }
 
+/// A condemned block (a program in it failed) may not be programmed again.
 #[test]
 #[should_panic(expected = "block 0 is Condemned")]
 fn the_medium_panics_at_a_program_of_a_condemned_block() {
@@ -116,6 +117,7 @@ fn the_medium_panics_at_a_program_of_a_condemned_block() {
     let _ = program(&mut nand, 0);
 }
 
+/// A condemned block (a program in it failed) may not be erased.
 #[test]
 #[should_panic(expected = "erase of block 0: Condemned")]
 fn the_medium_panics_at_an_erase_of_a_condemned_block() {
@@ -124,6 +126,8 @@ fn the_medium_panics_at_an_erase_of_a_condemned_block() {
     let _ = nand.erase(FIRST);
 }
 
+/// Data can be read from a condemned block (a program in it failed), until the FTL has moved it and marks the block as
+/// bad.
 #[test]
 fn a_condemned_block_is_readable_until_it_is_marked_bad() {
     let mut nand = medium();
@@ -157,6 +161,7 @@ fn the_medium_panics_at_a_program_of_less_than_a_page() {
     let _ = medium().program(Ppn(0), oob(PageKind::Data, 0), Content::Bytes(&[0; 100]));
 }
 
+/// A block is half erased if its erase was interrupted by a power loss.
 #[test]
 #[should_panic(expected = "block 0 is HalfErased")]
 fn the_medium_panics_at_a_program_of_a_half_erased_block() {
@@ -179,6 +184,7 @@ fn the_medium_panics_at_a_bulk_copy_from_two_source_blocks() {
     let _ = nand.copy(run, &mut []);
 }
 
+/// A page is torn if its program was interrupted by a power loss.
 #[test]
 fn a_torn_page_is_uncorrectable_and_the_next_program_goes_to_the_page_after_it() {
     let mut nand = medium();
@@ -211,6 +217,7 @@ fn the_spare_area_of_a_damaged_page_is_readable() {
     assert_eq!(read(&mut nand, 1), Ok(vec![1; 512]), "an erase heals it");
 }
 
+/// GC programs a page as lost if it cannot read the data that it should copy.
 #[test]
 fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     let mut nand = medium();
@@ -239,6 +246,7 @@ fn a_page_programmed_as_lost_keeps_its_oob_and_reads_as_uncorrectable() {
     assert!(nand.pages_programmed_as_lost().is_empty());
 }
 
+/// A block is half erased if its erase was interrupted by a power loss.
 #[test]
 fn a_half_erased_block_is_unreadable_until_it_is_erased() {
     let mut nand = medium();
@@ -255,6 +263,7 @@ fn a_half_erased_block_is_unreadable_until_it_is_erased() {
     program(&mut nand, 0).unwrap();
 }
 
+/// A probe reads the spare area of a page, and reports whether the page is erased.
 #[test]
 fn a_probe_may_read_an_erased_page() {
     let mut nand = medium();
@@ -263,6 +272,7 @@ fn a_probe_may_read_an_erased_page() {
     assert_eq!(nand.probe_page(Ppn(1)), Ok(None));
 }
 
+/// A probe reads the spare area of a page, and reports whether the page is erased. It is not permitted in a bad block.
 #[test]
 #[should_panic(expected = "probe of page 0 in a bad block")]
 fn the_medium_panics_at_a_probe_of_a_bad_block() {
@@ -282,6 +292,7 @@ fn an_erase_beyond_the_endurance_fails_and_leaves_the_block_readable() {
     assert_eq!(nand.erase(BlockId(1)), Ok(()), "other blocks are not worn");
 }
 
+/// A block of limited endurance may fail at a program instead of at an erase.
 #[test]
 fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_erase() {
     let mut nand = medium();
@@ -300,6 +311,7 @@ fn a_block_that_wears_out_by_programs_fails_the_first_program_after_its_last_era
     assert_eq!((nand.erase_count(FIRST), nand.is_bad(FIRST)), (2, false), "the FTL decides to retire it");
 }
 
+/// The medium that injects faults makes exactly the planned number of programs and erases fail.
 #[test]
 fn a_faulty_medium_fails_exactly_as_often_as_planned() {
     let plan = FaultProbabilities {

@@ -1,5 +1,5 @@
-//! Recovery by notes in NVRAM (`store/notes.rs`) finds the same device as a scan of all spare areas, cut after cut, and
-//! reads less.
+//! Tests of recovery by notes in NVRAM (which name the data pages that recovery must examine). It restores the same
+//! device as a scan of all spare areas, after every power cut, and reads less.
 
 use wearwell::address::{BlockId, Lpn, RemapMode};
 use wearwell::data::{ContentDescriptor, Fingerprint};

@@ -1,13 +1,9 @@
-//! Every design behaves like a plain array, on every world, with and without a write buffer, under random host
-//! operations.
-//!
-//! More than a million operations per design, distributed over the worlds: writes of whole pages and of sectors, reads,
-//! trims, flushes, changes of victim policy and fingerprint store, and for mixtures switches of content schemes. `just
-//! soak` runs all of them, `cargo test` an eighth on most worlds, half on one and all on another (with fewer, some
-//! designs would hardly collect or share anything there). The bytes of every read are compared. `just soak` audits the
-//! device after every operation; on the two worlds of several hundred pages, where the audit takes most of the time, it
-//! does so for the first thousand operations of each run, and then after every 16th. `cargo test` audits after each of
-//! the first 250 operations, and then after every 4th, or every 64th on these two worlds.
+//! Tests that every design behaves like a plain array, on every world (tiny device), with and without a write buffer,
+//! under random host operations. More than a million operations per design are distributed over the worlds: writes of
+//! whole pages and of sectors, reads, trims, flushes and changes of policies, and for designs of several mechanisms
+//! also switches of content schemes. The bytes of every read are compared. `just soak` executes all operations. `cargo
+//! test` executes all on one world, half on another, a sixteenth on the smallest, and an eighth on the others. How
+//! often the device is audited is documented at `AUDITED`.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,

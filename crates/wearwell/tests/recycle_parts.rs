@@ -1,8 +1,7 @@
-//! Tests of the data structures of Recyclable SSD against a naive model, and one named test per edge case.
-//!
-//! The model keeps plain vectors, recomputes every probability from the formulas, and sorts. It shares only the rules
-//! with the product code. [`Pair`] executes the same operations on both. After every operation it compares look-ups,
-//! ranks, the whole order of the fingerprint store, histories, access counts and owners.
+//! Tests of the data structures of Recyclable SSD (revives dead pages) against a naive model, and one test per edge
+//! case. The model keeps plain vectors, recomputes every recycle probability from the formulas of the paper, and sorts.
+//! It shares only the rules with the product code. [`Pair`] executes the same operations on both. After each it
+//! compares look-ups, ranks, the order of the fingerprint store, histories, access counts and owners.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -739,6 +738,7 @@ fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
     }
 }
 
+/// After a restart the fingerprint store is empty, and is filled from the histories of logical pages.
 #[test]
 fn a_restart_loads_the_dead_pages_with_the_greatest_recycle_probability() {
     for policy in [LRU, PROB, FAST] {
@@ -1019,6 +1019,7 @@ fn versions_older_than_a_revived_page_increase_by_one() {
     pair.check();
 }
 
+/// Factors of the formula for the recycle probability that are not between their limits are refused.
 #[test]
 fn recycling_factors_outside_their_range_are_refused() {
     let default = RecycleOptions::default();
@@ -1029,6 +1030,7 @@ fn recycling_factors_outside_their_range_are_refused() {
     assert_eq!(beta.require_paper_ranges(), Err(RecycleError::BetaOutOfRange(0.1)));
 }
 
+/// The RAM of recycling is reported as a list of its tables, with the sizes that the paper states.
 #[test]
 fn recycling_ram_is_itemised_as_the_paper_counts_it() {
     let recycle = Recycler::new(10_485_760, 8_912_896, &RecycleOptions::default());
@@ -1048,6 +1050,8 @@ fn recycling_ram_is_itemised_as_the_paper_counts_it() {
     assert_eq!(mib, expected);
 }
 
+/// If the history (list of dead pages per logical page) covers only dead pages in the fingerprint store, its RAM
+/// depends on the capacity of the store.
 #[test]
 fn recycling_ram_with_a_history_of_stored_dead_pages_only_is_independent_of_drive_size() {
     let options =

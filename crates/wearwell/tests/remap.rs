@@ -1,5 +1,6 @@
-//! Tests of the host's remap command: it behaves as on a plain array, among writes and trims, on every design, with and
-//! without a write buffer. Named tests fix the cases that the definition must decide.
+//! Tests of the host's remap command (gives pages the contents of other pages). Random remaps among writes and trims
+//! give the same contents as on a plain array, on every design, with and without a write buffer. Further tests fix the
+//! cases that the definition of the command must decide.
 
 use common::{
     FailureContext, Oracle, Random, World, audit, buffers_for_case, designs, device, full_medium, worlds,
@@ -229,6 +230,8 @@ fn overlapping_relocations_deallocate_source_pages_outside_the_target() {
     }
 }
 
+/// Pages of source and target that are in the write buffer are written to flash before the remap, and no other buffered
+/// pages.
 #[test]
 fn a_remap_first_writes_out_the_buffered_pages_of_both_ranges_only() {
     let mut pair = Pair::holding(&[1, 2, 3, 4, 5], 5);
@@ -239,6 +242,8 @@ fn a_remap_first_writes_out_the_buffered_pages_of_both_ranges_only() {
     pair.assert_equal();
 }
 
+/// If only a part of a page is in the write buffer, a remap of the page first reads the other part and writes the whole
+/// page.
 #[test]
 fn a_remap_completes_a_partly_written_buffered_page_first() {
     let mut pair = Pair::holding(&[1, 2], 4);
@@ -269,6 +274,7 @@ fn remaps_of_partial_pages_or_beyond_the_end_are_refused() {
     pair.assert_equal();
 }
 
+/// A design that cannot map a page without a program executes a remap as a read and a write of each page.
 #[test]
 fn a_remap_executed_as_writes_costs_a_read_and_a_program_per_page() {
     let mut pair = Pair::holding(&[1, 2, 3], 0);

@@ -1,8 +1,8 @@
-//! Tests of the reverse maps against a plain model, with power cut at every store, and against the paper's figures.
-//!
-//! The model holds the current bind of each page, the pages that are dead, and all entries ever recorded. It shares no
-//! code with the product except the entry type. A reverse map may return more entries than the model needs, but never
-//! fewer, and none that was not recorded.
+//! Tests of the reverse maps (records of the logical pages that share a flash page) against a plain model, with power
+//! cut at every store to NVRAM, and against the figures of the Remap-SSD paper. The model holds the flash page to which
+//! each logical page is bound (mapped without a program), the logical pages that hold nothing, and all entries ever
+//! recorded. It shares no code with the product except the entry type. A reverse map may return more entries than the
+//! model needs, but none that was not recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -499,6 +499,8 @@ fn every_reverse_map_survives_a_power_cut_at_every_nvram_store() {
     }
 }
 
+/// Power is lost after a block was erased and before its reverse-map entries were dropped. Recovery keeps these stale
+/// entries with those of the block's next use, and the next erase of the block frees all of them.
 #[test]
 fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees_them() {
     let part = segments(1024, 64);
@@ -528,6 +530,7 @@ fn recovery_adopts_stale_reverse_map_entries_of_a_block_and_its_next_erase_frees
     assert!(world.io.nvram().iter().all(|&word| word == 0));
 }
 
+/// Segments of a size that the entries do not fit, too few segments, and more NVRAM than the medium has are refused.
 #[test]
 fn impossible_nvram_segment_sizes_are_refused() {
     let io = store(segments(1024, 64), None, CutOutcome::NoEffect);

@@ -1,5 +1,5 @@
-//! Tests of the elimination of silent writes: what a write of unchanged content costs, and when it must be programmed
-//! nevertheless.
+//! Tests of the elimination of silent writes (host writes of the content that the page already has): what such a write
+//! costs, and when it must be programmed nevertheless.
 
 use common::{audit, geometry_without_superblocks};
 use wearwell::address::{Lpn, Ppn};

@@ -1,6 +1,6 @@
-//! Tests of content schemes that are switched on and off at run time: what a scheme still does while it is off, which
-//! work is paid only once, and which schemes are chosen because they pay. `oracle.rs` and `power_cut.rs` verify on all
-//! mixtures that switching loses no data.
+//! Tests of content schemes (deduplication, compression and others) that are switched on and off at run time: what a
+//! scheme does while it is off, what work several schemes share, and which schemes run because they save writes.
+//! `oracle.rs` and `power_cut.rs` verify that switching loses no data.
 
 use MechanismKind::{Compression, Dedup, Delta, Recycle, Silent};
 use std::collections::HashMap;
@@ -295,6 +295,7 @@ fn with_all_schemes_off_a_design_programs_like_a_page_map() {
     assert_eq!(run(&parts(set(&[Recycle]), VictimPolicy::RecycleAware)), plain, "nothing will be recycled");
 }
 
+/// The hash of a written page is computed once if deduplication and recycling both run.
 #[test]
 fn one_hash_serves_deduplication_and_recycling() {
     let hashed_of_1000 = |has: &[MechanismKind], running: &[MechanismKind]| {
@@ -362,6 +363,8 @@ fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
     }
 }
 
+/// A content scheme that is off examines samples of the writes, to estimate the share of bytes that it would leave to
+/// be written.
 #[test]
 fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
     for kind in MechanismKind::ALL {
@@ -388,6 +391,8 @@ fn a_scheme_that_is_off_serves_no_write_and_its_write_ratio_is_sampled() {
     }
 }
 
+/// When compression or delta encoding is switched off, the pages and deltas that it buffers in RAM are written to
+/// flash.
 #[test]
 fn buffered_pages_are_written_when_their_scheme_is_switched_off() {
     let mut drive = Drive::new(set(&[Delta, Compression]));

@@ -1,5 +1,5 @@
-//! Limit of the RAM for tables of content mechanisms: pages are stored whole while the tables are full, and shared,
-//! delta-encoded or compressed again when entries are free.
+//! Tests of the limit of RAM for tables of content mechanisms. While the tables are full, pages are stored whole. When
+//! entries are free, pages are again shared, delta-encoded or compressed.
 
 use common::{audit, designs_with_prefix, geometry_without_superblocks};
 use wearwell::address::{Lpn, RemapMode};

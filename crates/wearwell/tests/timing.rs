@@ -173,6 +173,8 @@ fn a_device_is_idle_after_its_last_completion() {
     }
 }
 
+/// The open-loop option states that requests arrive independently of completions, so the engine keeps less in memory.
+/// It must not change a completion time.
 #[test]
 fn the_open_loop_option_changes_no_completion_time() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -229,6 +231,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     }
 }
 
+/// The controller works on several requests at a time, but the one NVRAM serves them one after the other.
 #[test]
 fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -296,6 +299,7 @@ fn the_number_of_suspensions_of_one_operation_is_bounded() {
     assert_eq!(found, [erase_end, 100_000 + R + X, 200_000 + R + X, erase_end + R + X]);
 }
 
+/// The read waits until the program's data has been transferred, and then suspends the program.
 #[test]
 fn a_read_arriving_during_a_program_transfer_suspends_the_program_when_its_cell_phase_starts() {
     let script: Script = &[(0, &[program(0)]), (1000, &[read(0)])];
@@ -404,6 +408,8 @@ fn a_write_waits_for_its_share_of_a_gc_collection_only() {
     assert!(longest < 2 * mean + E, "a write every {mean} ns, and once after {longest} ns");
 }
 
+/// If background work may delay reads and its backlog is longer than its bound, host reads do not suspend its programs
+/// and erases.
 #[test]
 fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     // The second erase also starts before the read, because two are queued then; the third does not.
@@ -416,6 +422,8 @@ fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
 }
 
+/// With foreground GC a write completes only after the GC that its request executes; without, it completes
+/// independently.
 #[test]
 fn foreground_gc_delays_the_write_that_needs_its_space() {
     let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
@@ -428,6 +436,7 @@ fn foreground_gc_delays_the_write_that_needs_its_space() {
     }
 }
 
+/// With foreground GC a write waits only for the GC operations that precede it in the list of its request.
 #[test]
 fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
     let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
@@ -513,6 +522,7 @@ fn background_operations_complete_no_request() {
     }
 }
 
+/// With one request in flight, throughput is 1 / latency.
 #[test]
 fn at_queue_depth_one_throughput_is_one_over_latency() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
@@ -908,6 +918,8 @@ fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
     }
 }
 
+/// The simple timing model (timeline) and the event engine give equal completion times if one die executes writes in
+/// order.
 #[test]
 fn timeline_and_event_engine_agree_for_sequential_writes_on_one_die() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
@@ -923,6 +935,7 @@ fn timeline_and_event_engine_agree_for_sequential_writes_on_one_die() {
     assert!(timeline[999] > arrival, "the queue was not empty all the time");
 }
 
+/// Reads with random (Poisson) arrival at one die wait as long as an M/D/1 queue predicts.
 #[test]
 fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
     let service = (R + X) as f64;
@@ -943,6 +956,7 @@ fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
     }
 }
 
+/// The same calls give the same latencies in each run of the event engine.
 #[test]
 fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
     let run = || {

@@ -130,6 +130,8 @@ fn opening_a_block_drops_the_buffered_invalid_page_reports_of_it() {
     check(&geometry, log(&geometry, 150));
 }
 
+/// Cleaning appends old entries of the validity log again. An entry of the same block that was appended in between must
+/// still be found.
 #[test]
 fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     let geometry = geometry([1, 64, 8, 512]);
@@ -159,6 +161,7 @@ fn a_validity_log_entry_appended_again_by_cleaning_hides_no_newer_entry() {
     assert_eq!(live, expected);
 }
 
+/// The entries of a block in the validity log are linked in a chain, of which several may be on one flash page.
 #[test]
 fn a_validity_log_query_reads_each_page_of_a_chain_once() {
     let geometry = geometry([1, 64, 8, 512]);
@@ -380,6 +383,8 @@ fn cut<V: StoreUnderTest>(
     Some(drive)
 }
 
+/// After a power cut, the validity log is recovered from flash. It contains all reports that were made before the
+/// sequence number that it returns as durable.
 #[test]
 fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
@@ -410,6 +415,7 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
     assert!(cuts.iter().all(|&cuts| cuts > 100) && lost > 0);
 }
 
+/// After a power cut, the battery writes the reports that are buffered in RAM, so that no report is lost.
 #[test]
 fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     let geometry = geometry([1, 24, 8, 512]);
@@ -438,6 +444,8 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
     }
 }
 
+/// When a block is opened, its pages are valid again, but the bitmap page on flash is not written at once. At a power
+/// loss the battery writes it.
 #[test]
 fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_report() {
     let geometry = geometry([1, 24, 500, 512]);
@@ -453,6 +461,8 @@ fn the_battery_also_clears_validity_bits_of_blocks_opened_since_their_last_repor
     assert_eq!((known[3], known[11_000]), (false, true));
 }
 
+/// The buffer of the validity log is full, and further reports are only in RAM. After the buffer is written, these
+/// reports do not count as durable yet.
 #[test]
 fn the_validity_log_does_not_count_reports_beyond_a_full_buffer_as_durable() {
     let geometry = geometry([1, 64, 8, 512]);
@@ -495,6 +505,7 @@ fn entries_of_a_block_that_recovery_reports_as_opened_again_are_not_in_force() {
     assert_eq!((known[0], known[1]), (false, true));
 }
 
+/// The validity log can write a buffer that is not full, and a recovery then finds all reports.
 #[test]
 fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let geometry = geometry([1, 64, 8, 512]);
@@ -511,6 +522,8 @@ fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     }
 }
 
+/// Positions in the validity log have 32 bits, so a log for a device with more entries is refused. A log without spare
+/// pages is refused, too.
 #[test]
 fn validity_stores_refuse_devices_too_large_for_positions_of_32_bits() {
     let large = geometry([1, 1 << 20, 2048, 4096]);

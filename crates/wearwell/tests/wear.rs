@@ -225,6 +225,8 @@ fn dynamic_wear_leveling_gives_worn_blocks_to_cold_streams() {
     );
 }
 
+/// Page maps and DFTL have as many logical pages as they accept, and are overwritten at random under every victim
+/// policy. No write may find the device full.
 #[test]
 fn gc_never_deadlocks_at_the_smallest_spare_space() {
     for policy in POLICIES {
@@ -254,6 +256,7 @@ fn gc_never_deadlocks_at_the_smallest_spare_space() {
     }
 }
 
+/// Every design has as many logical pages as it accepts, and is overwritten at random.
 #[test]
 fn every_design_works_at_the_smallest_spare_space() {
     for (number, design) in (0u64..).zip(designs()) {

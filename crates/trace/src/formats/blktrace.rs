@@ -81,6 +81,7 @@ impl RecordFormat for Blktrace {
     /// Bytes of a record by which the length of the whole record is known: all before the payload.
     const HEAD_BYTES: usize = RECORD_HEADER_BYTES;
 
+    /// Returns the length of the record, bytes: header and payload.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         let order =
             ByteOrder::of_record(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;

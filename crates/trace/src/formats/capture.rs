@@ -31,6 +31,7 @@ pub(crate) struct Capture {
 }
 
 impl Capture {
+    /// Creates a parser that takes sizes and bytes of pages from `sidecars`.
     pub(crate) fn new(sidecars: CaptureSidecars) -> Self {
         Self { sidecars, ..Self::default() }
     }
@@ -141,6 +142,7 @@ impl LineFormat for Capture {
         Ok(ParseOutcome::Request)
     }
 
+    /// Returns the sentence on a damaged file next to the capture, if the last line was refused because of it.
     fn take_sidecar_damage(&mut self) -> Option<String> {
         self.damaged_sidecar.take()
     }

@@ -31,6 +31,7 @@ impl RecordFormat for Nbd {
     /// Bytes of a record by which the length of the whole record is known: those of a reply, the shortest record.
     const HEAD_BYTES: usize = REPLY_HEADER_BYTES;
 
+    /// Returns the length of the request or reply that begins with `head`, bytes.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         match head[..4].try_into().expect("four bytes") {
             REQUEST_MAGIC => Ok(REQUEST_HEADER_BYTES),

@@ -23,6 +23,7 @@ impl RecordFormat for OracleGeneral {
     /// Bytes of a record, which have a fixed number in this format.
     const HEAD_BYTES: usize = 24;
 
+    /// Returns the length of a record, bytes, which is the same for all.
     fn record_len(&mut self, _head: &[u8]) -> Result<usize, ParseRefusal> {
         Ok(Self::HEAD_BYTES)
     }

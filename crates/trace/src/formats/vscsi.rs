@@ -74,6 +74,7 @@ impl RecordFormat for Vscsi {
     /// Bytes of a record by which its version, and so its length, is known: those of the shorter version.
     const HEAD_BYTES: usize = 32;
 
+    /// Returns the length of the record, bytes, which depends on its version.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
         // The head is shorter than a v2 record, so `Layout::fits` cannot be used: compare the version only, which is
         // inside the head.

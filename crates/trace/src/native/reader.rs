@@ -69,6 +69,7 @@ struct KnownContents {
 }
 
 impl NativeReader {
+    /// Reads the header of a trace file; the requests are read later.
     pub(crate) fn new(mut source: DecompressedStream, tally: CommonReaderState) -> Result<Self, TraceError> {
         let provenance = read_header(&mut source, &tally)?;
         let decompressor = zstd::bulk::Decompressor::new().map_err(|error| tally.corrupt_error(error))?;

@@ -1,4 +1,4 @@
-//! The designs that every test runs, one line each.
+//! The designs (lists of FTL parts) that every test runs, one line each.
 
 use wearwell::content::dedup::DedupOptions;
 use wearwell::content::recycle::{FingerprintStorePolicy, HistoryScope, RecycleOptions};

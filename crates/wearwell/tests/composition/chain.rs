@@ -1,9 +1,9 @@
-//! From the composed design to those of the papers: with the other mechanisms of `wearwell` switched off, and the map,
-//! page validity and recovery that a paper assumes, the drive executes the operations of that paper's design, one by
-//! one, reads included. The mechanisms stay in the drive, so each is shown to disturb nothing while it is off.
-//!
-//! Where an assumption differs, the operations that differ are counted by cause, on the world `slc` without a buffer:
-//! first those of the composed drive, then those of the other. `docs/verification.md` has these counts.
+//! Tests that the composed design `wearwell` contains the designs of the papers. A drive has all content mechanisms of
+//! `wearwell`, but only those of a paper are switched on. With map, page validity and recovery as in the paper, it
+//! executes the flash operations of the paper's design, one by one. So a mechanism that is off disturbs nothing. Where
+//! an assumption of a paper differs, the tests compare the numbers of operations by cause, on the world (tiny device)
+//! `slc` without a write buffer. `docs/verification.md` lists these numbers: first those of the composed drive, then
+//! those of the paper's design.
 
 use MechanismKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
@@ -454,6 +454,7 @@ fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
     plain(remap(GcOptions::default(), sharing))
 }
 
+/// The map is flat and kept in NVRAM, and all content mechanisms except deduplication are off.
 #[test]
 fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_remap_design() {
     let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
@@ -470,6 +471,7 @@ fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_rem
     );
 }
 
+/// Map and page validity are in RAM on a battery, and all content mechanisms except recycling are off.
 #[test]
 fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclable_design() {
     let other = plain(recyclable(GcOptions::default(), options().0));

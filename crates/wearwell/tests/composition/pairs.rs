@@ -1,5 +1,5 @@
-//! What each pair of mechanisms promises beyond losing nothing: which of them serves a write, what stays valid for
-//! whom, what is counted, and what it costs.
+//! Tests of two content mechanisms in one design: which of them serves a write, how long stored content stays valid,
+//! what is counted, and how many flash operations it takes.
 
 use MechanismKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::design::Parts;

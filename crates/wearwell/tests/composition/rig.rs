@@ -1,5 +1,5 @@
-//! A drive of mixed parts that is operated step by step. It remembers what was written to each logical page and knows
-//! which block is collected.
+//! A drive with several content mechanisms that tests operate step by step. It records what was written to each logical
+//! page, and the tests know which block is collected.
 
 use wearwell::address::{Lpn, Ppn, RemapMode};
 use wearwell::content::compress::CompressionOptions;

@@ -1,6 +1,6 @@
-//! Ten errors that a mixture invites, one scene each. In all of them a mechanism takes what is true where it runs alone
-//! for true in a mixture: that the spare area names the owner, that a unit is a page, that an entry which is not cached
-//! does not exist, that the place which an overwrite replaces is known.
+//! Ten errors that are likely in a design of several content mechanisms, one test each. Each error applies a rule that
+//! is true only while a mechanism runs alone: that the spare area names the owner, that a map entry names a flash page,
+//! that a map entry which is not cached does not exist, or that the page which an overwrite replaces is known.
 
 use MechanismKind::{Compression, Dedup, Delta, Recycle};
 use wearwell::address::Lpn;

@@ -1,5 +1,5 @@
-//! Tests of power cuts in Logarithmic Gecko: recovery from flash alone finds what was reported before the last complete
-//! flush, and nothing else.
+//! Tests of power cuts in Logarithmic Gecko (page validity on flash): recovery from flash alone finds all reports made
+//! before the last complete flush, and no others.
 
 use wearwell::address::Ppn;
 use wearwell::nand::{CutOutcome, Geometry, RetainedFields, SimNand};

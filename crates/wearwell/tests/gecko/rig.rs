@@ -1,4 +1,5 @@
-//! A Logarithmic Gecko under test on a flash of its own, with the bitmap in RAM with which it must agree.
+//! Logarithmic Gecko (page validity on flash) under test on a flash of its own, with a bitmap in RAM that has the
+//! expected answers.
 
 use wearwell::Result;
 use wearwell::address::{BlockId, Lpn, Ppn};

@@ -1,5 +1,5 @@
-//! Plausible rules of Logarithmic Gecko that are wrong: each test describes a case, and shows the wrong answer of the
-//! naive rule.
+//! Tests of rules of Logarithmic Gecko (page validity on flash) that are plausible and wrong. Each test describes a
+//! case, and shows the wrong answer of the naive rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,7 +1,6 @@
-//! A naive exact simulator with the service rules of the event engine, written to be obviously right.
-//!
-//! Every step is an event in one binary heap, every queue holds single operations, nothing is skipped or merged. It is
-//! slow and allocates on purpose, and shares no code with the engine.
+//! A naive, exact simulator with the service rules of the event engine (timing model with queues, priorities and
+//! suspension). It is written to be obviously right: every step is an event in one binary heap, every queue holds
+//! single operations, and nothing is skipped or merged. It is slow, and shares no code with the engine.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

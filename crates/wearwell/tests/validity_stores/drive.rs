@@ -1,6 +1,6 @@
 //! A miniature page-mapped device around a store of page validity: it writes at random, collects greedily, and keeps a
-//! bitmap in RAM with which the store under test must agree. Its data pages are only numbers; the pages of the store
-//! are real, on a medium of the same geometry.
+//! bitmap in RAM with the expected answers. Its data pages are only numbers. The pages of the store are real, on
+//! simulated flash of the same geometry.
 
 use std::collections::VecDeque;
 

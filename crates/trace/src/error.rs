@@ -1,4 +1,4 @@
-//! Errors while a trace is opened, read or written; each names the position in the file.
+//! Errors of opening, reading and writing a trace. Each error names its position in the file.
 //!
 //! Text formats report line and column, binary formats report record and byte offset, because the person who reads the
 //! message has the file open in an editor or in a hex dump. For a file that ends too early the error holds the number

@@ -8,8 +8,8 @@ use wearwell::data::{ContentDescriptor, PAGE_BYTES};
 /// Bytes of a sector, the unit of addresses in most trace formats.
 pub const SECTOR_BYTES: u64 = 512;
 
-/// Longest read, write or remap request that is accepted, bytes. Real ones are a thousand times shorter; the limit
-/// prevents a wrong length from making a consumer allocate without bound.
+/// Longest read, write or remap request that is accepted, bytes. Real requests are a thousand times shorter. The limit
+/// prevents that a wrong length in a trace makes a program allocate without bound.
 pub const REQUEST_MAX_BYTES: u64 = 1 << 30;
 /// Longest trim or zeroing request that is accepted, bytes (16 TiB). One such request may span a whole drive.
 pub const TRIM_MAX_BYTES: u64 = 1 << 44;

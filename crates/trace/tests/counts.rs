@@ -1,4 +1,5 @@
-//! Counting and compacting on traces small enough to check by hand.
+//! Tests of the statistics of traces, and of the translation to addresses without gaps, on traces small enough to check
+//! by hand.
 
 #![expect(clippy::float_cmp)] // quotients of the same small numbers are equal
 
@@ -160,8 +161,8 @@ fn the_error_for_a_missing_trace_names_the_file() {
     );
 }
 
-/// A remap changes what pages hold without a write: later counts of overwrites, silent writes and trimmed pages take
-/// the new contents into account.
+/// A remap changes the contents of pages without a write. Overwrites, silent writes and trims that follow are counted
+/// by these contents.
 #[test]
 fn trace_info_moves_page_contents_with_remaps() {
     let rows = [

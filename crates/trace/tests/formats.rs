@@ -1,4 +1,5 @@
-//! Every format on a small trace made by hand: requests, contents, detection, compression, damage.
+//! Tests of every trace format on a small trace made by hand: requests, page contents, detection of the format,
+//! compression, damage.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -139,7 +140,7 @@ fn traces_without_operations_need_the_assume_option() {
     assert!(matches!(read_all(&bytes, &OpenOptions::default()).1, Err(TraceError::UnknownFormat { .. })));
 }
 
-/// An option that the format would ignore is refused, because the user believes something untrue about the file.
+/// An option that the format would ignore is refused, because it shows that the user is wrong about the file.
 #[test]
 fn an_open_option_that_the_format_does_not_use_is_refused() {
     let bytes = fixture("msr").bytes;
@@ -484,10 +485,9 @@ fn copied(bytes: Vec<u8>, options: &OpenOptions, max_requests: u64) -> (Option<F
     (format, paths.map(|path| std::fs::read(path).unwrap()))
 }
 
-/// A copy of the first requests ends exactly behind them, although readers look ahead, and compressed bytes do not.
+/// The copy ends exactly after the last wanted request, although readers read ahead in the compressed file.
 #[test]
 fn the_copy_of_the_first_requests_of_a_trace_contains_no_more() {
-    /// The copy ends exactly after the last wanted request, although readers read ahead in the compressed file.
     for fixture in fixtures() {
         let Fixture { name, format, options, bytes, rows } = fixture;
         let (found, [_, part]) = copied(gzip(&bytes), &options, 2);

@@ -1,4 +1,4 @@
-//! The native format: exact copies, and no damage that goes unnoticed.
+//! Tests of the native trace format: copies of a trace are exact, and every damage is detected.
 
 use fixtures::read_all;
 use proptest::prelude::*;

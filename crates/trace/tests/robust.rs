@@ -1,4 +1,4 @@
-//! No input makes a reader panic, hang or deliver a request outside the limits.
+//! Tests that no input makes a trace reader panic, run endlessly, or deliver a request outside the limits.
 
 use fixtures::{fixtures, read_all};
 use proptest::prelude::*;

@@ -1,4 +1,4 @@
-//! Real traces, against counts that were taken from them by other means.
+//! Tests that real traces (samples) have the counts that were determined without this crate.
 //!
 //! The samples are not part of the repository (licences, size). `WEARWELL_TRACES` names their directory; without it
 //! `../shared/traces` beside the workspace is tried. The tests say so and pass when there is none.

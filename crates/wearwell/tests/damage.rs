@@ -1,6 +1,8 @@
 //! Tests that flash pages which become unreadable lose no other data, on every design and world (tiny device), during
-//! garbage collection. A plain array holds the expected contents. After each damage a copy of the device reads every
-//! logical page, and the pages whose read fails were hit. Until such a page is overwritten or trimmed, it may read as
+//! garbage collection.
+//!
+//! A plain array holds the expected contents. After each damage a copy of the device reads every logical page, and the
+//! pages whose read fails were hit. Until such a page is overwritten or trimmed, it may read as
 //! [`Error::LogicalPageLost`] or as its right content. No other read may fail or return wrong data, and only operations
 //! that read lost data may fail. Errors name only pages that were hit.
 

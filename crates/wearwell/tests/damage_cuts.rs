@@ -1,8 +1,10 @@
 //! Tests of unreadable flash pages together with power cuts, also during garbage collection: lost data stays lost, no
-//! older version reappears, and nothing else is lost. Requests are whole pages, so each version of a page is identified
-//! by one number. After each damage two copies of the device read every logical page, one of them after a power loss. A
-//! read that fails shows that the version of the page was hit. After a later cut, a page must hold its last durable
-//! version or a later one. If one of these versions was hit, it may also read as [`Error::LogicalPageLost`].
+//! older version reappears, and nothing else is lost.
+//!
+//! Requests are whole pages, so each version of a page is identified by one number. After each damage two copies of the
+//! device read every logical page, one of them after a power loss. A read that fails shows that the version of the page
+//! was hit. After a later cut, a page must hold its last durable version or a later one. If one of these versions was
+//! hit, it may also read as [`Error::LogicalPageLost`].
 
 use std::sync::Arc;
 

@@ -614,8 +614,8 @@ fn a_write_that_changes_nothing_is_stored_as_a_delta_of_no_bytes() {
     assert_eq!((written.programs, drive.delta_writes()), (30, 31));
 }
 
-/// Requirement D30: a delta to a shared base belongs to one logical page. In the paper two logical pages with a common
-/// base would share the table entry; here entries belong to logical pages.
+/// Requirement D30: a delta whose base is shared belongs to one of the logical pages that share it. In the Delta-FTL
+/// paper both logical pages would use one table entry; here a table entry belongs to a logical page.
 #[test]
 fn a_delta_over_a_shared_base_belongs_to_one_logical_page() {
     let mut parts = delta(GcOptions::default(), unscanned(), None);

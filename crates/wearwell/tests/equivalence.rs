@@ -330,7 +330,8 @@ fn the_integrated_design_without_schemes_behaves_like_page_map() {
     assert_equal_logs(&page_map(GcOptions::default()), &integrated(GcOptions::default(), None, false));
 }
 
-/// With room for all entries, every kind of reverse map gives the same mappings, programs and erases.
+/// If all entries fit, every kind of reverse map (record of the logical pages that share a flash page) causes the same
+/// mappings, programs and erases.
 #[test]
 fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
     /// Bytes of NVRAM, enough for all entries of a run.
@@ -760,8 +761,8 @@ fn next_version(old: Option<&[u8]>, page_bytes: usize) -> Vec<u8> {
     (0..page_bytes).map(|at| if at % 512 < 192 { version } else { 0 }).collect()
 }
 
-/// Two devices that get the same requests: one whose medium keeps bytes, and one that gets descriptors, as from a
-/// trace.
+/// Two devices that get the same requests, one with the bytes of pages, and one with descriptors (fingerprint and
+/// sizes), as from a trace.
 struct Twins {
     /// Device that gets the bytes of written pages.
     live: Device<SimNand>,
@@ -810,8 +811,8 @@ impl Twins {
         request(&mut self.replay).expect("there is room");
     }
 
-    /// Executes a remap on both devices and returns whether it was executed. If an atomic command has no room for its
-    /// entries, both devices must refuse it.
+    /// Executes a remap on both devices and returns whether it was executed. Both devices must refuse an atomic remap
+    /// if the entries of the whole command do not fit the reverse map.
     fn both_remap(&mut self, request: impl Fn(&mut Device<SimNand>) -> wearwell::Result<()>) -> bool {
         let [live, replay] = [request(&mut self.live), request(&mut self.replay)];
         assert_eq!(live, replay, "bytes and descriptors");

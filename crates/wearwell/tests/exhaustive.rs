@@ -1,5 +1,7 @@
 //! Tests of all sequences of a few operations on devices that are so small and full that garbage collection always
-//! runs. Sequences have four operations, or five if they begin with one of a fifth of the operations, which differ from
+//! runs.
+//!
+//! Sequences have four operations, or five if they begin with one of a fifth of the operations, which differ from
 //! design to design; one more with `just soak`. There are two logical pages, contents A and B, reads and trims, and
 //! with a write buffer of one page also flushes. The sequences form a tree. Each node is a copy of the device, which is
 //! audited and compared with a plain array. A node with a fingerprint store takes thirty times the time of a page-map
@@ -23,8 +25,8 @@ fn full_depth() -> u32 {
     if common::is_full_exploration() { 6 } else { 5 }
 }
 
-/// Interval of the first operations from which sequences of full depth are explored: by default one first operation in
-/// this number. From the others, sequences of one operation less are explored.
+/// Default interval of first operations: from one in this number, sequences of full depth are explored, and from all
+/// others, sequences of one operation less.
 const ONE_DEEP_IN: u64 = 5;
 
 /// Recycling designs that are explored to the full depth: both victim policies, with and without fast loading.

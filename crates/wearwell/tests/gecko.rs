@@ -212,7 +212,8 @@ fn gc_may_move_gecko_pages_at_any_time() {
     }
 }
 
-/// A Gecko flush without free pages returns an error and changes no answers, and continues when there is room.
+/// A flush of Logarithmic Gecko that finds no free page returns an error and changes no answer. It can be repeated when
+/// pages are free.
 #[test]
 fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     let geometry = geometry(6, 4, 512);

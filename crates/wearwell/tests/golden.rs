@@ -1,7 +1,8 @@
-//! Expected counts of flash operations of every design on one small workload (the golden table). If a number changes,
-//! the behaviour of a design has changed, and the commit message has to state why. A failing test prints the whole
-//! table with the new numbers. A demand-paged design exports a few pages less on the same world (tiny device), so its
-//! operations have other addresses than those of designs with a flat map.
+//! Expected counts of flash operations of every design on one small workload (the golden table).
+//!
+//! If a number changes, the behaviour of a design has changed, and the commit message has to state why. A failing test
+//! prints the whole table with the new numbers. A demand-paged design exports a few pages less on the same world (tiny
+//! device), so its operations have other addresses than those of designs with a flat map.
 
 use common::{
     BUFFERS, DesignUnderTest, OperationGenerator, Oracle, Random, designs, device, full_medium, worlds,
@@ -33,8 +34,8 @@ const HEADS_AND_TAILS: &[(&str, u64)] = &[
     ("remap flash log atomic heads and tails dual-pool", 920),
 ];
 
-/// Row of the golden table of flash operations: name of the design; programs, then reads, by [`COLUMNS`]; erases for GC
-/// and for wear leveling.
+/// Row of the golden table: name of the design, programs by cause, reads by cause (causes as in [`COLUMNS`]), and
+/// erases for GC and for wear leveling.
 type Row = (&'static str, [u64; 8], [u64; 8], [u64; 2]);
 
 /// Golden table: the expected counts of flash operations of every design.

@@ -1,4 +1,4 @@
-//! Checks the layers of the crate: no module uses a module of a higher layer.
+//! Checks the layers of the crate: no module may use a module of a higher layer.
 //!
 //! The layers are in the order in which the crate can be read. Modules of the same layer may use each other. The engine
 //! is one such layer, because content mechanisms, garbage collection and recovery are steps of one object.

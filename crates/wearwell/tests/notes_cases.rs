@@ -59,11 +59,9 @@ fn execute_request(drive: &mut Drive, random: &mut Random) -> Result<()> {
     }
 }
 
-/// Returns all that a recovery restores of flash: the view of the whole drive, and the valid pages that the block table
-/// counts.
-///
-/// Whether a partly filled block is open is left out: a block that an earlier recovery closed, because its stream had
-/// another one, is opened again only if the scan finds its unprogrammed pages.
+/// Returns the state that a recovery restores: a snapshot of the drive's flash, and the number of valid pages of each
+/// block in the block table. Open blocks are returned as closed ones, because a block that an earlier recovery closed
+/// is opened again only if the recovery scans its pages.
 fn state(drive: &mut Drive) -> (FlashView, Vec<u32>) {
     let mut view = drive.ftl_mut().flash_view().expect("power is on");
     for block in &mut view.blocks {

@@ -1,9 +1,11 @@
 //! Tests that every design behaves like a plain array, on every world (tiny device), with and without a write buffer,
-//! under random host operations. More than a million operations per design are distributed over the worlds: writes of
-//! whole pages and of sectors, reads, trims, flushes and changes of policies, and for designs of several mechanisms
-//! also switches of content schemes. The bytes of every read are compared. `just soak` executes all operations. `cargo
-//! test` executes all on one world, half on another, a sixteenth on the smallest, and an eighth on the others. How
-//! often the device is audited is documented at `AUDITED`.
+//! under random host operations.
+//!
+//! More than a million operations per design are distributed over the worlds: writes of whole pages and of sectors,
+//! reads, trims, flushes and changes of policies, and for designs of several mechanisms also switches of content
+//! schemes. The bytes of every read are compared. `just soak` executes all operations. `cargo test` executes all on one
+//! world, half on another, a sixteenth on the smallest, and an eighth on the others. How often the device is audited is
+//! documented at `AUDITED`.
 
 use common::{
     BUFFERS, DesignUnderTest, FailureContext, OperationGenerator, Oracle, Random, SchemeSwitcher, World,

@@ -1,4 +1,4 @@
-//! Power is cut at every program and erase of a scenario, and no data is lost that the design promises to keep.
+//! Tests that cut power at every program and erase of a scenario. No data may be lost that the design promises to keep.
 //!
 //! A scenario of 300 operations (duplicate contents, partial writes, trims, flushes, with garbage collection running)
 //! runs on a nearly full device. After each trim, blocks without valid pages are erased, as on a live device. For each

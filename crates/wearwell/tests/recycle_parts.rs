@@ -1,7 +1,9 @@
 //! Tests of the data structures of Recyclable SSD (revives dead pages) against a naive model, and one test per edge
-//! case. The model keeps plain vectors, recomputes every recycle probability from the formulas of the paper, and sorts.
-//! It shares only the rules with the product code. [`Pair`] executes the same operations on both. After each it
-//! compares look-ups, ranks, the order of the fingerprint store, histories, access counts and owners.
+//! case.
+//!
+//! The model keeps plain vectors, recomputes every recycle probability from the formulas of the paper, and sorts. It
+//! shares only the rules with the product code. [`Pair`] executes the same operations on both. After each it compares
+//! look-ups, ranks, the order of the fingerprint store, histories, access counts and owners.
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -900,7 +902,7 @@ fn an_erased_page_is_not_a_recycling_hit() {
     pair.check();
 }
 
-/// Erasing a block at once leaves the same state as erasing its pages one by one.
+/// Erasing a block at once leaves the same recycler state as erasing its pages one by one.
 #[test]
 fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
     let mut pair = Pair::new(64, 20, PROB, Some(12));

@@ -23,7 +23,7 @@ fn world(name: &str) -> World {
     worlds().into_iter().find(|world| world.name == name).expect("a known world")
 }
 
-/// A device under test and its model: an array with the content id of each logical page; 0 for a page that holds
+/// Device under test and its model: an array with the content id of each logical page, which is 0 for a page that holds
 /// nothing or zeros.
 struct Pair {
     /// Device under test.

@@ -32,7 +32,6 @@ struct Command {
 
 /// Remap commands under test: with disjoint ranges, with ranges that overlap in both directions, and with source pages
 /// that hold nothing (page 5 was never written, page 6 was trimmed).
-/// written, page 6 was trimmed).
 const COMMANDS: [Command; 5] = [
     Command { target: 10, source: 0, pages: 5, mode: Copy },
     Command { target: 10, source: 1, pages: 4, mode: Relocate },

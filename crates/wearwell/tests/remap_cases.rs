@@ -1,6 +1,6 @@
-//! Tests of edge cases of sharing (several logical pages mapped to one flash page) while power stays on, one test each:
-//! what an entry means, which pages refer to a page, what is written instead of bound, and how garbage collection makes
-//! room for entries.
+//! Tests of edge cases of sharing (several logical pages mapped to one flash page) while power stays on. They cover
+//! what a reverse-map entry means, which logical pages refer to a flash page, which remaps are executed as writes, and
+//! how GC frees space for entries.
 //!
 //! Each test states what a naive implementation does, and fails on it. M14 and the like are numbers of requirements.
 //! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM.
@@ -260,7 +260,7 @@ fn remapping_leaves_less_garbage_than_copying() {
     assert_eq!(journal_valid(ReverseMapKind::OobOnly).1, 8);
 }
 
-/// A step of the workload that uses up the room for reverse-map entries.
+/// Step of the workload that exhausts the space for reverse-map entries.
 #[derive(Clone, Copy)]
 enum Step {
     /// Write of content (second number) to a logical page (first number).

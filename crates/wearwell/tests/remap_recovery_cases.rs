@@ -1,5 +1,5 @@
-//! Tests of edge cases of sharing that a power loss reveals, one test each: how long an entry is valid, and what
-//! recovery may find.
+//! Tests of edge cases of sharing (several logical pages mapped to one flash page) at a power loss: how long a
+//! reverse-map entry is valid, and what recovery may find.
 //!
 //! Each test states what a naive implementation does, and fails on it. M20 and the like are numbers of requirements.
 //! Unless a case concerns a single reverse map, its test runs on each that is in NVRAM. [`run_with_every_power_cut`]
@@ -115,8 +115,8 @@ fn a_dead_block_that_is_erased_early_loses_no_tombstone() {
     }
 }
 
-/// Requirement M25, the converse: tombstones (records of trims) do not fill the NVRAM. Naive implementation: they are
-/// kept for ever, and trims alone fill it.
+/// Requirement M25, the converse: a tombstone (record of a trim) is dropped when it is not needed any more. Naive
+/// implementation: tombstones are kept for ever, and trims alone fill the NVRAM.
 #[test]
 fn tombstones_do_not_fill_the_nvram() {
     for part in nvram_reverse_maps() {

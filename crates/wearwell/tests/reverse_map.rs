@@ -1,8 +1,9 @@
 //! Tests of the reverse maps (records of the logical pages that share a flash page) against a plain model, with power
-//! cut at every store to NVRAM, and against the figures of the Remap-SSD paper. The model holds the flash page to which
-//! each logical page is bound (mapped without a program), the logical pages that hold nothing, and all entries ever
-//! recorded. It shares no code with the product except the entry type. A reverse map may return more entries than the
-//! model needs, but none that was not recorded.
+//! cut at every store to NVRAM, and against the figures of the Remap-SSD paper.
+//!
+//! The model holds the flash page to which each logical page is bound (mapped without a program), the logical pages
+//! that hold nothing, and all entries ever recorded. It shares no code with the product except the entry type. A
+//! reverse map may return more entries than the model needs, but none that was not recorded.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -238,7 +239,8 @@ impl World {
         self.map.record_entry(&mut self.io, entry, &|entry| model.need(entry))
     }
 
-    /// Removes the bind (mapping without a program) of a logical page from the model and the reverse map.
+    /// Removes the bind of a logical page (its mapping to a flash page without a program) from the model and the
+    /// reverse map.
     fn unbind(&mut self, lpn: Lpn) {
         if let Some((place, _)) = self.model.binds.remove(&lpn) {
             self.map.mark_bind_superseded(&mut self.io, lpn, place);

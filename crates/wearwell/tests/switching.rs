@@ -33,7 +33,8 @@ const LOGICAL: u32 = 1500;
 const HOT: u64 = 60;
 /// Number of host writes of an epoch (period for which the running schemes are decided).
 const EPOCH_WRITES: u32 = 4096;
-/// Lower bound of the fingerprints of unique contents, which no other write has unless a test repeats them on purpose.
+/// Lower bound of the fingerprints of unique contents. No other write has such a fingerprint, unless a test repeats a
+/// unique content.
 const FRESH: u64 = 1_000_000;
 
 /// Returns the set of these content schemes.
@@ -213,8 +214,8 @@ impl Drive {
     }
 }
 
-/// Writes contents for twenty epochs that the scheme cannot serve, then for twenty that it can serve, then again for
-/// twenty that it cannot.
+/// For twenty epochs the scheme cannot serve the contents that are written, for the next twenty it can, and for the
+/// last twenty it cannot.
 #[test]
 fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_changes() {
     for kind in MechanismKind::ALL {

@@ -23,7 +23,7 @@ fn device(mut parts: Parts, limit_bytes: u64) -> Device<SimNand> {
     Device::new(nand, 200, &parts, DeviceOptions::default()).expect("it fits")
 }
 
-/// Returns a page that takes `noise_words` words of eight bytes when it is compressed; these differ for every `id`.
+/// Returns a page of which `noise_words` words of eight bytes cannot be compressed; these words differ for every `id`.
 fn page(id: u64, noise_words: usize) -> Vec<u8> {
     let word = |k: usize| wearwell::data::mix_bits(id << 16 | k as u64).to_le_bytes();
     (0..PAGE / 8).flat_map(|k| if k < noise_words { word(k) } else { [id as u8; 8] }).collect()

@@ -744,7 +744,7 @@ fn compare_with_reference(seed: u64, random_list: RandomList) {
     assert_eq!(found, reference.completed, "seed {seed}, {options:?}, {shape:?}");
 }
 
-/// Seeds of runs in which a host read arrives at the same time as a program's transfer ends.
+/// Seeds of runs in which a host read arrives at the instant at which a program's transfer ends.
 const TIES: [u64; 2] = [8216, 32_041];
 
 #[test]

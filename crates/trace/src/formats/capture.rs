@@ -25,7 +25,7 @@ pub(crate) struct Capture {
     has_read_header: bool,
     /// Sizes and bytes of the pages, from the files next to the capture.
     sidecars: CaptureSidecars,
-    /// Sentence on the file next to the capture because of which the last line was refused; `None` if no such file is
+    /// Sentence on a damaged file next to the capture, because of which the last line was refused; `None` if no file is
     /// damaged.
     damaged_sidecar: Option<String>,
 }

@@ -105,7 +105,7 @@ impl Op {
         }
     }
 
-    /// Returns the operation that a letter denotes in Wearwell's CSV; `None` if the text is no such letter.
+    /// Returns the operation that a letter denotes in Wearwell's CSV; `None` if the text does not denote an operation.
     fn from_csv_letter(text: &[u8]) -> Option<Self> {
         let plain = [Self::Read, Self::Write, Self::Trim, Self::Zero, Self::Flush, Self::Phase];
         let remaps = [RemapMode::Copy, RemapMode::Relocate].map(Self::Remap);

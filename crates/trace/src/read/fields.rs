@@ -1,6 +1,7 @@
-//! Splits a line of a text trace into fields, parses numbers, and reports where in the line an error is. All text
-//! formats use this cursor, so that numbers, overflow and error positions are handled alike. If the separator is a
-//! blank, any run of blanks and tabs separates two fields. Any other separator ends exactly one field.
+//! Splits a line of a text trace into fields, parses numbers, and reports where in the line an error is.
+//!
+//! All text formats use this cursor, so that numbers, overflow and error positions are handled alike. If the separator
+//! is a blank, any run of blanks and tabs separates two fields. Any other separator ends exactly one field.
 
 use crate::error::ParseRefusal;
 

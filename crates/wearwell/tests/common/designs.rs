@@ -29,16 +29,17 @@ pub struct DesignUnderTest {
 }
 
 impl DesignUnderTest {
-    /// Returns the number of distinct contents that tests write to this design: `few` contents, so that contents die
-    /// and are written again; more for designs with deduplication, so that they still store and collect pages.
+    /// Returns the number of distinct contents that tests write to this design. It is `few`, so that contents become
+    /// invalid and are written again. Designs with deduplication get more contents, so that they still program pages
+    /// and need GC.
     pub fn distinct_contents(&self, few: u16) -> u16 {
         let deduplicates = self.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
         if deduplicates { 16 * few } else { few }
     }
 
-    /// Returns the content schemes (deduplication, compression and others) that a test may switch on and off: all
-    /// schemes of a mixture (a design that tests compose of several mechanisms); none of a published design, which
-    /// always runs all its schemes.
+    /// Returns the content schemes (deduplication, compression and others) that a test may switch on and off. A mixture
+    /// (design of several mechanisms that tests compose) returns all its schemes. A published design returns none,
+    /// because it always runs all its schemes.
     pub fn switchable_schemes(&self) -> MechanismSet {
         let is_mixture = self.name.starts_with("mixture");
         if is_mixture { MechanismSet::of_design(&self.parts.content) } else { MechanismSet::NONE }
@@ -61,7 +62,7 @@ impl DesignUnderTest {
         }
     }
 
-    /// Returns the worlds (tiny devices) that have room for the design.
+    /// Returns the worlds (tiny devices) that have enough blocks for the design.
     pub fn worlds_with_room(&self) -> Vec<World> {
         worlds().into_iter().filter(|world| self.has_room(world)).collect()
     }
@@ -224,7 +225,7 @@ fn with_head_and_tail_pages(parts: Parts) -> Parts {
     Parts { recovery_block_scan: RecoveryBlockScan::HeadTail, ..parts }
 }
 
-/// Changes a design so that notes in NVRAM tell recovery which data pages it has to look at.
+/// Changes a design so that it keeps notes in NVRAM, which tell recovery what data pages it has to examine.
 fn with_recovery_notes(parts: Parts) -> Parts {
     Parts { recovery_block_scan: RecoveryBlockScan::FirstPages, ..parts }
 }

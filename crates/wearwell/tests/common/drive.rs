@@ -29,8 +29,8 @@ pub fn segment_reverse_map(nvram_bytes: u64) -> ReverseMapKind {
     ReverseMapKind::Segments { nvram_bytes, segment_bytes: SEGMENT_BYTES }
 }
 
-/// Returns the reverse maps that are stored in NVRAM. Tests use them because their cases depend on the placement of
-/// blocks, and a reverse map on flash takes blocks of its own.
+/// Returns the kinds of reverse maps that are stored in NVRAM. Tests that depend on the blocks of pages use only these,
+/// because a reverse map on flash takes blocks of its own.
 pub fn nvram_reverse_maps() -> [ReverseMapKind; 2] {
     let nvram_bytes = 1536;
     [segment_reverse_map(nvram_bytes), ReverseMapKind::NvramLog { nvram_bytes }]

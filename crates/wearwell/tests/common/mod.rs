@@ -39,13 +39,13 @@ pub const BUFFERS: [WriteBufferOptions; 3] = [
     WriteBufferOptions { capacity_pages: 4, policy: WriteBufferPolicy::Slru },
 ];
 
-/// Bytes of NVRAM for reverse-map entries on the media under test: room for some tens of entries, so that tests fill
-/// and compact the NVRAM.
+/// Bytes of NVRAM for reverse-map entries on the media under test. Some tens of entries fit, so that tests fill and
+/// compact the NVRAM.
 pub const NVRAM_BYTES: u64 = 1536;
 
-/// Returns the bytes of NVRAM of a medium under test: room for reverse-map entries, for one page and its state (where a
-/// reverse map on flash collects its entries), for a copy of the L2P map, and for what a recovery by first pages of
-/// blocks needs: notes, and four records of contents for each page in a table that is full to four fifths.
+/// Returns the bytes of NVRAM of a medium under test. They suffice for reverse-map entries, for the page in which a
+/// reverse map on flash collects its entries, for a copy of the L2P map, and for recovery by notes in NVRAM. The latter
+/// needs the notes and a hash table of content records, four per flash page.
 pub fn nvram_bytes(geometry: &Geometry) -> u64 {
     let notes = 8 * (u64::from(geometry.page_bytes) + 4 * u64::from(geometry.allocation_pools()) + 3);
     let records = 8 * (4 * geometry.pages() + 32).div_ceil(4) * 5;
@@ -57,8 +57,8 @@ pub fn full_medium(world: &World) -> SimNand {
     SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(nvram_bytes(&world.geometry))
 }
 
-/// A medium whose power is cut, or whose programs and erases fail or are recorded. All such tests use this one type,
-/// because the engine is compiled and optimised again for each type of medium.
+/// Medium whose power can be cut, whose programs and erases can fail, and which records its operations. All tests of
+/// these use this one type, because the engine is compiled again for each type of medium.
 pub type FragileNand = PowerCutNand<FaultyNand<RecordingNand<SimNand>>>;
 
 /// Returns a medium that records its programs and erases, and that never fails.
@@ -97,9 +97,9 @@ pub fn roomy_device<N: Nand>(world: &World, parts: &Parts, buffer: WriteBufferOp
     Device::new(nand, logical, parts, DeviceOptions { buffer }).expect("it fits")
 }
 
-/// Returns the number of failed blocks that one pool (set of planes) of a [`roomy_device`] tolerates. These are the
-/// blocks left after the logical pages, all metadata (which may be all in one pool), the blocks that the engine
-/// reserves, the host's open block and one spare block.
+/// Returns the number of failed blocks that one pool (set of planes) of a [`roomy_device`] tolerates. Subtracted from
+/// its blocks are those for the logical pages, for all metadata (which may be in one pool), for the blocks that the
+/// engine reserves, for the host's open block, and one spare block.
 pub fn tolerable_block_failures(world: &World, parts: &Parts) -> u32 {
     let (per_pool, block_pages) = (world.geometry.blocks_per_plane, world.geometry.block_pages());
     let flawless = roomy_device(world, parts, BUFFERS[0], full_medium(world));

@@ -22,8 +22,8 @@ impl Random {
         mix_bits(self.0)
     }
 
-    /// Returns a random number less than `bound`. Its deviation from a uniform distribution is too small to matter in
-    /// tests.
+    /// Returns a random number less than `bound`. The numbers are uniformly distributed, with a deviation too small to
+    /// matter in tests.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((self.next() as u128 * bound as u128) >> 64) as u64
     }

@@ -1,9 +1,10 @@
-//! Tests that the composed design `wearwell` contains the designs of the papers. A drive has all content mechanisms of
-//! `wearwell`, but only those of a paper are switched on. With map, page validity and recovery as in the paper, it
-//! executes the flash operations of the paper's design, one by one. So a mechanism that is off disturbs nothing. Where
-//! an assumption of a paper differs, the tests compare the numbers of operations by cause, on the world (tiny device)
-//! `slc` without a write buffer. `docs/verification.md` lists these numbers: first those of the composed drive, then
-//! those of the paper's design.
+//! Tests that the composed design `wearwell` contains the designs of the papers.
+//!
+//! A drive has all content mechanisms of `wearwell`, but only those of a paper are switched on. With map, page validity
+//! and recovery as in the paper, it executes the flash operations of the paper's design, one by one. So a mechanism
+//! that is off disturbs nothing. Where an assumption of a paper differs, the tests compare the numbers of operations by
+//! cause, on the world (tiny device) `slc` without a write buffer. `docs/verification.md` lists these numbers: first
+//! those of the composed drive, then those of the paper's design.
 
 use MechanismKind::{Dedup, Delta, Recycle};
 use wearwell::Device;
@@ -268,8 +269,8 @@ fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
     Some(sizes[0]?.min(sizes[1]?))
 }
 
-/// Asserts that two drives execute the same flash operations in the same order, on every world that has room for both
-/// and with every write buffer.
+/// Asserts that two drives execute the same flash operations in the same order, on every world (tiny device) that is
+/// large enough for both, and with every write buffer.
 fn assert_equal(one: &Variant, other: &Variant, load: Load) {
     let (mut erases, mut served) = (0, 0);
     for world in worlds() {

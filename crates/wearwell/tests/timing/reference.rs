@@ -1,6 +1,8 @@
 //! A naive, exact simulator with the service rules of the event engine (timing model with queues, priorities and
-//! suspension). It is written to be obviously right: every step is an event in one binary heap, every queue holds
-//! single operations, and nothing is skipped or merged. It is slow, and shares no code with the engine.
+//! suspension).
+//!
+//! It is written to be obviously right: every step is an event in one binary heap, every queue holds single operations,
+//! and nothing is skipped or merged. It is slow, and shares no code with the engine.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

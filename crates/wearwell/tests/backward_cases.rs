@@ -198,8 +198,8 @@ impl Rig {
         self.write(1);
     }
 
-    /// Executes writes until map checkpoints have written all earlier map entries to flash, so that a backward scan
-    /// does not go back to the earlier writes.
+    /// Executes writes until map checkpoints have written all earlier map entries to flash. A backward scan then ends
+    /// before it reaches the earlier writes.
     fn leave_behind(&mut self) {
         for _ in 0..2 {
             (0..2 * CACHE).for_each(|k| self.write(FILLERS.start + k % 2));
@@ -336,8 +336,8 @@ fn a_backward_scan_does_not_restore_a_ppn_named_only_by_an_older_translation_pag
     rig.expect_all();
 }
 
-/// Requirement G35: right after a recovery, a restored map entry may hide an earlier flash page of its logical page. GC
-/// must not move that page.
+/// Requirement G35: GC runs right after a recovery. A map entry that recovery restored may replace an earlier flash
+/// page of its logical page that is not identified yet. GC must not move that earlier page.
 #[test]
 fn gc_right_after_a_backward_scan_moves_no_superseded_page() {
     let mut rig = Rig::recovering();

@@ -127,7 +127,7 @@ fn pages_stored_for_host_writes_are_those_that_compression_leaves() {
     assert!(of_splits >= splits, "a split writes a page or more: {of_splits} of {splits} splits");
 }
 
-/// Requirement I16: four incompressible pages are stored as four plain pages.
+/// Requirement I16: four incompressible pages are stored as four plain pages, not as a compressed chunk.
 #[test]
 fn incompressible_pages_are_stored_as_plain_pages() {
     let mut device = device(false);
@@ -139,8 +139,8 @@ fn incompressible_pages_are_stored_as_plain_pages() {
     audit(&mut device);
 }
 
-/// Requirement I17: a flush writes the buffered pages as a short chunk. A naive device acknowledges the flush and keeps
-/// the pages in RAM.
+/// Requirement I17: a flush writes pages that are buffered for a compressed chunk, as a chunk of fewer than four pages.
+/// A naive device acknowledges the flush and keeps the pages in RAM.
 #[test]
 fn a_flush_writes_buffered_pages_as_a_short_chunk() {
     for members in 1..4 {
@@ -156,8 +156,8 @@ fn a_flush_writes_buffered_pages_as_a_short_chunk() {
     }
 }
 
-/// Requirement I18: a page that is overwritten while buffered for a chunk is replaced. A naive chunk holds both
-/// versions, and reads return the older one.
+/// Requirement I18: if a page that is buffered for a compressed chunk is overwritten, the new version replaces the old
+/// one in the buffer. A naive chunk holds both versions, and reads return the older one.
 #[test]
 fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     let mut device = device(false);
@@ -174,7 +174,7 @@ fn an_overwrite_replaces_a_page_buffered_for_a_chunk() {
     audit(&mut device);
 }
 
-/// A trim of a page that is buffered for a chunk is not undone when the chunk is written.
+/// A trim of a page that is buffered for a compressed chunk is not undone when the chunk is written.
 #[test]
 fn a_page_trimmed_while_buffered_for_a_chunk_stays_trimmed() {
     let mut device = device(false);

@@ -278,8 +278,7 @@ fn run(
     Tally { errors: witness.errors, healed: witness.healed, ..tally }
 }
 
-/// Returns whether the device needs flash page `ppn`: whether some logical page is lost in a copy of the device without
-/// it.
+/// Returns whether the device needs flash page `ppn`: without it, some logical page would be lost.
 fn is_needed(device: &Device<SimNand>, ppn: Ppn) -> bool {
     let mut copy = device.clone();
     copy.ftl_mut().store_mut().nand_mut().make_uncorrectable(ppn);

@@ -305,8 +305,9 @@ impl Scenario<'_> {
         tally.carried += device.ftl().stats().lost_pages;
     }
 
-    /// Damages a flash page of host data and returns its owner; `None` if the drawn page is unsuitable. In a design
-    /// that shares content without comparing it, makes the damage known to the device at once.
+    /// Damages a random flash page of host data and returns the owner in its OOB; `None` if the drawn page is
+    /// unsuitable. In a design that shares contents without comparing bytes, the device is scrubbed at once, so that it
+    /// knows the damage.
     fn damage(&self, device: &mut Cuttable, random: &mut Random) -> Option<u32> {
         let ppn = Ppn(random.below(self.world.geometry.pages()) as u32);
         let oob = device.ftl_mut().store_mut().nand_mut().probe_page(ppn).ok().flatten();

@@ -34,7 +34,7 @@ struct Drive {
     device: Device<SimNand>,
 }
 
-/// Numbers of flash operations: reads and programs.
+/// Numbers of pages that were read and programmed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Operations {
     /// Number of pages that were read.
@@ -402,8 +402,8 @@ fn a_delta_page_that_becomes_write_cold_is_merged() {
     assert_eq!(drive.cost(|drive| drive.expect(1, 7)), cost(2, 0));
 }
 
-/// Requirements D16, D24: a new delta replaces an older delta of the same page in the temp buffer. If both were kept,
-/// the older one could be read, or waste space in the buffer.
+/// Requirements D16, D24: a new delta replaces an older delta of the same page in the temp buffer (RAM in which deltas
+/// are packed). If both were kept, a read could return the older one, and space would be wasted.
 #[test]
 fn a_new_delta_replaces_an_older_one_in_the_temp_buffer() {
     let mut drive = Drive::new(unscanned());
@@ -514,8 +514,8 @@ fn recovery_applies_a_delta_whose_base_was_moved_by_gc() {
     drive.expect(3, 1);
 }
 
-/// Requirement D23: an acknowledged delta in the temp buffer survives a power loss, because the capacitor that writes
-/// the tables also writes the buffer.
+/// Requirement D23: an acknowledged delta in the temp buffer (RAM in which deltas are packed) survives a power loss,
+/// because the capacitor that writes the tables also writes the buffer.
 #[test]
 fn a_delta_in_the_temp_buffer_survives_a_power_loss() {
     let mut drive = Drive::with(unscanned(), GcOptions::default(), Some(16));
@@ -529,7 +529,7 @@ fn a_delta_in_the_temp_buffer_survives_a_power_loss() {
     drive.expect(0, 1);
 }
 
-/// Requirement D25: a page of deltas becomes invalid with its last delta, neither earlier nor never.
+/// Requirement D25: a flash page that holds deltas becomes invalid with its last delta, not before.
 #[test]
 fn a_page_of_deltas_becomes_invalid_with_its_last_delta() {
     let mut drive = Drive::new(unscanned());

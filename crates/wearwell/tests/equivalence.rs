@@ -39,7 +39,7 @@ use crate::common;
 const OPERATIONS: u64 = 12_000;
 /// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
-/// Number of contents that is large enough for deduplication to leave garbage to collect.
+/// Number of contents that is so large that a drive with deduplication needs GC.
 const MANY_CONTENTS: u16 = 200;
 
 /// Returns the default GC options with this victim policy.
@@ -143,8 +143,8 @@ fn outcome_of(world: &World, design: &DesignUnderTest, reads_ahead: bool) -> (Ve
     (recorded_ops(&device).to_vec(), stats)
 }
 
-/// Prefetching table entries changes no flash operation and no counter. Runs every design on one world in two; in long
-/// explorations on all.
+/// Prefetching table entries (reading them ahead into the processor cache) changes no flash operation and no counter.
+/// By default each design runs on every second world (tiny device), in long explorations on all.
 #[test]
 fn prefetching_changes_no_operation_and_no_counter() {
     for (number, design) in (0u64..).zip(designs()) {
@@ -372,7 +372,7 @@ fn all_reverse_maps_with_enough_room_give_the_same_mappings_and_counts() {
     }
 }
 
-/// A map that fits the cache never reads or writes translation pages.
+/// If the map fits the cache, translation pages are neither read nor written.
 #[test]
 fn dftl_with_all_entries_cached_has_no_translation_traffic() {
     for world in worlds() {
@@ -494,8 +494,8 @@ fn closed_blocks(device: &Device<SimNand>) -> Vec<(BlockId, u32, u32)> {
         .collect()
 }
 
-/// A fingerprint store that never evicts has the same hits under every store policy. With greedy victims, which do not
-/// depend on recycle probabilities, the devices then execute the same operations.
+/// A fingerprint store (of dead pages to revive) that never evicts finds the same dead pages under every policy. With
+/// greedy GC, which does not depend on recycle probabilities, the devices then execute the same operations.
 #[test]
 fn unbounded_fingerprint_stores_have_equal_hits_under_every_policy() {
     for (number, world) in (0u64..).zip(worlds()) {
@@ -592,8 +592,8 @@ fn contents(nand: &mut SimNand) -> Vec<(Option<Oob>, Vec<u8>, u32)> {
     pages
 }
 
-/// The bulk copy of the simulated medium leaves the same contents on flash as the media around it (for power cuts, for
-/// faults and for recording), which copy page by page. The engine counts the same operations.
+/// The simulated medium copies the pages of a block at once. The media around it, for power cuts, faults and recording,
+/// copy page by page. Both leave the same contents on flash, and the engine counts the same operations.
 #[test]
 fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() {
     let mut designs = vec![
@@ -621,8 +621,8 @@ fn bulk_copies_and_medium_wrappers_change_neither_flash_contents_nor_counters() 
     }
 }
 
-/// If a page is unreadable, the bulk copy stops there with the same pages copied as reading and programming page by
-/// page.
+/// If a page is unreadable, a bulk copy of pages stops there. The pages before it are copied, as with single reads and
+/// programs.
 #[test]
 fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     use wearwell::nand::FaultInjectable;
@@ -660,8 +660,9 @@ fn a_bulk_copy_stops_at_an_unreadable_page_like_single_copies() {
     }
 }
 
-/// Metadata pages may be programmed, changed from any version, copied, dropped or erased in any order. Each page that
-/// still has bytes reads as it was programmed, as a whole and word by word.
+/// The simulated medium may store a metadata page as a change of another page. Pages are programmed, changed, copied,
+/// dropped and erased in any order. Each page that still has bytes must read as it was programmed, as a whole and word
+/// by word.
 #[test]
 fn metadata_pages_programmed_as_changes_of_other_pages_read_back_unchanged() {
     let world = worlds().into_iter().find(|world| world.name == "slc").expect("a known world");

@@ -20,7 +20,8 @@ use wearwell::{Device, DeviceOptions};
 
 use crate::common;
 
-/// Returns the number of host operations in the longest sequences that are explored.
+/// Returns the number of host operations in the longest sequences that are explored: six in long explorations,
+/// otherwise five.
 fn full_depth() -> u32 {
     if common::is_full_exploration() { 6 } else { 5 }
 }

@@ -16,8 +16,8 @@ use crate::common;
 
 /// Number of distinct contents that a run writes.
 const CONTENTS: u16 = 9;
-/// Number of contents: greater than the number of pages of any world, so that recycling and deduplication cannot serve
-/// all writes. A device whose writes need no program would never wear out.
+/// Number of contents. It is greater than the number of pages of any world (tiny device), so that recycling and
+/// deduplication cannot serve all writes. A device whose writes need no program would never wear out.
 const MANY_CONTENTS: u64 = 2000;
 /// Number of erases that each block survives.
 const CYCLES: u32 = 20;

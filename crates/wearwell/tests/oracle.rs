@@ -17,7 +17,7 @@ use wearwell::write_buffer::WriteBufferOptions;
 
 use crate::common;
 
-/// Number of distinct contents: few, so that contents often die and are written again.
+/// Number of distinct contents. They are few, so that contents often become invalid and are written again.
 const CONTENTS: u16 = 9;
 /// Maximum number of pages of a world (tiny device) that is audited often.
 const TINY_PAGES: u64 = 160;
@@ -27,7 +27,8 @@ const TINY_PAGES: u64 = 160;
 /// after every operation, otherwise after every 4th.
 const AUDITED: u64 = 1_000;
 
-/// Counts of events that are rare on a small world, so that they are only required over several runs together.
+/// Counts of events that are rare on a small world (tiny device). They are required to occur in several runs together,
+/// not in each run.
 #[derive(Default)]
 struct Rare {
     /// Number of flash pages into which GC packed live deltas.

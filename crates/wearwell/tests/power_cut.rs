@@ -55,7 +55,7 @@ const ONE_FAILING_CUT_IN: u64 = 7;
 /// Device on a medium that can lose power.
 type Fragile = Device<FragileNand>;
 
-/// All versions of a logical page since the device was new, and the oldest of them that the page may hold after a cut.
+/// Versions of a logical page that the host wrote, from the oldest to the newest.
 #[derive(Clone)]
 struct Versions {
     /// Content ids of the sectors of each version, from the oldest to the newest.
@@ -138,8 +138,8 @@ impl Witness {
         }
     }
 
-    /// Records a version in which the logical page holds nothing: the source page of a relocation, from its
-    /// deallocation on. A source that is also a target holds nothing only until the relocation has written it.
+    /// Records a version without content of logical page `lpn`, which is the source of a relocation. If the page is
+    /// also a target, it holds nothing only until the relocation has written it.
     fn append_hole(&mut self, lpn: u64) {
         let versions = &mut self.pages[lpn as usize];
         versions.issued.push(vec![0; self.oracle.page_sectors() as usize].into());

@@ -15,7 +15,7 @@ use wearwell::data::Fingerprint;
 
 use crate::common::exploration_interval;
 
-/// Number of operations in a comparison with the model; by default a fourth of it is executed.
+/// Number of operations in a comparison with the model. By default a fourth of them is executed.
 const STEPS: u64 = 200_000;
 /// Fingerprint store that evicts the least recent entry.
 const LRU: FingerprintStorePolicy = FingerprintStorePolicy::Lru;
@@ -937,7 +937,7 @@ fn never_read_dead_pages_are_evicted_by_version_then_recency() {
     assert_eq!(pair.entry_pages(), [b[0], a[1], a[0]], "newest versions first, the later death before");
 }
 
-/// Requirement R29: a trimmed page remains in its history, and can be revived.
+/// Requirement R29: a trimmed page remains in the history (list of dead pages) of its logical page, and can be revived.
 #[test]
 fn a_trimmed_page_can_be_revived() {
     let mut pair = Pair::new(8, 2, PROB, Some(8));

@@ -93,7 +93,8 @@ impl Model {
         }
     }
 
-    /// Asserts that a recovery found every reverse-map entry that is still needed, and only entries that were recorded.
+    /// Asserts that a recovery found every reverse-map entry that the model needs, and no entry that was never
+    /// recorded.
     fn verify(&self, found: &[ReverseMapEntry]) {
         let mut binds = BTreeMap::new();
         let mut dead = BTreeMap::new();
@@ -128,7 +129,7 @@ impl Model {
     }
 }
 
-/// A reverse map under test, with as much of an engine around it as it needs.
+/// Reverse map under test, with its model and the parts of an engine that it needs.
 struct World {
     /// Flash and NVRAM of the reverse map.
     io: Io,
@@ -302,8 +303,8 @@ impl World {
         Ok(())
     }
 
-    /// Writes a page without an entry in the reverse map. Its program, which is newer on flash, makes earlier entries
-    /// of the logical page unnecessary.
+    /// Writes a random logical page, which needs no entry in the reverse map. The program on flash is newer, so earlier
+    /// entries of the page are not needed any more.
     fn write(&mut self) {
         let lpn = self.lpn();
         self.unbind(lpn);

@@ -136,7 +136,7 @@ const DUAL_POOL_LEVELING: WearOptions = WearOptions {
 const DUAL_POOL_AND_DYNAMIC_LEVELING: WearOptions =
     WearOptions { levels_wear_dynamically: true, ..DUAL_POOL_LEVELING };
 
-/// Changes a recycling design so that dead pages soon exceed the age limit, and some hits are refused.
+/// Changes a recycling design (revives dead pages) so that dead pages soon exceed the age limit and are not revived.
 fn with_fast_aging(parts: Parts) -> Parts {
     let mut parts = parts;
     let recycle = parts.content.recycle.as_mut().expect("the design recycles");
@@ -245,7 +245,8 @@ fn delta_design(temp_buffer_pages: u32, cache_entries: Option<u32>) -> Parts {
     delta(gc, design, cache_entries.map(DemandPagedMapOptions::with_cache_capacity))
 }
 
-/// Returns a design with delta encoding, the map on flash, and a map journal that is merged when it has `pages` pages.
+/// Returns a design with delta encoding, the map on flash, and a map journal (log of map changes). The journal is
+/// merged into the translation pages when it has `pages` pages.
 fn journalled_delta_design(cache_entries: u32, pages: u32) -> Parts {
     let Parts { gc, content, .. } = delta_design(1, Some(cache_entries));
     let delta = content.delta.expect("it encodes deltas");

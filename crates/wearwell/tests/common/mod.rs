@@ -198,7 +198,7 @@ impl Patterns {
     }
 }
 
-/// Expected contents of a device: the content id of every sector.
+/// Expected contents of a device, as a content id for every sector.
 pub struct Oracle {
     /// Bytes of each content id.
     pub patterns: Arc<Patterns>,
@@ -334,7 +334,7 @@ impl Oracle {
     }
 }
 
-/// Audits a device; panics with the violation, if there is one.
+/// Compares all counters of a device with a recount from scratch; panics at a difference.
 pub fn audit<N: Nand>(device: &mut Device<N>) {
     if let Err(violation) = device.ftl_mut().check() {
         panic!("audit: {violation}");

@@ -142,8 +142,8 @@ impl OperationGenerator {
         (first, (1 + self.random.below(2 * page)).min(self.sectors - first))
     }
 
-    /// Draws a remap of one to three pages between random addresses, which may overlap; one remap in three relocates
-    /// the pages.
+    /// Draws a remap of one to three pages between random addresses; the ranges may overlap. One remap in three
+    /// relocates the pages (deallocates the source).
     fn draw_remap(&mut self) -> Op {
         let device_pages = self.sectors / self.page_sectors;
         let pages = (1 + self.random.below(3)).min(device_pages);

@@ -78,9 +78,9 @@ struct Load {
     remaps: bool,
 }
 
-/// Load with few contents, so that contents die and are written again.
+/// Load with few contents, so that contents become invalid and are written again.
 const FEW_CONTENTS: Load = Load { contents: 9, remaps: false };
-/// Load with enough contents for a drive that deduplicates to have garbage.
+/// Load with so many contents that a drive with deduplication needs GC.
 const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
 
 /// Flash operations, lifetime decisions and counters of one run of a drive.
@@ -158,8 +158,8 @@ fn only(running: &'static [MechanismKind], parts: Parts) -> Variant {
     Variant { parts, running: Running::Only(running) }
 }
 
-/// The lifetime manager of the integrated paper (switches deduplication and compression, throttles writes). It is
-/// called with one request every two seconds, so that an epoch has 150 requests.
+/// Lifetime manager of the integrated-lifetime paper, which switches deduplication and compression, and throttles
+/// writes. It is called every two seconds with one request, so that an epoch (management period) has 150 requests.
 struct Manager {
     /// Lifetime manager under test.
     lifetime: LifetimeController,

@@ -32,7 +32,7 @@ pub const LOGICAL: u32 = 40;
 /// Logical pages that are written only to fill blocks.
 const FILLERS: std::ops::Range<u32> = 30..36;
 
-/// Returns the bytes of page `id` in version `version`: `random` percent of them cannot be compressed. Versions differ
+/// Returns the bytes of version `version` of page `id`, of which `random` percent cannot be compressed. Versions differ
 /// in 100 bytes.
 pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
     let noise = PAGE * random / 100 / 8;

@@ -53,8 +53,8 @@ fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
     }
 }
 
-/// Splits a journal of reports at the newest Gecko flush that is on flash. Applies the reports before it, in order, to
-/// an empty bitmap of invalid pages. Returns this bitmap, and the later reports, which a power cut loses.
+/// Splits a list of reports at the newest flush of Logarithmic Gecko that is on flash. Applies the earlier reports, in
+/// order, to an empty bitmap of invalid pages. Returns this bitmap, and the later reports, which a power cut loses.
 fn split(journal: &[(u64, Report)], durable_until: Option<u64>) -> (Shadow, Vec<Report>) {
     let mut shadow = Shadow::new(&world());
     let mut lost = Vec::new();

@@ -422,8 +422,8 @@ impl<N: Nand> Rig<N> {
         assert!(self.most_pages <= self.gecko.max_metadata_pages(), "{:?}", self.options);
     }
 
-    /// Asserts that a Logarithmic Gecko that was just flushed is recovered unchanged, although originals of pages that
-    /// GC copied are still on flash.
+    /// Asserts that a Logarithmic Gecko that was just flushed is recovered unchanged, although flash still holds the
+    /// originals of pages that GC copied.
     pub fn check_recovered_equals_flushed(&mut self, random: &mut Random) {
         loop {
             self.gecko.request_flush();

@@ -1,9 +1,11 @@
-//! Gives the crate the digest of the code that makes figures.
+//! Build script: exports a digest of the source code that determines the figures (results) of runs, for use in the
+//! crate.
 
-/// Sources that make no figure of a record: pages, folders of finished results, and what is worked out of several
-/// records.
+/// Sources that do not determine the figures of a run: HTML reports, folders of finished results, and ablations, which
+/// are computed from finished runs.
 const MAKES_NO_FIGURE: [&str; 3] = ["src/report.rs", "src/result_folder.rs", "src/ablate"];
 
+/// Exports the digest of all other sources of the crate.
 fn main() {
     wearwell_digest::export_source_digest(|path| {
         !MAKES_NO_FIGURE.iter().any(|place| path.starts_with(place))

@@ -9,6 +9,7 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 
+/// Number of requests that each benchmark case replays.
 const REQUESTS: u64 = 400_000;
 
 /// Benchmark cases: name, design, settings beyond those of the device, and workload without its size.
@@ -29,6 +30,7 @@ fn config_of_settings(settings: &[&str]) -> Config {
     Config::from_text_and_settings(None, &list).expect("the settings are right")
 }
 
+/// Returns the uniform or zipf workload that `generator` names, over all exported pages of the configured drive.
 fn workload_of_drive_size(config: &Config, generator: &str) -> Input {
     let pages = config.resolve_device(1).expect("the device is possible").logical_pages;
     let joint = if generator.contains(':') { ',' } else { ':' };
@@ -36,6 +38,7 @@ fn workload_of_drive_size(config: &Config, generator: &str) -> Input {
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
+/// Measures the CPU time of the replay of each benchmark case, for Criterion.
 fn replays(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("replay");
     group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);

@@ -14,8 +14,10 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::OpenOptions;
 
+/// Names of the designs (kinds of FTL) that each capture is replayed on; the first is the baseline.
 const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
 
+/// Replays a captured trace on one design; a run that ended before the end of the trace is an error.
 fn measure(config: &Config, input: &Input, design: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
     let record = Plan::new(config, input)?.run(design, &mut |_| Continue(()))?;
     match record.partial_reason {
@@ -24,6 +26,8 @@ fn measure(config: &Config, input: &Input, design: &str) -> Result<RunRecord, Bo
     }
 }
 
+/// Prints the table row of one run: its figures, and its erases divided by those of the baseline (the design
+/// `page-map`).
 fn print_row(name: &str, record: &RunRecord, baseline: &RunRecord) {
     println!(
         "| {name} | {} | {} | {:.1} % | {} | {:.3} | {:.3} | {:.0} |",

@@ -11,7 +11,9 @@ use std::time::Instant;
 use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell_trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
 
+/// Number of requests in each trace that is read.
 const RECORDS: u64 = 3_000_000;
+/// Number of times that each trace is read; the fastest pass counts.
 const PASSES: usize = 5;
 
 fn main() {
@@ -25,7 +27,8 @@ fn main() {
     );
 }
 
-/// One page at a random address, at irregular times.
+/// Makes request number `index` a read or write of one page at a random address, a random time after the request
+/// before.
 fn simple(index: u64, request: &mut Request) {
     let random = mix_bits(index);
     request.time_ns += 100 * (random % 1000);
@@ -34,7 +37,8 @@ fn simple(index: u64, request: &mut Request) {
     request.len_bytes = 4096;
 }
 
-/// The same as writes with sizes; every fourth content has occurred before.
+/// Makes request number `index` a write of one page with fingerprint and sizes; every fourth content has occurred
+/// before.
 fn with_content(index: u64, request: &mut Request) {
     simple(index, request);
     let random = mix_bits(!index);
@@ -48,6 +52,7 @@ fn with_content(index: u64, request: &mut Request) {
     request.content = vec![descriptor];
 }
 
+/// Returns a trace of [`RECORDS`] requests in this project's binary format; `next` fills in each request.
 fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "decode_rate").expect("memory takes everything");
@@ -61,6 +66,7 @@ fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
     file
 }
 
+/// Returns a trace of [`RECORDS`] requests in the CSV format of the MSR traces; `next` fills in each request.
 fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut text = String::new();
     let mut request = Request::default();
@@ -74,13 +80,14 @@ fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
     text.into_bytes()
 }
 
+/// Prints how many million requests of the trace `file` are read per CPU second, in the fastest of several passes.
 fn report(name: &str, file: &[u8]) {
     let best = (0..PASSES).map(|_| pass(file.to_vec())).fold(f64::INFINITY, f64::min);
     let rate = RECORDS as f64 / best / 1e6;
     println!("{name:<28}{RECORDS:>12}{:>16.1}{rate:>20.1}", file.len() as f64 / RECORDS as f64);
 }
 
-/// CPU seconds to read everything once.
+/// Reads a trace once from its first to its last request, and returns the CPU seconds that this took.
 fn pass(file: Vec<u8>) -> f64 {
     let mut request = Request::default();
     let start = cpu_seconds();
@@ -96,8 +103,9 @@ fn pass(file: Vec<u8>) -> f64 {
     cpu_seconds() - start
 }
 
-/// CPU time of this process where the system tells it (Linux), else time since the first call.
+/// Returns the CPU seconds that this process has used (on Linux); elsewhere, the seconds since the first call.
 fn cpu_seconds() -> f64 {
+    /// Time of the first call, from which seconds are counted if the system does not report CPU time.
     static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
     let start = START.get_or_init(Instant::now);
     let schedule = std::fs::read_to_string("/proc/self/schedstat").ok();

@@ -9,6 +9,7 @@ use wearwell_replay::workload::permutation::Permutation;
 use wearwell_replay::workload::{WorkloadGenerator, WorkloadSpec};
 use wearwell_trace::{Op, Request};
 
+/// Workload specifications whose generators are timed; several bring a content model after `+`.
 const SPECS: [&str; 14] = [
     "sequential:pages=2000000",
     "uniform:pages=2000000",
@@ -40,6 +41,7 @@ fn main() {
     }
 }
 
+/// Calls `work` five times, and returns the least wall time in nanoseconds divided by `count`.
 fn best_of_five(count: u64, mut work: impl FnMut() -> u64) -> f64 {
     let once = |_| {
         let start = Instant::now();
@@ -49,6 +51,7 @@ fn best_of_five(count: u64, mut work: impl FnMut() -> u64) -> f64 {
     (0..5).map(once).fold(f64::INFINITY, f64::min)
 }
 
+/// Generates all requests of a workload, and returns a sum over them so that no work is optimized away.
 fn run(spec: &WorkloadSpec) -> u64 {
     let mut generator = WorkloadGenerator::new(spec);
     let mut request = Request {
@@ -68,6 +71,7 @@ fn run(spec: &WorkloadSpec) -> u64 {
     sum
 }
 
+/// Permutes `count` successive numbers, and returns the sum of the results so that no work is optimized away.
 fn permute(permutation: &Permutation, count: u64) -> u64 {
     let mut sum = 0_u64;
     let mut at = 0;

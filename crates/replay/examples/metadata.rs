@@ -16,13 +16,17 @@ use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 use wearwell_trace::{OpenOptions, TimeUnit};
 
+/// Names of the FTL designs that the `GeckoFTL` paper compares.
 const DESIGNS: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
+/// Number of pages in a block of the paper's device.
 const BLOCK_PAGES: u64 = 128;
+/// Smallest number of blocks of the simulated device.
 const LEAST_BLOCKS: u64 = 512;
 
+/// Result of a fallible function of this example, with an error of any type.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
-/// The trace files below a path: of captures the request lists, not the files beside them.
+/// Appends the trace files at or below a path to `into`. Of a capture, only its request list counts as a trace.
 fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
     if !path.is_dir() {
         into.push(path.to_owned());
@@ -42,14 +46,16 @@ fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
     Ok(())
 }
 
-/// Integer times of these formats are nanoseconds, which nothing in the file says.
+/// Makes a trace file an input. Times of `MQSim` and ASCII traces are read as nanoseconds, because these files do not
+/// state the unit.
 fn input(path: &Path) -> Input {
     let name = path.to_string_lossy();
     let time_unit = (name.contains("mqsim") || name.contains(".ascii")).then_some(TimeUnit::Nanoseconds);
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
-/// The paper's device, large enough for a footprint.
+/// Returns the configuration of the paper's device, with enough blocks for a trace that touches `footprint_pages`
+/// pages.
 fn config(footprint_pages: u64) -> Outcome<Config> {
     let pages = footprint_pages as f64 / 0.9 / 0.7;
     let blocks = ((pages / BLOCK_PAGES as f64).ceil() as u64).max(LEAST_BLOCKS);
@@ -67,6 +73,8 @@ fn config(footprint_pages: u64) -> Outcome<Config> {
     Ok(Config::from_text_and_settings(None, &settings)?)
 }
 
+/// Prints the table row of one run: RAM of the controller, recovery time, pages written on battery, and write
+/// amplification.
 fn print_row(name: &str, record: &RunRecord) {
     let recovery = record.recovery.as_ref().expect("a recovery was asked for");
     let battery = match recovery.battery_programs {

@@ -27,29 +27,39 @@ use wearwell_replay::replay::Plan;
 use wearwell_replay::workload::draw::uniform_below;
 use wearwell_replay::{precondition, process};
 
-/// One line of the table.
+/// A benchmark case: the drive, design, settings and workload whose replay is timed.
 struct Case {
+    /// Name of the benchmark case, by which the command line selects it.
     name: &'static str,
+    /// Name of the preset (named drive with geometry and timing) of the drive.
     device: &'static str,
+    /// Name of the design (kind of FTL) that runs on the drive.
     design: &'static str,
+    /// Settings of the benchmark case beyond those that all cases have.
     settings: &'static [&'static str],
-    /// Keys of the uniform workload besides its size.
+    /// Further keys of the uniform workload's specification, such as `,dup=0.1`; its size is set elsewhere.
     workload: &'static str,
+    /// Number of requests of the benchmark case, in millions.
     millions: u64,
+    /// Number of times that the benchmark case is run; the fastest run counts.
     repeats: u32,
+    /// Whether requests go through the replay driver or directly to the device.
     kind: Kind,
 }
 
+/// How the requests of a benchmark case reach the device.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
-    /// Through the driver.
+    /// The replay driver issues the requests.
     Replay,
-    /// Through the driver, arriving at 60 % of what the device takes in closed loop.
+    /// The replay driver issues the requests at the times of a Poisson process, at 60 % of the rate that the device
+    /// sustains with 256 requests in flight.
     OpenLoop,
-    /// The device alone.
+    /// The benchmark calls the device directly, without the replay driver.
     Engine,
 }
 
+/// Base case, from which the others differ: the design `page-map` on an 8-GiB drive, without timing.
 const PAGE_MAP: Case = Case {
     name: "",
     device: "lab-8g",
@@ -61,11 +71,15 @@ const PAGE_MAP: Case = Case {
     kind: Kind::Replay,
 };
 
+/// Settings of a deep queue in the event timing model: 256 requests are always in flight.
 const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
+/// Settings of a deep queue in the simple timing model (`timeline`): 256 requests are always in flight.
 const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
+/// Base of the cases in which requests arrive at given times (open loop).
 const OPEN: Case = Case { device: "bench-8g", millions: 5, kind: Kind::OpenLoop, ..PAGE_MAP };
 
+/// Base of the cases of the design `recyclable`, which revives dead pages; a tenth of the writes repeats a content.
 const RECYCLABLE: Case = Case {
     design: "recyclable",
     settings: &["recycle.entries=131072"],
@@ -73,16 +87,19 @@ const RECYCLABLE: Case = Case {
     millions: 5,
     ..PAGE_MAP
 };
+/// Base of the cases of the design `remap`; a tenth of the writes repeats a content.
 const REMAP: Case = Case { design: "remap", workload: ",dup=0.1", millions: 5, ..PAGE_MAP };
+/// Base of the cases of the design `delta`; compressed differences take a fifth of a page on average.
 const DELTA: Case =
     Case { design: "delta", settings: &["content.model=unique:delta=0.2"], millions: 5, ..PAGE_MAP };
+/// Base of the cases of the design `integrated`, with duplicates and compressible pages.
 const INTEGRATED: Case = Case {
     design: "integrated",
     settings: &["content.model=dup:share=0.1,compress=0.5"],
     millions: 5,
     ..PAGE_MAP
 };
-/// Every content mechanism at once, on a map and page validity that are on flash.
+/// Base of the cases of the design `wearwell`: all content mechanisms at once, with map and page validity on flash.
 const WEARWELL: Case = Case {
     design: "wearwell",
     settings: &["content.model=dup:share=0.1,compress=0.5,delta=0.2"],
@@ -90,6 +107,7 @@ const WEARWELL: Case = Case {
     ..PAGE_MAP
 };
 
+/// All benchmark cases, in the order in which they run and are printed.
 const CASES: [Case; 28] = [
     Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
     Case { name: "counts-8g", ..PAGE_MAP },
@@ -144,17 +162,22 @@ const CASES: [Case; 28] = [
     },
 ];
 
-/// What a case came to.
+/// Measured results of a benchmark case.
 struct Figures {
+    /// Host page writes (in mixed workloads: writes and reads) per second of CPU time.
     writes_per_second: f64,
+    /// Pages programmed per host page write.
     write_amplification: f64,
+    /// Largest memory of the process during the run, bytes.
     peak_rss_bytes: u64,
+    /// Number of physical pages of the simulated drive, by which the memory is divided.
     physical_pages: u64,
 }
 
-/// The settings of every case.
+/// Settings that all benchmark cases have: steady state from the start, and 15 % over-provisioning.
 const COMMON: [&str; 2] = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
 
+/// Returns the configuration of a benchmark case: its drive, the common settings, and `settings`.
 fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) -> Config {
     let device = format!("device.preset={}", case.device);
     let settings = COMMON.iter().chain(settings).map(|&setting| setting.to_owned());
@@ -162,12 +185,15 @@ fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) ->
         .expect("the settings are right")
 }
 
+/// Returns the uniform workload of a benchmark case, with `requests` requests over all exported pages; `more` are
+/// further keys.
 fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
     let pages = config.resolve_device(1).expect("presets are possible").logical_pages;
     let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
+/// Runs `input` on the design of a benchmark case to its end, and returns the record with all results.
 fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
     let plan = Plan::new(config, input).expect("the workload fits");
     let record = plan.run(case.design, &mut |_| Continue(())).expect("the run succeeds");
@@ -175,6 +201,7 @@ fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
     record
 }
 
+/// Runs a benchmark case through the replay driver; `more` are further keys of the workload's specification.
 fn replay(case: &Case, more: &str) -> Figures {
     let config = config(case, case.settings.iter());
     let record = record(case, &config, &input(case, &config, case.millions * 1_000_000, more));
@@ -188,7 +215,8 @@ fn replay(case: &Case, more: &str) -> Figures {
     }
 }
 
-/// Arrivals at 60 % of what the device takes when 256 requests are always in flight.
+/// Runs a benchmark case with Poisson arrivals at 60 % of the rate that the device sustains with 256 requests in
+/// flight.
 fn open_loop(case: &Case) -> Figures {
     let of_device = case.settings.iter().filter(|setting| setting.starts_with("device."));
     let config = config(case, of_device.chain(DEEP));
@@ -197,6 +225,7 @@ fn open_loop(case: &Case) -> Figures {
     replay(case, &format!(",rate={rate:.0},arrival=poisson"))
 }
 
+/// Runs a benchmark case by calling the device directly, without the replay driver.
 fn engine(case: &Case) -> Figures {
     let config = config(case, case.settings.iter());
     let resolved = config.resolve_device(1).expect("presets are possible");
@@ -221,6 +250,7 @@ fn engine(case: &Case) -> Figures {
     }
 }
 
+/// Writes `writes` pages at uniformly random addresses to the device, in batches of 128 pages.
 fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let pages = device.ftl().logical_pages() as u64;
@@ -232,8 +262,9 @@ fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
     }
 }
 
-/// Nanoseconds of one independent read-modify-write at a random place of 256 MiB.
+/// Measures the speed of this machine: nanoseconds of one read-modify-write at a random place of 256 MiB.
 fn reference_ns() -> f64 {
+    /// Number of read-modify-writes that are timed.
     const ACCESSES: u32 = 20_000_000;
     let mut memory = vec![1_u32; 64 << 20];
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
@@ -248,6 +279,7 @@ fn reference_ns() -> f64 {
     seconds * 1e9 / f64::from(ACCESSES)
 }
 
+/// Runs a benchmark case as often as it demands, and returns the results of its fastest run.
 fn measure(case: &Case) -> Figures {
     let once = |_| match case.kind {
         Kind::Replay => replay(case, ""),

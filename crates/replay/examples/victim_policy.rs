@@ -1,5 +1,5 @@
-//! A victim policy of one's own in Rust: `cargo run --release -p wearwell-replay --example victim_policy --
-//! SPEC MARGIN [SETTING]...`.
+//! A user-defined victim policy in Rust: `cargo run --release -p wearwell-replay --example victim_policy -- SPEC MARGIN
+//! [SETTING]...`.
 //!
 //! It is the policy that `examples/notebooks/victim_policy.ipynb` develops in Python, and a test compares the figures
 //! of the two. Both see the same columns, so the move from Python is a matter of notation.
@@ -12,8 +12,10 @@ use wearwell_config::Config;
 use wearwell_replay::input::Input;
 use wearwell_replay::replay::Plan;
 
-/// Of the blocks with at most `margin` valid pages more than the emptiest one, chooses the one that was closed first.
+/// Victim policy: among the blocks with at most `margin` valid pages more than the emptiest block, chooses the one that
+/// was closed first.
 struct Patient {
+    /// Number of valid pages by which a victim may exceed the emptiest block.
     margin: u32,
 }
 

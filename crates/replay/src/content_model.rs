@@ -41,6 +41,7 @@ const GOLDEN_RATIO_64: u64 = 0x9e37_79b9_7f4a_7c15;
 const SIZE_CLASS_BITS: u32 = 12;
 /// Number of lower bits of a fingerprint that hold the permuted number of the content.
 const CONTENT_NUMBER_BITS: u32 = u64::BITS - SIZE_CLASS_BITS;
+/// Mask of the lower bits of a fingerprint, which hold the permuted number of the content.
 const CONTENT_NUMBER_MASK: u64 = (1 << CONTENT_NUMBER_BITS) - 1;
 /// Smallest compressed size or delta size, as a share of the page size.
 const MIN_SIZE_RATIO: f64 = 0.01;
@@ -212,6 +213,7 @@ impl FromStr for ContentModelSpec {
     }
 }
 
+/// Reads from a specification how the content of each write is chosen.
 fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     Ok(match options.kind_name {
         "unique" => ContentSource::Unique,
@@ -233,6 +235,8 @@ fn parse_source(options: &SpecOptions) -> Result<ContentSource, SpecError> {
     })
 }
 
+/// Reads a distribution of size ratios from the keys `mean` and `sigma` of a specification; `None` if the mean is not
+/// given.
 fn parse_size_ratio(
     options: &SpecOptions,
     mean: &'static str,
@@ -311,6 +315,7 @@ impl ContentSource {
     }
 }
 
+/// Returns a share (0 to 1) as text in percent.
 fn percent_text(share: f64) -> String {
     format!("{} %", (share * 1e4).round() / 100.0)
 }
@@ -318,13 +323,18 @@ fn percent_text(share: f64) -> String {
 /// Generates the content of written pages from a content model.
 #[derive(Clone, Debug)]
 pub struct ContentModel {
+    /// Content model with its parameters, from which contents are drawn.
     spec: ContentModelSpec,
+    /// Seed of the random draws.
     seed: u64,
     /// Number of pages that the content model has written so far, which is the number of the next write.
     page_write_count: u64,
     /// Number of distinct contents that the model has created so far, if its source is `Unique` or `Duplicates`.
     created_contents: u64,
+    /// Probability that a write repeats a content (source `Duplicates`), or that a request goes back to an earlier
+    /// version (source `Reverts`).
     duplicate_or_revert_probability: EventProbability,
+    /// Probability that an overwrite writes the content that the page already holds.
     silent_write_probability: EventProbability,
     /// Number of versions that the current request goes back on each of its pages; 0 if it writes new versions.
     versions_to_revert: u32,
@@ -490,6 +500,7 @@ impl ContentModel {
         format!("content is synthetic: {}", parts.join("; "))
     }
 
+    /// Draws the content that a write stores in `page`, records that the page holds it, and returns its descriptor.
     fn draw_written_content(&mut self, page: u64) -> ContentDescriptor {
         let mut rng = SplitMix64::seed_from_u64(mix_bits(
             self.seed ^ self.page_write_count.wrapping_mul(GOLDEN_RATIO_64),
@@ -622,6 +633,7 @@ fn permute_content_number(number: u64) -> u64 {
 struct SizeQuantiles(Box<[u16]>);
 
 impl SizeQuantiles {
+    /// Computes the table of sizes at the quantiles of this distribution of size ratios.
     fn new(ratio: SizeRatioDistribution) -> Self {
         let classes = 1u32 << SIZE_CLASS_BITS;
         let size =
@@ -652,6 +664,7 @@ fn normal_quantile(p: f64) -> f64 {
         let middle = f64::midpoint(low, high);
         let below_middle = libm::erfc(-middle / std::f64::consts::SQRT_2) / 2.0;
         if below_middle < p {
+            /// Numbers of the pages of one extent.
             low = middle;
         } else {
             high = middle;
@@ -671,17 +684,21 @@ struct PageValues {
     extents: Vec<Extent>,
 }
 
-/// Numbers of [`PAGES_PER_EXTENT`] pages. They have 4 bytes each as long as all of them fit, which halves the memory of
-/// a model that numbers its contents.
+/// Numbers of [`PAGES_PER_EXTENT`] successive pages, 4 or 8 bytes each. Four bytes, as long as all numbers fit, halve
+/// the memory of a model that numbers its contents.
 #[derive(Clone, Debug, Default)]
 enum Extent {
+    /// No page of the extent has a number; the extent takes no memory.
     #[default]
     Unwritten,
+    /// Numbers of 4 bytes, one per page.
     Narrow(Box<[u32]>),
+    /// Numbers of 8 bytes, one per page.
     Wide(Box<[u64]>),
 }
 
 impl PageValues {
+    /// Returns the number of `page`; `None` if the page has none.
     #[inline]
     fn get(&self, page: u64) -> Option<u64> {
         let at = page as usize % PAGES_PER_EXTENT;
@@ -693,6 +710,7 @@ impl PageValues {
         Some(value).filter(|value| *value != 0)
     }
 
+    /// Sets the number of `page`, and allocates or widens its extent if needed.
     fn set(&mut self, page: u64, value: u64) {
         let extent = page as usize / PAGES_PER_EXTENT;
         if extent >= self.extents.len() {
@@ -701,6 +719,7 @@ impl PageValues {
         self.extents[extent].set(page as usize % PAGES_PER_EXTENT, value);
     }
 
+    /// Removes the number of `page`.
     fn clear(&mut self, page: u64) {
         if self.get(page).is_some() {
             self.set(page, 0);
@@ -709,6 +728,7 @@ impl PageValues {
 }
 
 impl Extent {
+    /// Sets the number of the page at index `at` of this extent.
     #[inline]
     fn set(&mut self, at: usize, value: u64) {
         match (self, u32::try_from(value)) {
@@ -741,6 +761,7 @@ mod tests {
 
     use super::*;
 
+    /// Numbers of pages keep their values in extents of 4 bytes and of 8 bytes per page.
     #[test]
     fn values_of_pages_are_kept_whether_narrow_or_wide() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(5);

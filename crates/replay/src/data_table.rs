@@ -6,13 +6,13 @@
 /// Type of the values in a column of a results table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CellKind {
-    /// Names, paths and sentences.
+    /// Texts, such as names, paths and sentences.
     Text,
-    /// Counts, sizes in bytes and seeds.
+    /// Whole numbers, such as counts, sizes in bytes and seeds.
     Whole,
-    /// Measured figures, shares and times.
+    /// Real numbers, such as measured figures, shares and times.
     Real,
-    /// Yes or no.
+    /// Truth values (yes or no).
     Flag,
 }
 
@@ -27,7 +27,7 @@ pub enum Cell {
     Whole(u64),
     /// A real number.
     Real(f64),
-    /// Yes or no.
+    /// A truth value (yes or no).
     Flag(bool),
 }
 
@@ -43,7 +43,7 @@ impl Cell {
         }
     }
 
-    /// Returns the value as a CSV field: texts in quotes if they require them, numbers with all their digits.
+    /// Returns the cell's value as a CSV field: texts in quotes if they require them, numbers with all their digits.
     fn to_csv(&self) -> String {
         match self {
             Self::Empty => String::new(),
@@ -126,20 +126,21 @@ impl DataColumn {
 /// Results in rows, with the same typed columns in every row.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DataTable {
+    /// Titles and kinds of the columns, from left to right.
     columns: Vec<DataColumn>,
+    /// Cells of each row, one per column.
     rows: Vec<Vec<Cell>>,
 }
 
 impl DataTable {
-    /// Creates a table without rows.
+    /// Creates a results table with these columns, without rows.
     pub fn new(columns: Vec<DataColumn>) -> Self {
         Self { columns, rows: Vec::new() }
     }
 
-    /// Adds a row at the end.
+    /// Adds a row at the end of a results table.
     ///
-    /// # Panics
-    /// The row has not one cell per column, or a cell has a value of another kind than its column.
+    /// # Panics The row has not one cell per column, or a cell has a value of another kind than its column.
     pub fn push(&mut self, row: Vec<Cell>) {
         assert_eq!(row.len(), self.columns.len(), "a row has a cell in every column");
         for (cell, DataColumn { title, kind }) in row.iter().zip(&self.columns) {
@@ -151,17 +152,17 @@ impl DataTable {
         self.rows.push(row);
     }
 
-    /// Returns the columns, from left to right.
+    /// Returns the columns of the results table, from left to right.
     pub fn columns(&self) -> &[DataColumn] {
         &self.columns
     }
 
-    /// Returns the rows, each with a cell per column.
+    /// Returns the rows of the results table, each with a cell per column.
     pub fn rows(&self) -> &[Vec<Cell>] {
         &self.rows
     }
 
-    /// Returns the table as CSV: a line of titles, then one line per row.
+    /// Returns the results table as CSV: a line of titles, then one line per row.
     pub fn to_csv(&self) -> String {
         let line = |fields: Vec<String>| fields.join(",") + "\n";
         let titles = line(self.columns.iter().map(|column| csv_field(&column.title)).collect());
@@ -174,6 +175,7 @@ impl DataTable {
 mod tests {
     use super::*;
 
+    /// Returns a small table with a column of each kind and an empty cell.
     fn example_table() -> DataTable {
         DataTable::new(vec![
             DataColumn::new("trace", CellKind::Text),

@@ -36,11 +36,12 @@ const RUN_DESCRIPTION_FIELDS: [&str; 12] = [
     "trace",
     "version",
 ];
-/// Fields that are not compared: they differ between two identical runs, or are recorded only for a report.
+/// Fields of a run's record that are not compared: they differ between two identical runs, or are recorded only for a
+/// report.
 const IGNORED_FIELDS: [&str; 5] =
     ["cpu_seconds", "precondition_cpu_seconds", "peak_rss_bytes", "timeline", "timeline_cells"];
-/// Lists of records with at most this many entries are compared entry by entry. Longer lists are compared as a whole,
-/// because they are samples over time and not lives or subsets.
+/// Largest number of records in a list whose records are compared one by one. A longer list holds samples over time,
+/// and is compared as a whole.
 const MAX_RECORDS_COMPARED_SINGLY: usize = 64;
 /// Names of the lists of records in the files that `replay` and `compare`, `life`, `ablate` and `profile` write.
 const RECORD_LIST_NAMES: [&str; 4] = ["runs", "drives", "ablations", "profiles"];
@@ -86,6 +87,7 @@ pub enum DiffError {
 pub struct ResultFile {
     /// Name of the list of records in the file, such as `runs` or `drives`.
     list_name: &'static str,
+    /// Records of the results in the file, such as runs, as JSON objects.
     records: Vec<Map<String, Value>>,
 }
 
@@ -109,6 +111,7 @@ impl ResultFile {
     }
 }
 
+/// Returns the fields of a JSON object; `None` if `value` is no object.
 fn into_json_object(value: Value) -> Option<Map<String, Value>> {
     if let Value::Object(object) = value { Some(object) } else { None }
 }
@@ -208,6 +211,7 @@ impl Diff {
 }
 
 impl RunPair {
+    /// Compares the records of two runs; numbers that differ by at most `within` times the larger count as equal.
     fn of_records(a: &Map<String, Value>, b: &Map<String, Value>, within: f64) -> Self {
         let (of_a, of_b) = (record_title(a), record_title(b));
         let title = if of_a == of_b { of_a } else { format!("{of_a} | {of_b}") };
@@ -229,6 +233,7 @@ impl RunPair {
         Self { title, causes, results }
     }
 
+    /// Returns the table of the fields in which the two runs differ.
     fn to_table(&self) -> String {
         if self.causes.is_empty() && self.results.is_empty() {
             return format!("{}: no difference\n\n", self.title);
@@ -268,9 +273,10 @@ impl Difference {
     }
 }
 
-/// Returns the text of a table cell: short texts unchanged, numbers with six significant digits, and for a list its
-/// length.
+/// Returns the text of a table cell for the JSON value of a field: short texts unchanged, numbers with six significant
+/// digits, and for a list its length.
 fn cell_text_of_value(value: Option<&Value>) -> String {
+    /// Largest number of characters of a value that a cell shows in full.
     const MAX_CELL_CHARS: usize = 24;
     match value {
         None | Some(Value::Null) => "-".to_owned(),
@@ -294,7 +300,7 @@ fn six_digit_text(number: f64) -> String {
     format!("{number:.5e}").parse::<f64>().expect("a number was printed").to_string()
 }
 
-/// Whether two values are equal, or are numbers that differ by at most `within` times the larger of both.
+/// Whether two JSON values are equal, or are numbers that differ by at most `within` times the larger of both.
 fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     let number = |value: Option<&Value>| value.and_then(Value::as_f64);
     match (number(a), number(b)) {
@@ -303,7 +309,7 @@ fn are_equal_within(a: Option<&Value>, b: Option<&Value>, within: f64) -> bool {
     }
 }
 
-/// Whether a field describes what was run; other fields are results.
+/// Whether a field of a run's record describes what was run (such as the design); other fields are results.
 fn is_run_description_field(field: &str) -> bool {
     field.split('.').any(|name| RUN_DESCRIPTION_FIELDS.contains(&name))
 }
@@ -337,6 +343,7 @@ fn flat_fields(record: &Map<String, Value>) -> BTreeMap<String, Value> {
     fields
 }
 
+/// Adds the fields of a record, and of the records inside it, to `fields`, under dotted names that begin with `prefix`.
 fn add_flat_fields(prefix: &str, record: &Map<String, Value>, fields: &mut BTreeMap<String, Value>) {
     for (name, value) in record.iter().filter(|(name, _)| !IGNORED_FIELDS.contains(&name.as_str())) {
         let field = format!("{prefix}{name}");
@@ -370,14 +377,17 @@ fn record_title(record: &Map<String, Value>) -> String {
 mod tests {
     use super::*;
 
+    /// Parses the JSON text of a result file.
     fn parse_result_file(text: &str) -> ResultFile {
         ResultFile::parse("x.json", text).expect("a result")
     }
 
+    /// Compares the JSON texts of two result files.
     fn diff_of_texts(a: &str, b: &str, within: f64) -> Diff {
         Diff::of_files(parse_result_file(a), parse_result_file(b), within).expect("of one kind")
     }
 
+    /// JSON text of a result file with one run, whose description, result and CPU time tests change.
     const RUN_JSON: &str = r#"{"runs": [{"design": "dftl", "config": {"gc": {"low": 2}}, "programs": 100, "cpu_seconds": 1.5}]}"#;
 
     #[test]
@@ -436,6 +446,7 @@ mod tests {
         assert_eq!((found.only_a.len(), found.only_b), (0, vec!["b".to_owned()]));
     }
 
+    /// A field that one of two compared runs does not have is listed as a difference without a value.
     #[test]
     fn diff_treats_a_missing_field_as_null() {
         let null = RUN_JSON.replace("\"programs\": 100", "\"programs\": null");

@@ -143,7 +143,9 @@ impl Input {
 /// The specification alone determines them, but computing them takes a pass over all requests.
 #[derive(Clone, Copy, Debug)]
 struct RequestTotals {
+    /// Number of requests that the host model generates.
     requests: u64,
+    /// End of the highest byte range that the requests touch, bytes.
     end_offset_bytes: u64,
     /// Whether at least two requests have different times.
     has_different_times: bool,
@@ -153,6 +155,7 @@ impl RequestTotals {
     /// Returns the totals of the requests that this specification generates; a process computes them once per
     /// specification and then reuses them.
     fn of_host_model(spec: &host_models::HostModelSpec) -> Self {
+        /// Totals of the requests of each specification of a host model, computed once per process.
         static REQUEST_TOTALS_BY_SPEC: Mutex<BTreeMap<String, RequestTotals>> = Mutex::new(BTreeMap::new());
         let name = spec.to_string();
         if let Some(extent) = REQUEST_TOTALS_BY_SPEC.lock().unwrap_or_else(PoisonError::into_inner).get(&name)
@@ -242,6 +245,7 @@ pub struct InputSurvey {
 }
 
 impl InputSurvey {
+    /// Sets the extent (requests, pages and times) of a workload from its specification, without generating requests.
     fn set_workload_extent(&mut self, spec: &WorkloadSpec) {
         self.requests = spec.requests;
         self.footprint_pages = spec.working_set_pages;
@@ -287,6 +291,7 @@ impl InputSurvey {
         }
     }
 
+    /// Counts one request in this extent.
     fn count_request(&mut self, request: &Request) {
         self.requests += 1;
         self.has_different_times |= *self.first_request_ns.get_or_insert(request.time_ns) != request.time_ns;

@@ -45,6 +45,7 @@ pub trait FromJson: Sized {
 macro_rules! impl_to_json {
     ($($result:ty),*) => {$(
         impl ToJson for $result {
+            /// Returns the result as JSON in one line.
             fn to_json(&self) -> String {
                 serde_json::to_string(self).expect("results are plain data")
             }
@@ -55,6 +56,7 @@ macro_rules! impl_to_json {
 macro_rules! impl_from_json {
     ($($result:ty),*) => {$(
         impl FromJson for $result {
+            /// Parses a result from its JSON text.
             fn from_json(text: &str) -> serde_json::Result<Self> {
                 serde_json::from_str(text)
             }

@@ -23,6 +23,8 @@ use crate::steadiness::Steadiness;
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct LifetimeManagement {
+    /// Controller that chooses the write-saving schemes (deduplication, compression, ...) and computes throttling
+    /// delays.
     lifetime_controller: LifetimeController,
     /// Rated program/erase cycles of a block.
     endurance_cycles: u32,
@@ -141,7 +143,8 @@ impl LifetimeManagement {
         device.ftl_mut().switch_content_mechanisms(self.lifetime_controller.running_schemes())
     }
 
-    /// Adds the host writes since the last decision to the counts of the write-saving schemes that ran.
+    /// Adds the host page writes since the last decision to the count of each write-saving scheme (deduplication,
+    /// compression, ...) that was running.
     fn count_scheme_writes(&mut self, device: &Device<SimNand>) {
         let writes = device.ftl().stats().host_page_writes;
         for kind in self.lifetime_controller.running_schemes().iter() {
@@ -225,6 +228,7 @@ pub(crate) fn physical_blocks_good_from_factory(store: &Store<SimNand>) -> u64 {
     blocks_good_from_factory(store).count() as u64 * u64::from(store.geometry().superblock_planes)
 }
 
+/// Returns the number of pages in the blocks that were good when the drive was new.
 fn pages_good_from_factory(store: &Store<SimNand>) -> f64 {
     physical_blocks_good_from_factory(store) as f64 * f64::from(store.geometry().pages_per_block)
 }

@@ -190,12 +190,16 @@ fn overwrite_and_sample_counters<N: Nand>(
 
 /// Counters from which write amplification is computed: host writes, programs, erases.
 struct WriteCounters {
+    /// Host page writes since the counters of the device were cleared.
     host_page_writes: u64,
+    /// Page programs of all causes since the counters of the device were cleared.
     programs: u64,
+    /// Block erases of all causes since the counters of the device were cleared.
     erases: u64,
 }
 
 impl WriteCounters {
+    /// Reads the present counters of the device.
     fn of_device<N: Nand>(device: &Device<N>) -> Self {
         let stats = device.ftl().stats();
         Self {
@@ -265,10 +269,12 @@ pub fn remap_random_pages<N: Nand>(
 /// Number of physical capacities of overwrites without a garbage collection after which collection is assumed never to
 /// start.
 const MAX_CAPACITY_OVERWRITES_WITHOUT_GC: u64 = 64;
+/// Message of the error if overwrites do not start garbage collection.
 const GC_NEVER_STARTS_MESSAGE: &str = "precondition.mode=steady or random: the write buffer absorbs nearly all \
                                        writes, so that garbage collection never starts: set precondition.mode=fill, \
                                        or lower buffer.pages";
 
+/// Writes one uniformly random logical page with a new content; `page_write_count` counts the writes.
 fn overwrite_random_page<N: Nand>(
     device: &mut Device<N>,
     random: &mut Xoshiro256PlusPlus,
@@ -355,12 +361,16 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
 
 /// Logical pages in the pseudo-random order in which constructed blocks receive them.
 struct PageOrder {
+    /// Pseudo-random permutation of all logical pages.
     permutation: Permutation,
+    /// Position in the permutation of the logical page that is placed next.
     next_index: u64,
+    /// Random number generator for the placement of pages inside blocks.
     random: Xoshiro256PlusPlus,
 }
 
 impl PageOrder {
+    /// Creates the order of all logical pages that belongs to a seed.
     fn of_seed(logical_pages: u32, seed: u64) -> Self {
         Self {
             permutation: Permutation::new(logical_pages as u64, seed),
@@ -369,6 +379,7 @@ impl PageOrder {
         }
     }
 
+    /// Returns the next logical page of the order; `None` after the last one.
     fn next(&mut self) -> Option<Lpn> {
         let page = (self.next_index < self.permutation.domain_size()).then(|| self.peek_page())?;
         self.next_index += 1;
@@ -394,7 +405,8 @@ struct MetadataSpace {
     open_metadata_blocks: u32,
     /// Number of blocks that hold only metadata (map and page validity on flash).
     metadata_blocks: u32,
-    /// Metadata pages in blocks that GC collects like data blocks, with the same share of valid pages.
+    /// Number of metadata pages (of the map and page validity) in blocks that GC collects like data blocks, with the
+    /// same share of valid pages.
     metadata_pages_in_data_blocks: u64,
 }
 
@@ -436,6 +448,7 @@ struct PoolPlan {
 }
 
 impl PoolPlan {
+    /// Predicts the steady state of a pool from its blocks, its valid pages and the space of metadata.
     fn of_pool<N: Nand>(ftl: &Ftl<N>, pool: u32) -> Result<Self, Error> {
         let store = ftl.store();
         let (block_pages, free) = (store.data_pages_per_block(), store.free_blocks(pool));

@@ -195,6 +195,7 @@ enum FigureFunction {
 }
 
 impl FigureFunction {
+    /// Returns the type of the figure's values in the data table: whole or real numbers.
     fn cell_kind(self) -> CellKind {
         match self {
             Self::Count(_) => CellKind::Whole,
@@ -202,6 +203,7 @@ impl FigureFunction {
         }
     }
 
+    /// Returns the figure of a run as a typed cell; empty if the run does not have the figure.
     fn typed_cell(self, run: &RunRecord) -> Cell {
         match self {
             Self::Count(value) => value(run).into(),
@@ -300,6 +302,7 @@ enum FigureVisibility {
     OnlyData,
 }
 
+/// Creates a column of a figure that all tables show, with the ratio to the baseline.
 const fn new_figure_column(key: &'static str, title: &'static str, figure: FigureFunction) -> FigureColumn {
     FigureColumn {
         key,
@@ -321,6 +324,7 @@ const fn count_column(
     new_figure_column(key, title, FigureFunction::Count(value))
 }
 
+/// Returns a column for a real number.
 const fn real_number_column(
     key: &'static str,
     title: &'static str,
@@ -683,6 +687,7 @@ fn page_write_amplification(run: &RunRecord) -> Option<f64> {
     (run.host_page_writes > 0).then_some(run.write_amplification)
 }
 
+/// Whether the run had a timing engine, so that it has times and latencies.
 fn has_timing(run: &RunRecord) -> bool {
     run.timing.mode != "none"
 }
@@ -737,6 +742,8 @@ fn rows_with_stacked_titles(runs: &[&RunRecord], stated_settings: &[&str]) -> Ve
     (0..lines).map(line).chain(rows).collect()
 }
 
+/// Returns the table rows of all figures that a table of these runs shows; settings stated above the table are left out
+/// of the titles.
 fn figure_rows(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<Vec<String>> {
     selected_figure_rows(runs, stated_settings, |_| true)
 }
@@ -773,6 +780,7 @@ const MAIN_FIGURE_TITLES: [&str; 13] = [
     "block erases",
 ];
 
+/// Returns the table rows of those figures for which `is_shown` is true, with the ratios to the first run.
 fn selected_figure_rows(
     runs: &[&RunRecord],
     settings_stated_above_table: &[&str],
@@ -792,6 +800,7 @@ fn selected_figure_rows(
     rows
 }
 
+/// Returns the first row of a table of runs: the design and the distinguishing settings of each run.
 fn header_row(runs: &[&RunRecord], stated_settings: &[&str]) -> Vec<String> {
     let mut header = vec![String::new()];
     for (k, run) in runs.iter().enumerate() {

@@ -45,6 +45,7 @@ impl StorableResult for RunRecord {
 /// A folder of finished results of one kind, one file per result.
 #[derive(Clone, Debug)]
 pub struct ResultFolder<T> {
+    /// Path of the folder.
     folder: PathBuf,
     /// Marks the type of the results in the folder; holds no data.
     result_type: PhantomData<fn() -> T>,
@@ -60,6 +61,7 @@ impl<T: StorableResult> ResultFolder<T> {
         Ok(Self { folder: folder.to_owned(), result_type: PhantomData })
     }
 
+    /// Returns the path of the file that holds the result of `key`.
     fn result_path(&self, key: &str) -> PathBuf {
         self.folder.join(format!("{}-{key}.json", T::RESULT_KIND))
     }

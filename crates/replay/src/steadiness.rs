@@ -144,6 +144,8 @@ impl AmplificationTrend {
         })
     }
 
+    /// Whether write amplification was steady over the windows: small deviations, no rise or fall, and erases in every
+    /// window.
     fn is_steady(&self) -> bool {
         self.deviation <= MAX_RELATIVE_WINDOW_DEVIATION
             && self.slope.abs() <= MAX_RELATIVE_AMPLIFICATION_CHANGE

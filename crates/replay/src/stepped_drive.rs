@@ -27,6 +27,7 @@ use wearwell_config::{Config, ConfigError, ResolvedDevice};
 /// [`Error::is_power_loss`](wearwell::Error::is_power_loss) is true.
 #[derive(Debug)]
 pub struct SteppedDrive {
+    /// Drive over simulated flash whose power can be cut.
     device: Device<PowerCutNand<SimNand>>,
 }
 
@@ -180,6 +181,7 @@ impl SteppedDrive {
         Ok(report)
     }
 
+    /// Returns the simulated flash of the drive, by which power is cut and restored.
     fn nand_mut(&mut self) -> &mut PowerCutNand<SimNand> {
         self.device.ftl_mut().store_mut().nand_mut()
     }

@@ -27,6 +27,7 @@ struct SweepSection {
     traces: Vec<PathBuf>,
     /// Specifications of workload generators and host models to replay.
     workloads: Vec<String>,
+    /// Names of the designs to run, each optionally with settings of its own.
     designs: Vec<String>,
     /// Values of each setting that the sweep varies, by key.
     vary: toml::Table,
@@ -62,6 +63,7 @@ pub struct SweepFile {
 /// The section `[sweep]` of a sweep file with its subsections; everything else in the file is configuration.
 #[derive(Deserialize)]
 struct FileWithSweepSection {
+    /// Content of the section `[sweep]`.
     sweep: SweepSection,
 }
 
@@ -297,6 +299,7 @@ impl SweepResults {
         self.format_tables(markdown_table)
     }
 
+    /// Returns the table of each input below its name; `write` converts the rows of a table to text.
     fn format_tables(&self, write: fn(&[Vec<String>]) -> String) -> String {
         let tables = self.rows_by_input().map(|(input, rows)| format!("{input}\n\n{}", write(&rows)));
         let tables: String = tables.collect();
@@ -361,6 +364,7 @@ const FIGURE_TITLES: [&str; 3] = ["write amplification", "block erases", "TB wri
 struct ShortKeyNames<'a>(BTreeSet<&'a str>);
 
 impl<'a> ShortKeyNames<'a> {
+    /// Collects the keys of the settings that distinguish these runs.
     fn of_runs(runs: &'a [RunRecord]) -> Self {
         let settings = runs.iter().flat_map(|run| run.variant.split(' '));
         Self(settings.filter_map(|setting| setting.split_once('=')).map(|(key, _)| key).collect())
@@ -374,6 +378,7 @@ impl<'a> ShortKeyNames<'a> {
     }
 }
 
+/// Returns the table row of a run: its label and its main figures.
 fn run_row(run: &RunRecord, names: &ShortKeyNames<'_>) -> Vec<String> {
     let short = |setting: &str| {
         setting.split_once('=').map(|(key, value)| format!("{}={value}", names.short_name(key)))
@@ -389,6 +394,7 @@ fn run_row(run: &RunRecord, names: &ShortKeyNames<'_>) -> Vec<String> {
 mod tests {
     use super::*;
 
+    /// Text of a sweep file that varies several settings, for tests.
     const SWEEP_TEXT: &str = "
 # What is the same in all runs.
 [device]
@@ -428,7 +434,8 @@ low_blocks = 5
         assert_eq!((config.device.preset.as_deref(), config.gc.low_blocks), (Some("lab-8g"), Some(5)));
     }
 
-    /// Both keys used to be shortened to `cache_entries`.
+    /// Two varied keys that end in the same part (such as `cache_entries`) are written out in full in the labels of a
+    /// sweep table.
     #[test]
     fn keys_with_the_same_last_part_are_written_out_in_the_labels_of_a_sweep_table() {
         let names =
@@ -483,6 +490,7 @@ low_blocks = 5
         );
     }
 
+    /// In a sweep file, a list of content mechanisms is one value of a setting, not several values to vary.
     #[test]
     fn a_list_of_mechanisms_in_a_sweep_file_is_one_value() {
         let file =

@@ -37,6 +37,8 @@ pub fn lambert_w0(x: f64) -> f64 {
     w
 }
 
+/// Returns a first guess of the Lambert W function of `x`, good to a few percent; `branch_distance` is how far `x` is
+/// from `-1/e`.
 fn lambert_first_guess(x: f64, branch_distance: f64) -> f64 {
     if x < 0.3 {
         return -1.0 + branch_distance - branch_distance.powi(2) / 3.0
@@ -331,6 +333,7 @@ pub fn zipf_dedup_steady_state(a: f64, contents_per_page: f64) -> ZipfContentSte
 /// Returns the mean of `f` over the unit interval by the midpoint rule, which never evaluates the end points. For the
 /// smooth functions of [`zipf_dedup_steady_state`] the error is far below 1e-6.
 fn mean_over_unit_interval(f: impl Fn(f64) -> f64) -> f64 {
+    /// Number of points at which the midpoint rule evaluates the function.
     const INTEGRATION_STEPS: u32 = 1 << 14;
     (0..INTEGRATION_STEPS).map(|i| f((f64::from(i) + 0.5) / f64::from(INTEGRATION_STEPS))).sum::<f64>()
         / f64::from(INTEGRATION_STEPS)

@@ -106,6 +106,7 @@ pub struct WearHistogram {
 }
 
 impl From<EraseHistogram> for WearHistogram {
+    /// Converts the histogram of erase counts that the block table computes.
     fn from(
         EraseHistogram { first_bin_start_erases, bin_width_erases, blocks_per_bin: blocks }: EraseHistogram,
     ) -> Self {
@@ -114,6 +115,7 @@ impl From<EraseHistogram> for WearHistogram {
 }
 
 impl WindowLatency {
+    /// Returns percentiles of a latency histogram, in microseconds; `None` if it has no requests.
     fn of_histogram(histogram: &Histogram<u64>) -> Option<Self> {
         let us = |ns: u64| ns as f64 / 1000.0;
         let LatencySummary { request_count: count, p50_ns, p99_ns, p999_ns, max_ns, .. } =
@@ -153,7 +155,9 @@ impl TimelineWindow {
 /// every second sample is dropped, and from then on only half as many of the offered samples are stored.
 #[derive(Debug)]
 struct BoundedSamples<T> {
+    /// Stored samples, oldest first.
     kept_samples: Vec<T>,
+    /// Largest number of stored samples.
     max_samples: usize,
     /// One of this many offered samples is stored; the number doubles whenever every second stored sample is dropped.
     offers_per_stored_sample: u64,
@@ -164,6 +168,8 @@ struct BoundedSamples<T> {
 }
 
 impl<T> BoundedSamples<T> {
+    /// Creates an empty list of at most `max_samples` samples; `merge_dropped_into_next` merges a dropped sample into
+    /// the one after it.
     fn new(max_samples: usize, merge_dropped_into_next: fn(&mut T, &T)) -> Self {
         Self {
             kept_samples: Vec::new(),
@@ -224,6 +230,7 @@ impl<T> BoundedSamples<T> {
 /// Samples a drive's counters, latencies and block maps during a run, for its [`Timeline`].
 #[derive(Debug)]
 pub(crate) struct TimelineRecorder {
+    /// Number of consecutive blocks that share a cell of the block map.
     blocks_per_cell: u32,
     /// Samples of the counters, each with the latencies since the previous sample.
     windows: BoundedSamples<TimelineWindow>,
@@ -326,6 +333,8 @@ fn make_frame(counters: &SeriesPoint, store: &Store<SimNand>, blocks_per_cell: u
 mod tests {
     use super::*;
 
+    /// Returns the numbers of the samples that are stored if `offered` samples are offered and at most `most` are
+    /// stored.
     fn numbers_of_kept_samples(most: usize, offered: u64) -> Vec<u64> {
         let mut samples = BoundedSamples::new(most, |_, _| ());
         (0..offered).for_each(|number| samples.offer_sample(|| number));
@@ -345,7 +354,8 @@ mod tests {
         assert!(numbers_of_kept_samples(64, 1000).len() > 30);
     }
 
-    /// Dropping a sample without merging it would lose its requests.
+    /// A timeline sample that is dropped to save memory is merged into the sample after it, so that its requests are
+    /// still counted.
     #[test]
     fn a_dropped_timeline_sample_is_merged_into_the_next() {
         for offered in [1, 7, 8, 9, 100, 1000] {

@@ -18,6 +18,7 @@ pub(super) struct AblationFigure {
     more_is_better: bool,
 }
 
+/// Returns a figure of which a smaller value is better, such as erases, with its key and its short title.
 const fn less_is_better_figure(key: &'static str, short: &'static str) -> AblationFigure {
     AblationFigure { key, short_title: short, more_is_better: false }
 }
@@ -104,6 +105,7 @@ pub struct Overlap {
 
 /// The values of a figure for all subsets of the content mechanisms.
 pub(super) struct FigureValues<'a> {
+    /// The figure (result of a run, such as page programs) whose values these are.
     figure: &'a AblationFigure,
     /// The value of the figure for each subset of the mechanisms, as a cooperative game (for Shapley values).
     subset_game: CooperativeGame,

@@ -10,6 +10,7 @@
 /// the value is a figure of the run with these mechanisms. Bit `k` of a subset's number is player `k`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CooperativeGame {
+    /// Number of players (in an ablation: of content mechanisms).
     player_count: usize,
     /// Value of each subset of the players; the index is the number of the subset.
     values: Vec<Option<f64>>,
@@ -31,6 +32,7 @@ impl CooperativeGame {
         &self.values
     }
 
+    /// Returns the value of the subset of players with number `subset`; `None` if it is unknown.
     fn subset_value(&self, subset: usize) -> Option<f64> {
         self.values[subset]
     }
@@ -84,6 +86,7 @@ impl CooperativeGame {
     }
 }
 
+/// Returns the factorial of `number`.
 fn factorial(number: usize) -> f64 {
     (1..=number).map(|factor| factor as f64).product()
 }

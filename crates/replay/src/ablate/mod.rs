@@ -68,7 +68,8 @@ pub struct Ablation {
     pub subsets: Vec<SubsetRun>,
     /// How much each mechanism changes each figure.
     pub figures: Vec<FigureGains>,
-    /// What distinguishes the runs besides their mechanisms. Notes on single runs are in their records.
+    /// Notes on what the runs have in common or differ in besides their mechanisms. Notes on single runs are in their
+    /// records.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -96,6 +97,7 @@ pub enum SubsetOutcome {
 }
 
 impl SubsetRun {
+    /// Creates the result of a subset of the mechanisms from the outcome of its run.
     fn of_outcome(mechanisms: Vec<ContentMechanismName>, outcome: SubsetOutcome) -> Self {
         let (run, refused) = match outcome {
             SubsetOutcome::Ran(run) => (Some(*run), None),

@@ -14,15 +14,18 @@ const MAX_DESCRIBED_OVERLAPS: usize = 2;
 /// Smallest overlap of two mechanisms that is described in a sentence, as a share of the baseline's figure.
 const MIN_DESCRIBED_OVERLAP_SHARE: f64 = 0.001;
 
+/// Line above the table of subsets, which explains its short column titles.
 const SUBSETS_CAPTION: &str = "\
 page programs, block erases, TB written until worn, mean latencies of reads and
 writes, MiB of controller RAM
 ";
+/// Line above the table of gains, which explains what its three columns of each figure show.
 const GAINS_CAPTION: &str = "\
 what each changes: alone on the baseline, last of all (the whole loses as much
 without it), and by its Shapley value (mean over all orders: these add up to
 all together); % of the baseline, which is none
 ";
+/// Line above the table of overlaps, which explains the sign of an overlap.
 const OVERLAPS_CAPTION: &str = "\
 overlaps: what two gain on the baseline one by one, less what they gain
 together: above 0 both gain the same, below 0 they help each other
@@ -33,6 +36,7 @@ type TableRows = Vec<Vec<String>>;
 
 /// The tables of an ablation, and the lines above and below them.
 pub(crate) struct AblationTables {
+    /// Title line above the tables of an ablation: what was run on which input.
     pub(crate) title: String,
     /// Lines above the tables: the input, the device, and the drive's initial state.
     pub(crate) preamble: String,
@@ -42,6 +46,7 @@ pub(crate) struct AblationTables {
     pub(crate) gains: TableRows,
     /// Table of the overlaps of two mechanisms each; `None` if there is only one mechanism.
     pub(crate) overlaps: Option<TableRows>,
+    /// Sentences below the tables: strongest overlaps, missing subsets, and notes.
     pub(crate) sentences_below_tables: String,
 }
 
@@ -78,6 +83,7 @@ pub fn ablation_markdown(ablation: &Ablation) -> String {
     rendered_tables(ablation, |rows| format!("\n{}", report::markdown_table(rows)))
 }
 
+/// Returns the title, tables and sentences of an ablation as text; `render` converts the rows of a table to text.
 fn rendered_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
     let mut text = shown.title + &shown.preamble + SUBSETS_CAPTION + &render(&shown.subsets);
@@ -90,6 +96,7 @@ fn rendered_tables(ablation: &Ablation, render: fn(&[Vec<String>]) -> String) ->
     text + &shown.sentences_below_tables
 }
 
+/// Returns the title line of an ablation.
 fn ablation_title(ablation: &Ablation) -> String {
     let names: Vec<&str> = ablation.mechanisms.iter().map(|name| name.name()).collect();
     let settings =
@@ -210,6 +217,8 @@ fn overlap_sentences(programs: &FigureGains) -> String {
     pairs.iter().take(MAX_DESCRIBED_OVERLAPS).map(|pair| overlap_sentence(pair, share(pair))).collect()
 }
 
+/// Returns a sentence on the overlap of two mechanisms; `share` is the overlap as a share of the baseline's page
+/// programs.
 fn overlap_sentence(pair: &Overlap, share: f64) -> String {
     let (how, than) =
         if share > 0.0 { ("compete for the same writes", "fewer") } else { ("help each other", "more") };

@@ -45,9 +45,13 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 /// Generator of the host model `delta-load`: a synthetic load with a given share of delta writes.
 #[derive(Debug)]
 pub(super) struct DeltaLoad {
+    /// Random number generator of the load.
     random: Xoshiro256PlusPlus,
+    /// Number of pages in the volume that the load reads and writes.
     volume_pages: u64,
+    /// Number of requests that are still to be generated.
     requests_left: u64,
+    /// Probability that a request is a write.
     write_probability: EventProbability,
     /// Probability that a write is to a hot page.
     hot_write_probability: EventProbability,
@@ -55,6 +59,7 @@ pub(super) struct DeltaLoad {
     hot_read_probability: EventProbability,
     /// Mean time between two requests, nanoseconds; 0 if all requests arrive at once.
     mean_arrival_gap_ns: f64,
+    /// Arrival time of the next request, nanoseconds.
     arrival_time_ns: f64,
     /// Page numbers of the pages that are hot (overwritten often) at present.
     hot_pages: Vec<u64>,
@@ -67,6 +72,7 @@ pub(super) struct DeltaLoad {
     heating_order: Permutation,
     /// Number of pages that have become hot (often overwritten) so far.
     pages_made_hot: u64,
+    /// Mean number of overwrites of a page while it is hot (often overwritten).
     mean_overwrites_while_hot: u64,
     /// Number of overwrites of hot pages so far.
     hot_page_overwrites: u64,

@@ -72,17 +72,24 @@ const RESERVE_SEGMENTS: usize = 6;
 /// the cleaner moves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum AppendLog {
+    /// Log of the data blocks of files.
     Data,
+    /// Log of the inodes of files.
     Node,
+    /// Log of data blocks that the cleaner moves out of victim segments.
     MovedData,
+    /// Log of inodes that the cleaner moves out of victim segments.
     MovedNode,
 }
 
 /// State of a segment of the simulated file system: unused, being appended to, or full.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum SegmentState {
+    /// The segment is unused.
     Free,
+    /// A log appends to the segment.
     Open,
+    /// The segment is full, and can be a victim of the cleaner.
     Closed,
 }
 
@@ -109,11 +116,15 @@ struct File {
 struct MainArea {
     /// File that owns each block, by block number; `None` for a block that is free or invalid.
     block_owners: Vec<Option<BlockOwner>>,
+    /// Number of valid blocks in each segment.
     segment_valid_block_counts: Vec<u32>,
+    /// State of each segment: free, open or closed.
     segment_states: Vec<SegmentState>,
+    /// Numbers of the free segments, in the order in which they will be opened.
     free_segments: VecDeque<u32>,
     /// Block to which each log of the file system appends next; `None` if the log needs a new segment.
     log_heads: [Option<u32>; 4],
+    /// Number of valid blocks in all segments.
     valid_block_count: u64,
 }
 
@@ -142,10 +153,12 @@ impl MainArea {
         block
     }
 
+    /// Takes the next free segment for a log, and returns the number of the segment.
     fn open_segment(&mut self) -> u32 {
         self.free_segments.pop_front().expect("the load keeps free segments in reserve")
     }
 
+    /// Marks a block of the file system as invalid, because its owner was overwritten, moved or deleted.
     fn invalidate_block(&mut self, block: u32) {
         self.block_owners[block as usize] = None;
         self.segment_valid_block_counts[(block / BLOCKS_PER_SEGMENT) as usize] -= 1;
@@ -173,6 +186,7 @@ enum FileSystemLoad {
         /// Number of pages of an append.
         append_pages: u64,
     },
+    /// A database, which overwrites single popular pages.
     Ycsb {
         /// Exponent of the zipf law of the pages' popularity.
         theta: f64,
@@ -192,10 +206,12 @@ struct DatabasePages {
     page_permutation: Permutation,
     /// Files that changed since the last sync of the database.
     dirty_files: BTreeSet<u32>,
+    /// Number of overwrites that the database load has performed so far.
     load_steps_done: u64,
 }
 
 impl DatabasePages {
+    /// Numbers the pages of all `files` as one range, and scatters their popularity (zipf exponent `theta`).
     fn of_files(files: &[File], theta: f64, seed: u64) -> Self {
         let mut total = 0;
         let starts = files.iter().map(|file| {
@@ -225,15 +241,23 @@ impl DatabasePages {
 /// Generator of the host model `f2fs-clean`: F2FS under a load, with segment cleaning.
 #[derive(Debug)]
 pub(super) struct F2fsClean {
+    /// Random number generator of the load.
     random: Xoshiro256PlusPlus,
+    /// Segments and block owners of the simulated file system.
     main_area: MainArea,
+    /// Files of the simulated file system, by file number.
     files: Vec<File>,
+    /// Mean size of a file, pages.
     mean_file_pages: u64,
+    /// Load that runs on the file system: a file server or a database.
     load: FileSystemLoad,
+    /// Seed that determines which pages of the database are popular.
     seed: u64,
     /// Number of steps in each of the two phases in which the load runs.
     steps_per_load: u64,
+    /// Whether the cleaner moves blocks by remap requests or by reads and writes.
     copy_method: CopyMethod,
+    /// Progress through the phases: creating files, load, cleaning, load again.
     model_phase: ModelPhase,
 }
 
@@ -242,14 +266,19 @@ pub(super) struct F2fsClean {
 enum ModelPhase {
     /// Files are being created; `next_file` is the number of the next one.
     Creating {
+        /// Number of the next file to create.
         next_file: u32,
     },
     /// The load runs for the first time, or again after cleaning, with this many steps left.
     RunningLoad {
+        /// Number of steps of the load that are left in this phase.
         steps_left: u64,
+        /// Whether this is the second run of the load, after the cleaning.
         is_after_cleaning: bool,
     },
+    /// The cleaner runs until no closed segment has an invalid block.
     Cleaning,
+    /// All phases are over.
     Done,
 }
 
@@ -314,6 +343,7 @@ impl F2fsClean {
         }
     }
 
+    /// Replaces, appends to or reads a random file (each with equal probability).
     fn perform_fileserver_step(&mut self, append_pages: u64, script: &mut RequestScript) {
         let file = uniform_below(&mut self.random, self.files.len() as u64) as u32;
         match uniform_below(&mut self.random, 3) {
@@ -327,6 +357,7 @@ impl F2fsClean {
         }
     }
 
+    /// Overwrites one page of a file: its new block is appended to the data log, and the old block becomes invalid.
     fn overwrite_page(&mut self, file: u32, index: u32, script: &mut RequestScript) {
         self.clean_until_pages_free(1, script);
         self.main_area.invalidate_block(self.files[file as usize].blocks[index as usize]);
@@ -365,6 +396,7 @@ impl F2fsClean {
         self.write_inode(file, script);
     }
 
+    /// Writes the inode of a file to the inode log, and invalidates its old block.
     fn write_inode(&mut self, file: u32, script: &mut RequestScript) {
         self.clean_until_pages_free(1, script);
         if let Some(old) = self.files[file as usize].inode_block.take() {
@@ -405,7 +437,8 @@ impl F2fsClean {
         self.main_area.free_segments.push_back(segment);
     }
 
-    /// Moves a valid block to the cleaner's log for data or inodes, and returns its new block number.
+    /// Appends a valid block of the file system to the cleaner's log for data or inodes, and returns its new block
+    /// number.
     fn move_block(&mut self, owner: BlockOwner) -> u32 {
         let file = &mut self.files[owner.file as usize];
         let Some(index) = owner.block_index_in_file else {

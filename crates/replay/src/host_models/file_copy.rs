@@ -35,6 +35,7 @@ pub(super) struct FileCopy {
     file_tree_pages: u64,
     /// Number of copies of the tree to write in all.
     copies_wanted: u64,
+    /// Whether files are copied by remap requests or by reads and writes.
     copy_method: CopyMethod,
     /// Number of the copy of the file tree that is being written; 0 is the original.
     current_copy_number: u64,

@@ -36,11 +36,15 @@ pub(super) struct Fileserver {
     random: Xoshiro256PlusPlus,
     /// Size of the file in each slot (fixed range of pages that holds one file), pages; 0 = no file.
     file_pages_by_slot: Vec<u64>,
+    /// Number of pages in a slot (fixed range of pages that holds one file).
     pages_per_slot: u64,
+    /// Mean size of a new file, pages.
     mean_file_pages: u64,
+    /// Number of pages that an append adds to a file.
     pages_per_append: u64,
     /// Number of files created so far before the loops of the load.
     initial_files_created: usize,
+    /// Number of loops (write, append, read, delete) that are still to run.
     load_loops_left: u64,
 }
 
@@ -86,6 +90,7 @@ impl Fileserver {
         self.file_pages_by_slot[slot] += pages;
     }
 
+    /// Deletes the file of a slot, and trims its pages.
     fn delete_file(&mut self, slot: usize, script: &mut RequestScript) {
         let pages = std::mem::take(&mut self.file_pages_by_slot[slot]);
         if pages > 0 {

@@ -101,6 +101,7 @@ pub(super) const FIU_WEB_SPEC_KIND: SpecKind = SpecKind {
     keys: FIU_SPEC_KEYS,
 };
 
+/// Duration of each FIU trace, seconds: two weeks.
 const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
 
 /// Model of how often pages are read before they are invalidated, and with which probability their content is written
@@ -154,6 +155,7 @@ impl ReadPopularity {
 /// Published figures of an FIU trace, as parameters of its substitute.
 #[derive(Clone, Copy, Debug)]
 struct FiuTraceFacts {
+    /// Name of the substitute (generated load) in a specification, such as `fiu-homes`.
     name: &'static str,
     /// Number of requests, share of writes, and number of addresses (Table I of the Recyclable SSD paper).
     requests_write_share_addresses: [f64; 3],
@@ -165,6 +167,7 @@ struct FiuTraceFacts {
     newest_four_recurrence_share: f64,
     /// Published mean number of dead pages of an address that is overwritten at all.
     dead_pages_per_overwritten_address: f64,
+    /// How often pages are read before they are invalidated, and how likely their contents then return.
     read_popularity: ReadPopularity,
 }
 

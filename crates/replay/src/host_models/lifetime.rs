@@ -44,6 +44,7 @@ pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
     keys: &[SCALE_KEY, THETA_KEY, READS_KEY],
 };
 
+/// Seconds in a day, the duration of the generated load at `scale=1`.
 const DAY_S: f64 = 86_400.0;
 /// Assumed number of reads per write of the substitutes, because the paper does not state the number.
 const READS_PER_WRITE: f64 = 0.3;
@@ -56,9 +57,13 @@ const BYTES_UNTIL_WORN: f64 = 64.0 * (1u64 << 30) as f64 * 3000.0;
 /// A row of Table I of the integrated lifetime paper: the years that the drive lasts without compression and
 /// deduplication, and the share of the writes that remains with each of them.
 struct LifetimeTableRow {
+    /// Name of the substitute for the trace of this row, such as `wksn`.
     name: &'static str,
+    /// Published years that the drive lasts without compression and deduplication.
     years_without_scheme: f64,
+    /// Share of the page writes that remains with compression, 0 to 1.
     write_share_left_by_compression: f64,
+    /// Share of the page writes that remains with deduplication, 0 to 1.
     write_share_left_by_deduplication: f64,
 }
 

@@ -42,7 +42,8 @@ use wearwell_trace::Request;
 use crate::content_model::{self, ContentModel};
 use crate::workload::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions};
 
-/// Host models and their keys, for parsing and help.
+/// Grammar of host-model specifications (models of databases, file systems and traces): their kinds and keys, for
+/// parsing and help.
 pub const HOST_MODEL_GRAMMAR: SpecGrammar = SpecGrammar {
     kind_noun: "host model",
     kinds: &[
@@ -85,6 +86,7 @@ const REMAP_KEY: SpecKey = SpecKey {
 pub struct HostModelSpec {
     /// Specification text of the host model: kind and all keys, with defaults filled in.
     spec_text: String,
+    /// Content model of newly written pages; `None` if the specification has no `+` part.
     content_model: Option<content_model::ContentModelSpec>,
 }
 
@@ -171,6 +173,7 @@ fn chooses_contents(kind: &str) -> bool {
 /// Number that makes the seed of the content model differ from the seed of the requests.
 const HOST_CONTENT_SEED_SALT: u64 = 0x686f_7374_7061_6765;
 
+/// Creates the host model of this `kind` (file system, database, ...) from the values of its specification's keys.
 fn build_host_model(
     kind: &str,
     keys: &SpecValues,
@@ -204,7 +207,9 @@ trait HostModel: fmt::Debug + Send {
 /// Generates the requests of a host model.
 #[derive(Debug)]
 pub struct HostRequestGenerator {
+    /// Requests that the host model has planned, and the contents of its volume.
     script: RequestScript,
+    /// Host model that plans further requests when the script is empty.
     model: Box<dyn HostModel>,
     /// Whether the host model chooses the contents of its pages itself, without the content model.
     chooses_contents: bool,

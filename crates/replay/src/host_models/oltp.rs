@@ -32,14 +32,19 @@ const LOG_WRITE_PAGES: u64 = 64;
 /// Generator of the host model `oltp`: transaction processing as in filebench.
 #[derive(Debug)]
 pub(super) struct Oltp {
+    /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
     /// Number of pages of the data files.
     data_pages: u64,
     /// Length of the database's circular log, in writes of [`LOG_WRITE_PAGES`] pages.
     log_write_slots: u64,
+    /// Number of one-page reads in each round (reads, writes, then a log write).
     reads_per_round: u64,
+    /// Number of one-page writes in each round (reads, writes, then a log write).
     writes_per_round: u64,
+    /// Number of rounds to run in all.
     total_rounds: u64,
+    /// Whether the first phase, which writes the data files, is over.
     has_written_data_files: bool,
     rounds_done: u64,
 }

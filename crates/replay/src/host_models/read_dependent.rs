@@ -13,6 +13,7 @@ use super::recurring::{READ_COUNT_CLASSES, RecurringContentGenerator, RecurringC
 use super::spec_values::SpecValues;
 use crate::workload::spec_grammar::{SpecError, SpecKey, SpecKind};
 
+/// Returns a specification key with this name, default and meaning.
 const fn spec_key(name: &'static str, default: &'static str, meaning: &'static str) -> SpecKey {
     SpecKey { name, default, meaning }
 }
@@ -42,6 +43,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 /// 0.
 const RECURRENCES_WITHOUT_DELAY_KEY: SpecKey = SpecKey { default: "0", ..SHARE_BEFORE_FIRST_RECURRENCE_KEY };
 
+/// Creates the generator of the host model `predicted`, in which pages that were read more often return more often.
 pub(super) fn read_dependent_load_generator(
     keys: &SpecValues,
     random: Xoshiro256PlusPlus,

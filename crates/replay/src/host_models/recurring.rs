@@ -40,7 +40,7 @@ const MAX_RECURRENCE_ADDRESS_TRIES: usize = 64;
 /// A share for each class of page versions, that is for each number of reads.
 pub(super) type SharesByReadCount = [f64; READ_COUNT_CLASSES];
 
-/// Parameters of a host model whose contents are written again after they became dead.
+/// Parameters of a host model in which contents are written again after they became dead.
 #[derive(Clone, Debug)]
 pub(super) struct RecurringContentParameters {
     /// Number of page writes that the host model generates.
@@ -74,6 +74,7 @@ pub(super) struct RecurringContentParameters {
     pub addresses_per_recurrence_run: u64,
     /// Zipf exponent of the popularity of addresses for overwrites.
     pub zipf_theta: f64,
+    /// Seed of the random draws.
     pub seed: u64,
 }
 
@@ -126,10 +127,14 @@ fn draw_read_count_class(shares: &SharesByReadCount, random: &mut Xoshiro256Plus
 /// Generator of a host model whose page contents are written again after they became dead.
 #[derive(Debug)]
 pub(super) struct RecurringContentGenerator {
+    /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
+    /// Number of requests (reads and writes) to generate in all.
     total_requests: u64,
+    /// Time between two requests, nanoseconds.
     arrival_interval_ns: f64,
     requests_done: u64,
+    /// Number of writes that are still to be generated.
     writes_left: u64,
     /// Decides which writes are the first of their address, so that their total is exact.
     first_write_draws: ExactCountSampler,
@@ -147,7 +152,9 @@ pub(super) struct RecurringContentGenerator {
     address_rank_distribution: Zipf,
     /// Page number of each address, by which addresses are scattered over the volume.
     address_permutation: Permutation,
+    /// Reads that are still to be sent to the present version of each address.
     pending_reads: PendingReads,
+    /// Present and dead contents of every address.
     contents: PageContents,
 }
 
@@ -200,6 +207,8 @@ impl RecurringContentGenerator {
         )
     }
 
+    /// Plans the next write: chooses its address and content, and plans the pending reads of the overwritten version
+    /// before it.
     fn plan_content_write(&mut self, script: &mut RequestScript) {
         self.writes_left -= 1;
         let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
@@ -230,6 +239,7 @@ impl RecurringContentGenerator {
         );
     }
 
+    /// Plans a read of one page at `address`.
     fn plan_content_read(&mut self, address: u64, script: &mut RequestScript) {
         self.set_next_arrival(script);
         script.plan_read(self.address_permutation.apply(address), 1);
@@ -281,6 +291,7 @@ struct PendingReads {
     /// One address for each pending read of a present version (content). May also contain addresses of reads that are
     /// no longer pending, which are skipped when they are drawn.
     pending_read_addresses: Vec<u32>,
+    /// Number of reads that are pending at all addresses together.
     pending_read_count: u64,
     /// Largest number of reads that are held back: reads are sent only while more are pending. This spreads the reads
     /// of a page version over its life.
@@ -288,6 +299,7 @@ struct PendingReads {
 }
 
 impl PendingReads {
+    /// Creates the table of pending reads; `reads` of the `needed` reads of all page versions will be generated.
     fn new(addresses: u64, reads: u64, needed: u64) -> Self {
         Self {
             read_sample_draws: ExactCountSampler { events_left: reads.min(needed), draws_left: needed },
@@ -324,6 +336,7 @@ impl PendingReads {
         }
     }
 
+    /// Removes one pending read, chosen at random, and returns its address; `None` if no read is pending.
     fn take_random_pending_read_address(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<u64> {
         while self.pending_read_count > 0 && !self.pending_read_addresses.is_empty() {
             let address = self
@@ -345,18 +358,21 @@ impl PendingReads {
 struct ContentVersion {
     /// Number of the content; 0 = none.
     content_number: u64,
+    /// Class of the version: the number of its reads, 0 to 15.
     read_count_class: u8,
     /// Whether this version was written with a new content or with that of a valid page, and not as the return of a
     /// dead version.
     was_written_as_new: bool,
 }
 
-/// The addresses that have been overwritten so far: the Zipf distribution by which popular ones are drawn, their
-/// number, and the page number of each.
+/// The addresses that the host model has overwritten so far, from which popular ones are drawn.
 #[derive(Clone, Copy)]
 struct OverwrittenAddresses<'a> {
+    /// Zipf distribution by which overwritten addresses are drawn.
     address_popularity: &'a Zipf,
+    /// Number of addresses that have been overwritten so far.
     overwritten_address_count: u64,
+    /// Page number of each address.
     page_of_address: &'a Permutation,
 }
 
@@ -365,6 +381,7 @@ struct OverwrittenAddresses<'a> {
 /// repeats the content of a valid page.
 #[derive(Debug)]
 struct PageContents {
+    /// Parameters of the host model: how many contents return, and of which class.
     plan: RecurringContentParameters,
     /// Number of the request from which on dead contents are written again.
     first_recurrence_request_number: u64,
@@ -384,11 +401,14 @@ struct PageContents {
     /// The page after that of the last return (write of a dead content), and how many further pages of its run of
     /// neighbours are to return.
     recurrence_run_remainder: Option<(u64, u64)>,
+    /// Number of new contents created so far.
     created_contents: u64,
+    /// Seed from which the fingerprints of new contents are computed.
     seed: u64,
 }
 
 impl PageContents {
+    /// Creates the contents of a volume whose addresses hold nothing yet; the host model will make `requests` requests.
     fn new(plan: &RecurringContentParameters, requests: u64, seed: u64) -> Self {
         Self {
             plan: plan.clone(),

@@ -30,17 +30,27 @@ pub(super) enum CopyMethod {
 /// What a planned request of a host model does.
 #[derive(Clone, Copy, Debug)]
 enum PlannedStep {
+    /// Reads pages.
     Read,
+    /// Writes pages with new contents from the content model.
     Write,
+    /// Writes one page with the content that the host model has chosen.
     WriteWithContent(Fingerprint),
+    /// Writes pages with the contents that other pages hold.
     WriteCopy {
+        /// First page whose content is copied.
         source: u64,
     },
+    /// Remaps pages to the contents of other pages, without a transfer of data.
     Remap {
+        /// First page whose content is remapped.
         source: u64,
+        /// Whether the source pages keep their content or are deallocated.
         mode: RemapMode,
     },
+    /// Deallocates pages.
     Trim,
+    /// Flushes the device.
     Flush,
     /// A mark in the input that a phase ends and the next begins; nothing is executed.
     Phase,
@@ -49,18 +59,24 @@ enum PlannedStep {
 /// A request that a host model has planned: what it does, its range of pages, and its arrival time.
 #[derive(Clone, Copy, Debug)]
 struct PlannedRequest {
+    /// What the request does.
     step: PlannedStep,
+    /// First page of the request's range.
     first_page: u64,
+    /// Number of pages of the request; 0 for flushes and phase marks.
     page_count: u64,
+    /// Arrival time of the request, nanoseconds.
     arrival_ns: u64,
 }
 
 /// The planned requests of a host model, and what each page of its volume holds.
 #[derive(Debug)]
 pub(super) struct RequestScript {
+    /// Planned requests that are not taken yet, in order.
     planned_requests: VecDeque<PlannedRequest>,
     /// Arrival time of the requests that are planned from now on, nanoseconds.
     arrival_ns: u64,
+    /// Model that draws the contents of newly written pages.
     content_model: ContentModel,
     /// Content of each page of the host model's volume, as of the requests taken so far.
     content_by_page: Vec<ContentDescriptor>,
@@ -75,6 +91,7 @@ impl RequestScript {
         self.planned_requests.is_empty()
     }
 
+    /// Returns a sentence for reports that describes the content model.
     pub(super) fn describe_content(&self) -> String {
         self.content_model.describe()
     }
@@ -84,6 +101,7 @@ impl RequestScript {
         self.arrival_ns = time_ns;
     }
 
+    /// Plans read requests of `pages` pages from `first` on.
     pub(super) fn plan_read(&mut self, first: u64, pages: u64) {
         self.plan_split_requests(first, pages, |_| PlannedStep::Read);
     }
@@ -98,6 +116,7 @@ impl RequestScript {
         self.plan_split_requests(page, 1, |_| PlannedStep::WriteWithContent(content));
     }
 
+    /// Plans one trim request of `pages` pages from `first` on.
     pub(super) fn plan_trim(&mut self, first: u64, pages: u64) {
         self.planned_requests.push_back(PlannedRequest {
             step: PlannedStep::Trim,
@@ -107,6 +126,7 @@ impl RequestScript {
         });
     }
 
+    /// Plans a flush request.
     pub(super) fn plan_flush(&mut self) {
         self.planned_requests.push_back(PlannedRequest {
             step: PlannedStep::Flush,
@@ -116,6 +136,7 @@ impl RequestScript {
         });
     }
 
+    /// Plans a mark that ends a phase of the load.
     pub(super) fn plan_phase_mark(&mut self) {
         self.planned_requests.push_back(PlannedRequest {
             step: PlannedStep::Phase,
@@ -194,6 +215,7 @@ impl RequestScript {
         true
     }
 
+    /// Returns the contents of a range of pages of the volume.
     fn page_contents(&self, pages: Range<u64>) -> &[ContentDescriptor] {
         &self.content_by_page[pages.start as usize..pages.end as usize]
     }
@@ -213,6 +235,7 @@ impl RequestScript {
     }
 }
 
+/// Returns the kind of request (read, write, trim, ...) that executes a planned step.
 fn request_op_of_step(step: PlannedStep) -> Op {
     match step {
         PlannedStep::Read => Op::Read,

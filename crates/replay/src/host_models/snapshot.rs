@@ -35,16 +35,21 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 /// Generator of the host model `snapshot`: fills a volume, and copies it repeatedly between overwrites.
 #[derive(Debug)]
 pub(super) struct Snapshot {
+    /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
+    /// Number of pages in the volume of which snapshots are taken.
     volume_pages: u64,
     /// Number of snapshots to take in all.
     snapshot_count: u64,
+    /// Number of page overwrites after each snapshot.
     overwrites_per_snapshot: u64,
     /// Popularity of the pages for overwrites, by rank.
     page_rank_distribution: Zipf,
     /// Page for each rank of popularity, so that popular pages are scattered over the volume.
     page_permutation: Permutation,
+    /// Whether the volume is copied by remap requests or by reads and writes.
     copy_method: CopyMethod,
+    /// Whether the first phase, which fills the volume, is over.
     is_volume_filled: bool,
     snapshots_taken: u64,
     /// Number of overwrites left until the next snapshot.

@@ -8,9 +8,11 @@ use crate::workload::spec_grammar::{SpecError, SpecOptions};
 /// Reads the typed values of a host model's specification in which all keys are present.
 #[derive(Debug)]
 pub(super) struct SpecValues<'a> {
+    /// Keys of the specification with their values as text.
     options: &'a SpecOptions<'a>,
 }
 
+/// Message of the panic if a key is missing, which defaults prevent.
 const COMPLETE_SPEC_MESSAGE: &str = "a completed specification has every key";
 
 impl<'a> SpecValues<'a> {

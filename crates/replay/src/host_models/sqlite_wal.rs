@@ -90,6 +90,7 @@ const RANDOM_LEAF_FILL_SHARE: f64 = 0.69;
 struct RowLayout {
     /// Number of overflow pages per row.
     overflow_pages: u64,
+    /// Number of table rows in a leaf page of the table's B-tree.
     rows_per_leaf: u64,
 }
 
@@ -113,25 +114,35 @@ impl RowLayout {
 /// The pages that hold the table row of a key: its first overflow page, and its leaf.
 #[derive(Clone, Copy, Debug)]
 struct RowPages {
+    /// First of the consecutive overflow pages of the row.
     first_overflow_page: u32,
+    /// Leaf page of the table's B-tree that holds the row.
     leaf_page: u32,
 }
 
 /// The pages of the simulated database file, numbered in order of allocation.
 #[derive(Debug)]
 struct Database {
+    /// Number of pages of the database file so far.
     page_count: u64,
+    /// Number of overflow pages per row and of rows per leaf.
     row_layout: RowLayout,
+    /// Pages of the row of each key, by key; `None` for a key without a row.
     row_pages_by_key: Vec<Option<RowPages>>,
+    /// Last leaf page of the table, to which new rows are appended.
     last_table_leaf_page: u32,
+    /// Number of rows in the last leaf page of the table.
     rows_in_last_table_leaf: u64,
+    /// Leaf pages of the table's index.
     index_leaf_pages: Vec<u32>,
+    /// Number of entries in a full leaf page of the index.
     entries_per_index_leaf: u64,
     /// Number of different keys stored so far.
     key_count: u64,
 }
 
 impl Database {
+    /// Extends the database file by `pages` pages, and returns the first of them.
     fn allocate_pages(&mut self, pages: u64) -> u32 {
         let first = self.page_count as u32;
         self.page_count += pages;
@@ -181,14 +192,23 @@ impl Database {
 /// Generator of the host model `sqlite-wal`: `SQLite` with a write-ahead log, filled with values.
 #[derive(Debug)]
 pub(super) struct SqliteWal {
+    /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
+    /// Whether keys are drawn at random (`fillrandom`) or ascend (`fillseq`).
     has_random_keys: bool,
+    /// Number of values to store in all.
     values_to_write: u64,
+    /// Number of values that a transaction stores.
     values_per_transaction: u64,
+    /// Number of log frames from which on a commit is followed by a checkpoint.
     frames_per_checkpoint: u64,
+    /// Whether a checkpoint copies pages by remap requests or by writes.
     copy_method: CopyMethod,
+    /// Whether a remap at a checkpoint keeps or deallocates the log pages.
     remap_mode: RemapMode,
+    /// Number of values stored so far.
     values_written: u64,
+    /// Pages of the simulated database file.
     database: Database,
     /// First page of the database file in the volume; the log occupies the pages before it.
     database_first_page: u64,
@@ -198,12 +218,14 @@ pub(super) struct SqliteWal {
     full_frame_groups_written: u64,
     /// Database pages that the current transaction changes.
     transaction_changed_pages: Vec<u32>,
+    /// Model of the host's page cache.
     cache: PageCache,
 }
 
 /// Model of the host's page cache: whether the host has to read a page of the database from the device.
 #[derive(Debug)]
 struct PageCache {
+    /// Number of database pages that the page cache holds.
     capacity_pages: u64,
     /// Number of pages of the database file at the last checkpoint; pages with higher numbers are only in the
     /// write-ahead log.
@@ -268,6 +290,7 @@ impl SqliteWal {
         })
     }
 
+    /// Stores the values of one transaction, and appends a log frame for each page that changed.
     fn run_transaction(&mut self, script: &mut RequestScript) {
         self.transaction_changed_pages.clear();
         for _ in 0..self.values_per_transaction.min(self.values_to_write - self.values_written) {
@@ -305,6 +328,7 @@ impl SqliteWal {
         }
     }
 
+    /// Copies the newest log frame of every page to the database, and restarts the log.
     fn run_checkpoint(&mut self, script: &mut RequestScript) {
         let rest = self.database_pages_of_frames.len() as u64
             - self.full_frame_groups_written * FRAMES_PER_HEADER_PAGE;
@@ -360,7 +384,8 @@ impl HostModel for SqliteWal {
 mod tests {
     use super::RowLayout;
 
-    /// Computed by hand from the file format: of 16406 bytes 489 stay in the leaf, and 15917 need four pages of 4092.
+    /// `SQLite`'s numbers of overflow pages and rows per leaf, computed by hand from the file format: of 16406 bytes
+    /// 489 stay in the leaf, and 15917 need four pages of 4092.
     #[test]
     fn sqlite_rows_per_page_follow_the_file_format() {
         let shape = RowLayout::of_value_bytes(16_384);

@@ -27,6 +27,7 @@ use crate::workload::spec_grammar::{SpecError, SpecKey};
 /// published figures of the trace, or assumed where none was published.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TraceFacts {
+    /// Name of the substitute (generated load) in a specification.
     pub name: &'static str,
     /// Number of reads of the trace; the substitute reads one page with each.
     pub reads: f64,
@@ -34,6 +35,7 @@ pub(super) struct TraceFacts {
     pub writes: f64,
     /// Number of distinct addresses that the trace writes.
     pub distinct_addresses: f64,
+    /// Duration of the trace, seconds.
     pub duration_s: f64,
 }
 
@@ -57,8 +59,11 @@ pub(super) const READS_KEY: SpecKey = SpecKey {
 /// Generator of a host model that substitutes for a trace that is not available.
 #[derive(Debug)]
 pub(super) struct SubstituteGenerator {
+    /// Random number generator of the load.
     random: Xoshiro256PlusPlus,
+    /// Number of requests (reads and writes) to generate in all.
     total_requests: u64,
+    /// Time between two requests, nanoseconds.
     arrival_interval_ns: f64,
     /// Decides which requests are writes, so that exactly the planned number of writes is generated.
     write_draws: ExactCountSampler,
@@ -122,6 +127,7 @@ impl SubstituteGenerator {
         uniform_below(&mut self.random, self.written_addresses)
     }
 
+    /// Plans the next page write, to a new address or to a popular one that was written before.
     fn plan_next_write(&mut self, script: &mut RequestScript) {
         let is_first = self.first_write_draws.draw_event(self.written_addresses == 0, &mut self.random);
         let address = if is_first { self.written_addresses } else { self.draw_popular_address() };

@@ -40,20 +40,27 @@ const RECORDS_PER_PAGE: u64 = 4;
 /// Generator of the host model `ycsb`: updates of a B-tree that never overwrites pages in place.
 #[derive(Debug)]
 pub(super) struct Ycsb {
+    /// Random number generator of the host model.
     random: Xoshiro256PlusPlus,
     /// Popularity of the records, by rank.
     record_rank_distribution: Zipf,
     /// Record for each rank of popularity, so that popular records are scattered over the leaves.
     record_permutation: Permutation,
+    /// Number of record updates to generate in all.
     total_updates: u64,
+    /// Number of record updates between two checkpoints (writes of all dirty leaves).
     updates_per_checkpoint: u64,
+    /// Length of the circular journal, pages.
     journal_pages: u64,
+    /// Whether the first phase, which writes all leaves, is over.
     has_loaded_records: bool,
+    /// Number of record updates generated so far.
     updates_issued: u64,
     /// Page that holds each B-tree leaf, counted from the end of the journal.
     leaf_pages: Vec<u32>,
     /// Pages that hold no B-tree leaf at present, counted from the end of the journal.
     free_pages: BTreeSet<u32>,
+    /// Numbers of the B-tree leaves that were updated since the last checkpoint.
     dirty_leaves: BTreeSet<u32>,
 }
 
@@ -77,6 +84,7 @@ impl Ycsb {
         })
     }
 
+    /// Updates a popular record: makes its leaf dirty, and writes the journal page when it is full.
     fn plan_update(&mut self, script: &mut RequestScript) {
         let record = self.record_permutation.apply(self.record_rank_distribution.draw(&mut self.random) - 1);
         self.dirty_leaves.insert((record / RECORDS_PER_PAGE) as u32);
@@ -87,6 +95,7 @@ impl Ycsb {
         }
     }
 
+    /// Performs a checkpoint: writes every dirty leaf to a free page, in order of address, and frees the old pages.
     fn write_dirty_leaves(&mut self, script: &mut RequestScript) {
         let mut freed = Vec::new();
         let mut written = Vec::new();

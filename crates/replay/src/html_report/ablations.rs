@@ -25,6 +25,8 @@ impl HtmlReport for Ablations {
     }
 }
 
+/// Returns the section of one ablation as HTML; `number` is its position in the embedded record, by which scripts find
+/// its charts.
 fn ablation_html(number: usize, ablation: &Ablation) -> String {
     let Some(shown) = ablation.to_tables() else { return String::new() };
     let runs: Vec<RunRecord> = ablation.subsets.iter().filter_map(|subset| subset.run.clone()).collect();

@@ -27,6 +27,7 @@ impl HtmlReport for Diff {
     }
 }
 
+/// Returns the section of two compared runs as HTML; `number` is its position in the embedded record.
 fn run_pair_html(number: usize, pair: &RunPair) -> String {
     let (causes, results) = (pair.causes.len(), pair.results.len());
     let lead = match (causes, results) {
@@ -42,6 +43,7 @@ fn run_pair_html(number: usize, pair: &RunPair) -> String {
         + &collapsible_html("All figures that differ", &differences_table("What came out", &pair.results))
 }
 
+/// Returns an HTML table of the fields that differ between two runs, with a caption.
 fn differences_table(caption: &str, differences: &[Difference]) -> String {
     if differences.is_empty() {
         return String::new();

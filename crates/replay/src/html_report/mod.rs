@@ -22,7 +22,9 @@ mod walkthrough;
 
 use crate::json::ToJson;
 
+/// HTML skeleton of a report page, with placeholders for its title, style, body, record and scripts.
 const HTML_PAGE_TEMPLATE: &str = include_str!("page.html");
+/// CSS of the report pages.
 const HTML_PAGE_STYLE: &str = include_str!("page.css");
 /// JavaScript sources of the functions that draw charts and block maps, which pages of all kinds of results use.
 const DRAWING_SCRIPTS: [&str; 3] =
@@ -34,8 +36,11 @@ const RESULT_CHART_SCRIPTS: [&str; 4] = [
     include_str!("script/walkthrough.js"),
     include_str!("script/start.js"),
 ];
+/// JavaScript of the chart library uPlot.
 const UPLOT_SCRIPT: &str = include_str!("uplot-1.6.32/uPlot.iife.min.js");
+/// CSS of the chart library uPlot.
 const UPLOT_STYLE: &str = include_str!("uplot-1.6.32/uPlot.min.css");
+/// Licence text of the chart library uPlot, which each page includes.
 const UPLOT_LICENCE: &str = include_str!("uplot-1.6.32/LICENSE");
 /// HTML tags before and after the JSON record in a page.
 const RECORD_TAGS: [&str; 2] = ["<script type=\"application/json\" id=\"record\">", "</script>"];
@@ -101,8 +106,8 @@ pub fn embedded_record(page: &str) -> Option<&str> {
     rest.split_once(after).map(|(json, _)| json)
 }
 
-/// Returns `json` with angle brackets, ampersands and line separators escaped. The meaning is the same, but no
-/// character can end the HTML script element or begin another.
+/// Returns `json` with angle brackets, ampersands and line separators escaped. The escaped JSON has an unchanged
+/// meaning, but no character can end the HTML script element or begin another.
 fn escape_json_for_html(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for letter in json.chars() {

@@ -20,6 +20,7 @@ impl HtmlReport for Profiles {
     }
 }
 
+/// Returns the section of one profile as HTML; `number` is its position in the embedded record.
 fn profile_html(number: usize, profile: &Profile) -> String {
     let head = ["figure", "value"].map(str::to_owned).to_vec();
     let figures = profile.figure_rows().into_iter().map(|(name, value)| vec![name, value]);

@@ -18,6 +18,7 @@ use crate::report::{
 
 /// Title of the notes on a result in its HTML page.
 pub(super) const NOTES_TITLE: &str = "What these figures rest on";
+/// Caption of the table of figures in the HTML page of runs.
 const FIGURES_CAPTION: &str = "Ratios are to the first design; docs/figures.md defines each figure.";
 
 impl HtmlReport for Comparison {
@@ -118,12 +119,13 @@ fn lead_sentence(runs: &[RunRecord]) -> String {
     }
 }
 
+/// Returns the table cell with the terabytes that the host can write until the drive is worn out.
 fn tb_until_worn_cell(run: &RunRecord) -> String {
     figure_cell(run, "TB written until worn")
 }
 
-/// Returns the notes on the runs as HTML: whether each run was steady, remarks, and which runs are partial. They are
-/// the lines that the terminal prints below the table of runs.
+/// Returns the notes on the runs as HTML: whether each run was steady, remarks, and which runs are partial. The notes
+/// are the lines that the terminal prints below the table of runs.
 fn notes_html(runs: &[RunRecord]) -> String {
     html_notes_list(NOTES_TITLE, lines_below_comparison(runs).lines())
 }
@@ -147,6 +149,7 @@ fn title_row(first: &str, runs: &[&RunRecord]) -> Vec<String> {
     std::iter::once(first.to_owned()).chain(runs.iter().map(|run| run.design_and_variant())).collect()
 }
 
+/// Returns an HTML table of the controller's RAM by use, with a column per run.
 fn ram_table(runs: &[&RunRecord]) -> String {
     let structures: BTreeSet<&String> =
         runs.iter().flat_map(|run| run.ram_bytes_by_structure.keys()).collect();
@@ -163,6 +166,7 @@ fn ram_table(runs: &[&RunRecord]) -> String {
 /// A fact about a run for its HTML page: the name of the fact, and a function that returns the fact as text.
 type RunFact = (&'static str, fn(&RunRecord) -> String);
 
+/// Facts that identify a run in its HTML page, such as version, seed and input.
 const RUN_FACTS: [RunFact; 10] = [
     ("version of Wearwell", |run| run.version.clone()),
     ("seed", |run| run.seed.to_string()),
@@ -233,6 +237,7 @@ fn flat_settings(config: &Config) -> BTreeMap<String, String> {
     settings
 }
 
+/// Adds a configuration value, or the values inside it, to `settings` under dotted keys that begin with `key`.
 fn add_flat_settings(key: &str, value: &Value, settings: &mut BTreeMap<String, String>) {
     match value {
         Value::Null => {}

@@ -24,6 +24,7 @@ impl HtmlReport for Walkthrough {
     }
 }
 
+/// Returns the sentence that describes the watched drive and the source of its requests.
 fn drive_facts(source: &str, drive: &WatchedDriveLayout) -> String {
     format!(
         "A drive of {} flash pages in {} blocks; the host sees {} logical pages. Victim policy: {}. The design: {source}.",

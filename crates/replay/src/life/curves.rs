@@ -117,17 +117,22 @@ fn curve_point_at(courses: &mut [LifePointCursor<'_>], host_bytes: u64) -> Curve
 /// State of one drive at one moment of its life.
 #[derive(Clone, Copy)]
 struct DriveLifeState {
+    /// Bytes that the host has written to the drive so far.
     host_bytes: f64,
     /// Page programs of the drive so far.
     page_programs: f64,
+    /// Erases per block so far, mean over all blocks.
     mean_erases: f64,
+    /// Erases of the most worn block so far.
     max_erases: f64,
     /// Spare blocks left, as a share of the spare blocks of the new drive.
     spare_share: f64,
+    /// Write amplification since the previous state, programmed bytes per host byte.
     write_amplification: f64,
 }
 
 impl DriveLifeState {
+    /// State of a drive to which nothing has been written.
     const NEW_DRIVE: Self = Self {
         host_bytes: 0.0,
         page_programs: 0.0,
@@ -153,6 +158,7 @@ impl DriveLifeState {
 
 /// Reader of one life's recorded states, which are visited in order from the beginning of the life.
 struct LifePointCursor<'a> {
+    /// Life whose recorded states are read.
     life: &'a Life,
     /// Bytes per page program.
     page_bytes: f64,
@@ -165,6 +171,7 @@ struct LifePointCursor<'a> {
 }
 
 impl<'a> LifePointCursor<'a> {
+    /// Creates a reader at the beginning of a life.
     fn of_life(life: &'a Life) -> Self {
         let page_bytes = life.media_bytes as f64 / life.programs().max(1) as f64;
         let min_interval_bytes = (0.5 * max_bytes_between_points(life) as f64).max(1.0);
@@ -177,6 +184,7 @@ impl<'a> LifePointCursor<'a> {
         }
     }
 
+    /// Whether the drive had ended when the host had written `host_bytes` to it.
     fn has_ended_by(&self, host_bytes: u64) -> bool {
         self.life.end != LifeEndReason::Interrupted && self.life.host_bytes <= host_bytes
     }

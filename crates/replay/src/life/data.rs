@@ -44,6 +44,8 @@ pub fn curves_data_table(records: &[LifeRecord]) -> DataTable {
     table
 }
 
+/// Returns the columns of the table of curves: input, drive, host bytes, and each figure with its interval and
+/// extremes.
 fn curve_columns() -> Vec<DataColumn> {
     let names = ["input", "design", "leveling"].map(|title| DataColumn::new(title, CellKind::Text));
     let counts = ["drives", "host_bytes", "ended"].map(|title| DataColumn::new(title, CellKind::Whole));

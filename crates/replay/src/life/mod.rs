@@ -271,7 +271,7 @@ pub struct LifeRecord {
     pub is_filled: bool,
     /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
-    /// Figures of whole lives over all seeds; absent if a life was interrupted.
+    /// Lifetime and write amplification of whole lives, as estimates over all seeds; absent if a life was interrupted.
     #[serde(default)]
     pub estimates: Option<LifeEstimates>,
     /// States of the drives of all seeds at regular moments of their lives, at most 100, with their spread.
@@ -349,13 +349,13 @@ impl Leveling {
 /// Mean of a figure over the lives of all seeds, with its confidence interval and the extremes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// Mean of the figure over the lives of all seeds.
+    /// Mean of the figure over the simulated lives of all seeds.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
-    /// Least value of the figure in any of the lives.
+    /// Least value of the figure in any of the simulated lives.
     pub least: f64,
-    /// Greatest value of the figure in any of the lives.
+    /// Greatest value of the figure in any of the simulated lives.
     pub most: f64,
 }
 
@@ -377,6 +377,7 @@ impl Estimate {
 /// Returns the quantile of Student's t distribution for a two-sided 95 % interval and `freedom` degrees of freedom. For
 /// more than 30 it returns the quantile of the normal distribution, which is at most 4 % too small.
 fn student_t_quantile_95(freedom: usize) -> f64 {
+    /// Quantiles of Student's t distribution for a two-sided 95 % interval, for 1 to 30 degrees of freedom.
     const STUDENT_T_QUANTILES: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145,
         2.131, 2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048,
@@ -385,7 +386,8 @@ fn student_t_quantile_95(freedom: usize) -> f64 {
     STUDENT_T_QUANTILES.get(freedom - 1).copied().unwrap_or(1.96)
 }
 
-/// Returns a sentence on the first setting of a configuration that a life would ignore; `None` if it uses all.
+/// Returns a sentence on the first setting of a configuration that the simulation of a drive's life would ignore;
+/// `None` if it uses all.
 pub fn first_ignored_setting_sentence(config: &Config) -> Option<String> {
     let ignored = config.setting_ignored_by_life_run()?;
     Some(format!("{} has no effect on a life, which {}: leave it out", ignored.key, ignored.reason))
@@ -401,7 +403,7 @@ impl LifeRecord {
         self.origins = origins;
     }
 
-    /// Returns the mean of `figure` over the lives of all seeds, with its confidence interval.
+    /// Returns the mean of `figure` over the simulated lives of all seeds, with its confidence interval.
     pub fn estimate(&self, figure: impl Fn(&Life) -> Option<f64>) -> Option<Estimate> {
         Estimate::of_values(self.lives.iter().map(figure))
     }

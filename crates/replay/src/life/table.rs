@@ -17,6 +17,7 @@ pub fn lives_table(records: &[LifeRecord]) -> String {
 pub(crate) struct LivesTable {
     /// Line above the table, which describes the drive.
     pub(crate) preamble: String,
+    /// Rows of the table, each a title and one text per drive; the first row has the names of the designs.
     pub(crate) rows: Vec<Vec<String>>,
     /// Notes below the table.
     pub(crate) notes: String,
@@ -47,10 +48,12 @@ pub(crate) fn to_lives_table(records: &[LifeRecord]) -> Option<LivesTable> {
     Some(LivesTable { preamble: drive_description(first), rows, notes: notes_below_table(&records) })
 }
 
+/// Returns a copy of `text`, for table cells.
 fn owned_text(text: &str) -> String {
     text.to_owned()
 }
 
+/// Returns a row of the table of drives' lives: the title, and the text that `cell` returns for each record.
 fn table_row(title: &str, records: &[&LifeRecord], cell: impl Fn(&LifeRecord) -> String) -> Vec<String> {
     std::iter::once(title.to_owned()).chain(records.iter().map(|record| cell(record))).collect()
 }
@@ -69,6 +72,7 @@ fn lifetime_ratio_to_first(record: &LifeRecord, first: &LifeRecord) -> String {
 
 /// A row of the table of drives' lives: a figure that is computed for each life.
 struct LifeFigure {
+    /// Title of the figure's row, with its unit; leading blanks indent it below the row before.
     title: &'static str,
     /// Digits of the figure after the decimal point; a small value gets more, to show its first three significant
     /// digits.
@@ -79,6 +83,7 @@ struct LifeFigure {
     value_of: fn(&LifeRecord, &Life) -> Option<f64>,
 }
 
+/// Creates a row of the table that is always shown; `value` computes its figure from a life.
 const fn life_figure(
     title: &'static str,
     min_decimal_digits: usize,
@@ -87,10 +92,13 @@ const fn life_figure(
     LifeFigure { title, min_decimal_digits, is_always_shown: true, value_of: value }
 }
 
+/// Returns the mean of a figure over the lives of all seeds, with its confidence interval; `None` if a life lacks the
+/// figure.
 fn estimate_figure(record: &LifeRecord, figure: &LifeFigure) -> Option<Estimate> {
     record.estimate(|life| (figure.value_of)(record, life))
 }
 
+/// Bytes in a terabyte (10^12).
 const BYTES_PER_TB: f64 = 1e12;
 
 /// Returns `value` if the simulated drive has ended, else `None`: an interrupted life has no figure of a whole life.
@@ -98,6 +106,7 @@ fn value_if_drive_ended(life: &Life, value: f64) -> Option<f64> {
     (life.end != LifeEndReason::Interrupted).then_some(value)
 }
 
+/// Figures of the table of drives' lives, from top to bottom.
 const LIFE_FIGURES: &[LifeFigure] = &[
     life_figure("TB written until the end", 3, |_, life| {
         value_if_drive_ended(life, life.host_bytes as f64 / BYTES_PER_TB)
@@ -149,11 +158,14 @@ fn leveling_programs_percent(record: &LifeRecord, life: &Life) -> Option<f64> {
     is_asked.then(|| 100.0 * life.leveling_programs as f64 / life.programs().max(1) as f64)
 }
 
+/// Returns the RAM that wear leveling takes in a controller, KiB; `None` if the configuration has no wear leveling.
 fn leveling_ram_kib(record: &LifeRecord, _: &Life) -> Option<f64> {
     let is_asked = record.leveling != Leveling::Configured || record.leveling_ram_bytes > 0;
     is_asked.then(|| record.leveling_ram_bytes as f64 / 1024.0)
 }
 
+/// Returns the table cell of a figure: its mean over the lives of all seeds, and half of its 95 % interval if there are
+/// several.
 fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
     let Some(Estimate { mean, half_width, .. }) = estimate_figure(record, figure) else {
         return "-".to_owned();
@@ -170,6 +182,8 @@ fn figure_cell(record: &LifeRecord, figure: &LifeFigure) -> String {
     }
 }
 
+/// Returns the table cell with the reasons why the drives ended; with several seeds, each reason has its number of
+/// drives.
 fn end_reasons_cell(record: &LifeRecord) -> String {
     let count = |end: LifeEndReason| record.lives.iter().filter(|life| life.end == end).count();
     let named = [
@@ -189,6 +203,7 @@ fn end_reasons_cell(record: &LifeRecord) -> String {
     said.join(", ")
 }
 
+/// Returns the line above the table: input, size, over-provisioning and endurance of the drive.
 fn drive_description(record: &LifeRecord) -> String {
     let mib = |bytes: u64| bytes as f64 / 1_048_576.0;
     let endurance = &record.endurance;

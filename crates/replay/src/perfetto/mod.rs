@@ -97,6 +97,7 @@ impl RunTrace {
         }
     }
 
+    /// Adds a track with the scans of the reverse map in NVRAM to the Perfetto trace.
     fn add_nvram_scans(&self, packets: &mut TracePackets, host: TrackId) {
         let nvram = packets.add_track(host, "NVRAM");
         for &(start_ns, end_ns) in &self.nvram_scan_spans_ns {
@@ -124,6 +125,7 @@ impl RunTrace {
         }
     }
 
+    /// Adds the tracks of a die to the Perfetto trace: one track, or one per plane if planes work independently.
     fn add_die_tracks(&self, packets: &mut TracePackets, process: TrackId, die: u32, ops: &[&TracedOp]) {
         let planes = self.geometry.planes_per_die;
         let of_die = ops.iter().copied().filter(|op| op.op.plane.0 / planes == die);
@@ -176,6 +178,7 @@ impl RunTrace {
         slice
     }
 
+    /// Returns the slice of a flash operation: its interval on the die, with its address as arguments.
     fn op_slice(&self, op: &TracedOp) -> TraceSlice {
         let mut slice = TraceSlice::named(&op_name(op), op.op.cause.name(), op.start_ns, op.end_ns);
         slice.arguments.push(("cause", SliceArgument::Text(op.op.cause.name())));
@@ -191,6 +194,7 @@ impl RunTrace {
         slice
     }
 
+    /// Returns the slice of the transfer of an operation's data on the flash channel.
     fn transfer_slice(&self, op: &TracedOp, start_ns: u64, end_ns: u64) -> TraceSlice {
         let name = format!("{} transfer", op_name(op));
         let mut slice = TraceSlice::named(&name, op.op.cause.name(), start_ns, end_ns);
@@ -234,6 +238,7 @@ fn op_name(op: &TracedOp) -> String {
     format!("{} {kind}", op.op.cause.name())
 }
 
+/// Returns the name that the trace viewer shows for the kind of a flash page, such as data or translation page.
 fn page_kind_name(kind: PageKind) -> &'static str {
     match kind {
         PageKind::Data => "data",
@@ -247,6 +252,7 @@ fn page_kind_name(kind: PageKind) -> &'static str {
     }
 }
 
+/// Returns the slice of a host request; arrows (`flows`) lead from it to its flash operations.
 fn request_slice(request: &WindowRequest, flows: &[u64]) -> TraceSlice {
     let WindowRequest { traced_request, op, offset_bytes, len_bytes } = request;
     let name = match (op, traced_request.kind) {

@@ -28,17 +28,24 @@ const EVENT_COUNTER_VALUE: u64 = 4;
 /// Value of a named argument that the viewer shows with a slice.
 #[derive(Clone, Debug)]
 pub(super) enum SliceArgument {
+    /// A number, such as an address.
     Number(u64),
+    /// A text, such as the kind of a page.
     Text(&'static str),
 }
 
 /// A slice of the Perfetto trace: an interval on a track, with the slices inside of it.
 #[derive(Clone, Debug)]
 pub(super) struct TraceSlice {
+    /// Name of the slice, which the viewer shows on it.
     pub(super) name: String,
+    /// Category of the slice, by which the viewer can filter.
     pub(super) category: &'static str,
+    /// Start of the interval, nanoseconds of simulated time.
     pub(super) start_ns: u64,
+    /// End of the interval, nanoseconds of simulated time.
     pub(super) end_ns: u64,
+    /// Arguments that the viewer shows with the slice, by name.
     pub(super) arguments: Vec<(&'static str, SliceArgument)>,
     /// Identifiers of the flows (arrows between slices) that begin at this slice or continue from it to another slice.
     pub(super) flow_ids: Vec<u64>,
@@ -87,10 +94,12 @@ impl TraceSlice {
 struct InternedNames {
     /// Number of the field of Perfetto's message `InternedData` that holds these names.
     interned_field_number: u32,
+    /// Number of each name that the Perfetto trace already contains.
     number_by_name: FxHashMap<String, u64>,
 }
 
 impl InternedNames {
+    /// Creates an empty table of names; the field `interned_field_number` of Perfetto's `InternedData` will hold them.
     fn of_field(interned_field_number: u32) -> Self {
         Self { interned_field_number, number_by_name: FxHashMap::default() }
     }
@@ -120,8 +129,11 @@ pub(super) struct TracePackets {
 
 /// An event on a track of the Perfetto trace: a slice begins or ends, or a counter takes a value.
 enum TrackEvent {
+    /// A slice begins on the track.
     Begin(TrackId, TraceSlice),
+    /// The innermost slice of the track ends.
     End(TrackId),
+    /// The counter of the track takes a value.
     Value(TrackId, f64),
 }
 
@@ -195,11 +207,15 @@ impl TracePackets {
     }
 }
 
-/// Writes events as packets, and remembers the names that it has written.
+/// Writer that encodes events as packets of the Perfetto trace, and remembers the names that it has written.
 struct EventWriter {
+    /// Categories of slices that were written already.
     categories: InternedNames,
+    /// Names of slices that were written already.
     names: InternedNames,
+    /// Names of slice arguments that were written already.
     argument_keys: InternedNames,
+    /// Texts of slice arguments that were written already.
     argument_texts: InternedNames,
 }
 

@@ -7,8 +7,11 @@ pub(super) struct ProtobufMessage(Vec<u8>);
 /// How the value of a protobuf field is stored.
 #[derive(Clone, Copy)]
 enum WireType {
+    /// Whole number in 1 to 10 bytes, seven bits per byte.
     Varint = 0,
+    /// Eight bytes, the lowest byte first.
     Fixed64 = 1,
+    /// Length as a varint, followed by that many bytes: a text or a message.
     Bytes = 2,
 }
 
@@ -57,6 +60,7 @@ impl ProtobufMessage {
         self.with_bytes(field, &message.0)
     }
 
+    /// Appends a protobuf field that is stored as its length and its bytes.
     fn with_bytes(mut self, field: u32, bytes: &[u8]) -> Self {
         self.put_tag(field, WireType::Bytes);
         self.put_varint(bytes.len() as u64);
@@ -78,7 +82,7 @@ impl ProtobufMessage {
 mod tests {
     use super::ProtobufMessage;
 
-    /// The examples of the format's public description.
+    /// Protobuf fields are encoded as in the examples of the format's public description.
     #[test]
     fn protobuf_fields_are_encoded_as_the_format_defines() {
         assert_eq!(ProtobufMessage::default().with_varint(1, 150).into_bytes(), [0x08, 0x96, 0x01]);

@@ -81,9 +81,11 @@ pub(super) struct IdealSavings {
 
 /// Entry of the profiler's table of contents: copies, occurrences and compressed size of one content.
 struct ContentEntry {
+    /// Numbers of pages that hold the content now and at most, and of writes without a live copy.
     copies: ContentCopyCounts,
     /// Number of times that the content occurred.
     occurrences: u32,
+    /// Compressed size of the content, bytes.
     compressed_bytes: u16,
     /// Number of distinct contents that occurred in the input before the first occurrence of this content, estimated
     /// from the sample size at that time.
@@ -92,14 +94,15 @@ struct ContentEntry {
 
 /// Counts of the page contents in a sample.
 pub(super) struct ContentCounts {
-    /// Entries of the contents in the sample, by fingerprint.
+    /// Table entries of the contents in the sample, by fingerprint.
     entry_by_content: FxHashMap<u64, ContentEntry>,
     /// Rule that selects the contents in the sample.
     pub(super) sample: HashSample,
-    /// Largest number of entries; when it is exceeded, the sample is halved.
+    /// Largest number of entries in the table of contents; when it is exceeded, the sample is halved.
     max_entries: usize,
     /// Number of all pages counted, including those whose content is not in the sample.
     pages: u64,
+    /// Number of pages of zeros counted.
     zero_pages: u64,
     /// Counts of the pages that hold the zero content.
     zero_page_copies: ContentCopyCounts,
@@ -111,6 +114,7 @@ pub(super) struct ContentCounts {
 }
 
 impl ContentCounts {
+    /// Creates empty counts for the contents that `sample` selects, in a table of at most `max_entries` entries.
     pub(super) fn new(sample: HashSample, max_entries: usize) -> Self {
         Self {
             entry_by_content: FxHashMap::default(),
@@ -207,6 +211,7 @@ impl ContentCounts {
         }
     }
 
+    /// Returns the figures on duplicates and compressibility of all pages counted; `None` if no page was counted.
     pub(super) fn content_figures(&self) -> Option<ContentFigures> {
         if self.pages == 0 {
             return None;

@@ -41,6 +41,7 @@ impl SizeHistogram {
         self.0[usize::from(bytes).min(PAGE_BYTES as usize)] += pages;
     }
 
+    /// Returns the distribution of the counted sizes; `None` if no page was counted.
     pub(super) fn to_size_shares(&self) -> Option<SizeShares> {
         let pages: u64 = self.0.iter().sum();
         if pages == 0 {

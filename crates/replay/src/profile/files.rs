@@ -70,6 +70,7 @@ impl ProfiledFiles {
         self.found_files.len()
     }
 
+    /// Adds a file to those that will be read, unless a hard link to it was added before.
     fn add_file(&mut self, path: PathBuf, old_version_path: Option<PathBuf>, found: &fs::Metadata) {
         if found.nlink() > 1 && !self.seen_inodes.insert((found.dev(), found.ino())) {
             return;
@@ -160,6 +161,7 @@ impl ProfiledFiles {
     }
 }
 
+/// Reads a file page by page, together with its old version if there is one, and calls `on_page` with each page.
 fn read_file(
     path: &Path,
     old_version_path: Option<&Path>,

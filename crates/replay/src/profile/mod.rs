@@ -104,9 +104,13 @@ impl Profiles {
 
 /// Measures an input, request by request or page by page, and computes its [`Profile`].
 pub struct Profiler {
+    /// Counts of page contents, for duplicates and compressibility.
     content_counts: ContentCounts,
+    /// Counts of the writes of each page, for rewrites and skew.
     page_writes: PageWriteCounts,
+    /// Counts of requests by kind, size and sequentiality.
     traffic_counts: TrafficCounts,
+    /// Sizes of the compressed differences between successive versions of pages.
     delta_sizes: SizeHistogram,
     /// Number of page writes whose content is known to be equal to the old content of the page.
     unchanged_page_writes: u64,
@@ -182,6 +186,7 @@ impl Profiler {
         }
     }
 
+    /// Counts the pages of a write request in all tables of the profile.
     fn add_write_request(&mut self, request: &Request) {
         let has_bytes = !request.payload.is_empty() && request.offset_bytes.is_multiple_of(PAGE_BYTES);
         let whole = request.payload.as_chunks::<{ PAGE_BYTES as usize }>().0;
@@ -334,6 +339,7 @@ impl Profiler {
         (changed + unchanged > 0).then(|| left_out / pages as f64)
     }
 
+    /// Returns the notes of a profile: what a reader of its figures must know, such as sampling or unknown contents.
     fn profile_notes(&self, profile: &Profile) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(traffic) = &profile.traffic {

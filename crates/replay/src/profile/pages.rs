@@ -58,9 +58,11 @@ pub struct SkewFigures {
 
 /// Entry of the profiler's table of pages: writes and content of one page.
 struct PageEntry {
+    /// Number of writes of the page.
     write_count: u32,
     /// Number of the page's last write, among the writes of all pages.
     last_write_number: u64,
+    /// Time of the page's last write, nanoseconds.
     last_write_ns: u64,
     /// Fingerprint of the page's content, plus one; 0 if it is unknown.
     held_fingerprint_plus_one: u64,
@@ -68,10 +70,13 @@ struct PageEntry {
 
 /// Counts of the writes of each page in a sample.
 pub(super) struct PageWriteCounts {
+    /// Entries of the sampled pages, by a hash of device and page number.
     entries_by_page_key: FxHashMap<u64, PageEntry>,
+    /// Rule that selects the sampled pages.
     pub(super) sample: HashSample,
     /// Largest number of entries; when it is reached, the sample is halved.
     max_page_entries: usize,
+    /// Number of writes of all pages, including pages outside the sample.
     total_page_writes: u64,
     /// Intervals between two writes of a page, in writes of all pages.
     rewrite_intervals_page_writes: LogHistogram,
@@ -84,6 +89,7 @@ pub(super) struct PageWriteCounts {
 }
 
 impl PageWriteCounts {
+    /// Creates empty counts for the pages that `sample` selects, in a table of at most `max_page_entries` entries.
     pub(super) fn new(sample: HashSample, max_page_entries: usize) -> Self {
         Self {
             entries_by_page_key: FxHashMap::default(),
@@ -177,6 +183,7 @@ impl PageWriteCounts {
         self.entries_by_page_key.len() as u64 * self.sample.sampled_one_of
     }
 
+    /// Returns hash and number of writes of each sampled page that was written.
     fn page_keys_and_write_counts(&self) -> impl Iterator<Item = (u64, u32)> {
         self.entries_by_page_key
             .iter()
@@ -196,6 +203,8 @@ impl PageWriteCounts {
             .then(|| self.silent_overwrites as f64 / self.known_content_overwrites as f64)
     }
 
+    /// Returns the figures on rewrites of pages; `None` if no page was written. `has_times` is whether requests have
+    /// times.
     pub(super) fn rewrite_figures(&self, has_times: bool) -> Option<RewriteFigures> {
         let (mut pages, mut writes) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
         let (mut once, mut again) = ([0.0; STANDARD_ERROR_GROUPS], [0.0; STANDARD_ERROR_GROUPS]);
@@ -227,6 +236,7 @@ impl PageWriteCounts {
         })
     }
 
+    /// Returns how unequally writes spread over pages; `None` if no page was written.
     pub(super) fn skew_figures(&self) -> Option<SkewFigures> {
         let mut counts: Vec<u32> = self.page_keys_and_write_counts().map(|(_, writes)| writes).collect();
         if counts.is_empty() {

@@ -22,6 +22,7 @@ pub(super) struct HashSample {
 }
 
 impl HashSample {
+    /// Whether the page or content with this key is in the sample.
     pub(super) fn contains(self, key: u64) -> bool {
         self.sampled_one_of == 1 || mix_bits(key ^ SAMPLE_HASH_SALT) <= u64::MAX / self.sampled_one_of
     }

@@ -112,6 +112,7 @@ fn config_with_mechanisms(config: &Config, mechanisms: &[ContentMechanismName]) 
 }
 
 impl MeasuredSaving {
+    /// Computes the saving of a run with one content mechanism against the `baseline` run without any.
     fn compared_with_baseline(run: &RunRecord, baseline: &RunRecord) -> Self {
         let saved = |of: fn(&RunRecord) -> u64| {
             (of(baseline) > 0).then(|| 1.0 - of(run) as f64 / of(baseline) as f64)
@@ -189,6 +190,7 @@ impl Saving {
 }
 
 impl SavingRuns {
+    /// Keeps the drive, counters and configuration of the run without content mechanisms.
     fn of_baseline_record(
         RunRecord { device, host_page_writes, programs, erases, config, .. }: RunRecord,
     ) -> Self {

@@ -54,6 +54,7 @@ fn coincidence_probability(theta: f64, stages: &[(u64, f64)]) -> f64 {
 /// Returns the sum of `k^-theta` for `k` from 1 to `items`: exact for the first thousand terms, by an integral for the
 /// others.
 pub(super) fn harmonic_sum(items: u64, theta: f64) -> f64 {
+    /// Number of terms of a harmonic sum that are added exactly; an integral replaces the others.
     const EXACT_HARMONIC_TERMS: u64 = 1000;
     let sum: f64 = (1..=items.min(EXACT_HARMONIC_TERMS)).map(|k| (k as f64).powf(-theta)).sum();
     if items <= EXACT_HARMONIC_TERMS {

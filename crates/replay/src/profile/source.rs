@@ -33,6 +33,7 @@ pub enum ProfileError {
 }
 
 impl ProfileError {
+    /// Creates the error for the input called `name`.
     fn of_input(name: String, source: io::Error) -> Self {
         Self::Input { name, source }
     }
@@ -144,6 +145,7 @@ pub fn profile_files(
     Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
 }
 
+/// Adds `notes` to a profile, and marks the profile as partial if `partial` is set.
 fn with_notes(mut profile: Profile, mut notes: Vec<String>, partial: bool) -> Profile {
     notes.append(&mut profile.notes);
     Profile { partial, notes, ..profile }

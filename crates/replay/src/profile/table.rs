@@ -8,7 +8,7 @@ use super::distribution::SizeShares;
 use super::{Profile, Saving};
 use crate::report::with_thousands_separators;
 
-/// Width of the text table, columns.
+/// Width of the text table, in columns of one character.
 const LINE_WIDTH_CHARS: usize = 80;
 
 impl Profile {
@@ -56,6 +56,7 @@ impl Profile {
         std::iter::once(head).chain(self.savings.iter().map(|saving| self.savings_row(saving))).collect()
     }
 
+    /// Returns the row of one content mechanism in the table of savings: its bound, and what it saved when run.
     fn savings_row(&self, saving: &Saving) -> Vec<String> {
         let or_dash = |share: Option<f64>| share.map_or_else(|| "-".to_owned(), percent_text);
         let at_most = saving.at_most.map(|share| percent_with_error(share, saving.at_most_error));
@@ -71,6 +72,7 @@ impl Profile {
         row
     }
 
+    /// Appends names and values of the figures on requests to `rows`.
     fn append_traffic_rows(&self, rows: &mut Vec<(String, String)>) {
         let Some(traffic) = &self.traffic else { return };
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
@@ -114,6 +116,7 @@ impl Profile {
         row("duration, s", with_thousands_separators(traffic.duration_s, 3));
     }
 
+    /// Appends names and values of the figures on rewrites and skew to `rows`.
     fn append_rewrite_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(rewrites) = &self.rewrites {
@@ -154,6 +157,7 @@ impl Profile {
         }
     }
 
+    /// Appends names and values of the figures on contents and deltas to `rows`.
     fn append_content_rows(&self, rows: &mut Vec<(String, String)>) {
         let mut row = |name: &str, value: String| rows.push((name.to_owned(), value));
         if let Some(content) = &self.content {
@@ -204,6 +208,7 @@ fn mechanism_title(mechanism: ContentMechanismName) -> String {
     format!("  {title}")
 }
 
+/// Appends quantiles and incompressible share of a size distribution to the table.
 fn add_size_rows(sizes: &SizeShares, row: &mut impl FnMut(&str, String)) {
     row(
         "  10 / 50 / 90 % of pages at most",
@@ -217,14 +222,17 @@ fn percent_text(share: f64) -> String {
     format!("{:.2} %", share * 100.0)
 }
 
+/// Returns a share in percent as text, with its standard error if that is more than 0.
 fn percent_with_error(share: f64, error: f64) -> String {
     if error > 0.0 { format!("{:.2} ± {:.2} %", share * 100.0, error * 100.0) } else { percent_text(share) }
 }
 
+/// Returns a whole number as text with thousands separators.
 fn format_count(n: u64) -> String {
     with_thousands_separators(n as f64, 0)
 }
 
+/// Returns `bytes` in MiB as text.
 fn format_mib(bytes: u64) -> String {
     with_thousands_separators(bytes as f64 / 1_048_576.0, 1)
 }

@@ -63,7 +63,9 @@ pub struct SizeShare {
 /// Counters of the requests of one kind (reads or writes).
 #[derive(Default)]
 struct RequestKindCounts {
+    /// Number of requests of this kind.
     requests: u64,
+    /// Bytes of all requests of this kind.
     bytes: u64,
     /// Number of requests that begin where the previous request of this kind ended, on the same device number.
     sequential_requests: u64,
@@ -72,6 +74,7 @@ struct RequestKindCounts {
 }
 
 impl RequestKindCounts {
+    /// Counts one request of this kind (read or write).
     fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.bytes = self.bytes.saturating_add(request.len_bytes);
@@ -79,6 +82,7 @@ impl RequestKindCounts {
         self.sequential_requests += u64::from(before == Some(request.offset_bytes));
     }
 
+    /// Returns the mean size of the requests, bytes.
     fn mean_bytes(&self) -> f64 {
         fraction(self.bytes, self.requests)
     }
@@ -87,25 +91,35 @@ impl RequestKindCounts {
 /// Counters of one pass over the requests of an input.
 #[derive(Default)]
 pub(super) struct TrafficCounts {
+    /// Number of requests of all kinds.
     requests: u64,
+    /// Counters of read requests.
     reads: RequestKindCounts,
+    /// Counters of write requests.
     writes: RequestKindCounts,
+    /// Number of trim requests.
     trims: u64,
+    /// Number of flush requests.
     flushes: u64,
+    /// Number of pages (4 KiB) that writes touch, counted once per write.
     pages_written: u64,
     /// Number of reads and writes that start or end inside a page.
     partial_page_requests: u64,
+    /// Number of reads and writes of length zero.
     empty_reads_and_writes: u64,
     /// Number of requests by the number of pages that they touch; at most 2^18 + 1 sizes, because the length of
     /// requests is bounded.
     requests_by_page_count: BTreeMap<u64, u64>,
+    /// Latest time of all requests so far, nanoseconds.
     latest_request_ns: u64,
+    /// Time of the previous request, nanoseconds.
     previous_request_ns: u64,
     /// Number of requests whose time lies before that of the previous request.
     unsorted_requests: u64,
 }
 
 impl TrafficCounts {
+    /// Counts one request of the input.
     pub(super) fn add_request(&mut self, request: &Request) {
         self.requests += 1;
         self.unsorted_requests += u64::from(request.time_ns < self.previous_request_ns);
@@ -134,10 +148,12 @@ impl TrafficCounts {
         }
     }
 
+    /// Whether some request has a time other than 0.
     pub(super) fn has_times(&self) -> bool {
         self.latest_request_ns > 0
     }
 
+    /// Returns the figures on the requests counted so far; the numbers of distinct pages touched and written are given.
     pub(super) fn traffic_figures(
         &self,
         footprint_pages: u64,
@@ -168,6 +184,7 @@ impl TrafficCounts {
         }
     }
 
+    /// Returns the most frequent request sizes with their shares, and the mean size of all other requests.
     fn listed_and_other_request_sizes(&self) -> (Vec<SizeShare>, Option<SizeShare>) {
         let total: u64 = self.requests_by_page_count.values().sum();
         let mut sizes: Vec<(u64, u64)> =
@@ -182,7 +199,7 @@ impl TrafficCounts {
     }
 }
 
-/// Returns `part / whole`, or 0 if `whole` is 0.
+/// Returns the quotient `part / whole` of two counts, or 0 if `whole` is 0.
 fn fraction(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

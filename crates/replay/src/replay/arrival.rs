@@ -13,6 +13,7 @@ use super::Run;
 /// arrives.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RequestClock {
+    /// Rules by which the next request arrives.
     pace: ArrivalPace,
     /// Arrival time of the current request, nanoseconds.
     pub(super) arrival_ns: u64,
@@ -27,6 +28,8 @@ pub(super) struct RequestClock {
 /// factor for the trace's times.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArrivalPace {
+    /// Arrival mode of requests: at the input's times (open loop), with a fixed number in flight (closed loop), or with
+    /// think time.
     arrival: Arrival,
     /// Largest number of requests in flight; not used in open loop.
     queue_depth: usize,
@@ -35,6 +38,7 @@ pub(super) struct ArrivalPace {
 }
 
 impl ArrivalPace {
+    /// Creates the rules for arrivals from the configuration; `arrival` is the mode that is in effect.
     pub(super) fn new(config: &ReplayConfig, arrival: Arrival) -> Self {
         let queue_depth = match arrival {
             Arrival::Auto | Arrival::Open => usize::MAX,
@@ -44,6 +48,7 @@ impl ArrivalPace {
         Self { arrival, queue_depth, time_scale: config.time_scale() }
     }
 
+    /// Returns a time of the trace multiplied by the time scale, nanoseconds.
     #[inline]
     fn scaled_time_ns(self, ns: u64) -> u64 {
         if (self.time_scale - 1.0).abs() < f64::EPSILON { ns } else { (ns as f64 * self.time_scale) as u64 }
@@ -51,7 +56,7 @@ impl ArrivalPace {
 }
 
 impl RequestClock {
-    /// Creates a clock at time 0.
+    /// Creates a clock for the arrivals of requests, at time 0.
     pub(super) fn new(pace: ArrivalPace) -> Self {
         Self { pace, arrival_ns: 0, latest_request_trace_ns: 0, last_completion_ns: 0 }
     }

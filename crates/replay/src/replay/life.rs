@@ -117,6 +117,7 @@ const ENDURANCE_LIMITS_SEED_SALT: u64 = 0x6c69_6665;
 
 /// A simulated drive that is being worn out.
 struct LifeSimulation<'a> {
+    /// Run of the design on the input, whose drive is worn out.
     run: Run<'a>,
     /// Bytes that the host has written to the drive so far, including the first fill.
     host_bytes: u64,
@@ -133,6 +134,7 @@ struct LifeSimulation<'a> {
     /// Mean P/E cycles that the drive's blocks provide under perfect wear leveling before the drive runs out of spare
     /// blocks, as a fraction of the rated cycles.
     usable_endurance_share: f64,
+    /// Bytes that the host had written when the first block failed; `None` before.
     host_bytes_at_first_failure: Option<u64>,
     /// Host bytes and mean erases per block at the start and at the end of the range from which the lifetime is
     /// extrapolated.
@@ -152,6 +154,7 @@ struct LifeSimulation<'a> {
 }
 
 impl<'a> LifeSimulation<'a> {
+    /// Creates the simulation of a new drive's life, whose blocks have this endurance.
     fn new(run: Run<'a>, endurance: &Endurance) -> Self {
         let (store, resolved) = (run.device.ftl().store(), &run.plan.resolved_device);
         let blocks = u64::from(resolved.geometry.blocks());
@@ -283,6 +286,7 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
+    /// Returns the number of blocks that have failed so far.
     fn failed_blocks(&self) -> u64 {
         self.run.device.ftl().stats().retired_blocks
     }
@@ -329,6 +333,7 @@ impl<'a> LifeSimulation<'a> {
         SeriesPoint { requests: self.requests, host_bytes: self.host_bytes, ..self.run.current_counters() }
     }
 
+    /// Samples the state of the drive for the timeline of its life.
     fn sample_life_timeline(&mut self) {
         self.next_timeline_sample_bytes = self.host_bytes + self.timeline_interval_bytes;
         self.run.sample_timeline(&self.life_counters());
@@ -347,6 +352,7 @@ impl<'a> LifeSimulation<'a> {
         }
     }
 
+    /// Returns the number of erases of each block that was good when the drive was new.
     fn erase_counts(&self) -> impl Iterator<Item = u32> + '_ {
         let store = self.run.device.ftl().store();
         blocks_good_from_factory(store).map(|block| store.nand().erase_count(block))
@@ -364,6 +370,7 @@ impl<'a> LifeSimulation<'a> {
         (used > 0.0).then(|| (to - from) as f64 / used)
     }
 
+    /// Returns the finished life of the drive with all its figures; `end` is the reason why it ended.
     fn finish_life(&mut self, end: LifeEndReason) -> Life {
         let last = self.life_point();
         self.series.push(last);

@@ -81,7 +81,7 @@ pub enum ReplayError {
     NoRequests {
         /// Name of the input.
         input: String,
-        /// A hint how the input could be read so that it has requests, or the reason why it has none.
+        /// Hint how the input could be read so that it has requests, or the reason why it has none.
         hint: String,
     },
 }
@@ -136,13 +136,17 @@ const SERIES_POINTS_MAX: u64 = 200;
 /// Reason why a phase of a run ended before the end of its input; `None` if the phase reached the end.
 type EarlyEndReason = Option<String>;
 
-/// One design that is being run on one input.
+/// Run of one design on one input, with its device, clock and counters.
 struct Run<'a> {
+    /// Input and device that the runs of all designs share.
     plan: &'a Plan<'a>,
+    /// Simulated device on which the design runs.
     device: Device<SimNand>,
+    /// Input of the run, read in batches of prepared requests.
     input: PreparedInput,
     /// Executor of all requests that are not writes of exactly one page.
     executor: RequestExecutor,
+    /// Timing engine; `None` if the run only counts operations.
     timing: Option<TimingEngine>,
     /// Arrival time of the current request and completion time of the last request, nanoseconds.
     clock: RequestClock,
@@ -157,8 +161,11 @@ struct Run<'a> {
     lifetime_management: Option<LifetimeManagement>,
     /// Whether the design has a content mechanism that examines written pages.
     has_content_stage: bool,
+    /// Data bytes per page of the device.
     page_bytes: u64,
+    /// Counts of what the host requested in the measured part.
     requested_counts: RequestedCounts,
+    /// Samples, phases and recovery of the run, which device counters do not contain.
     observations: RunObservations,
     /// Counters of the device before the measured part of the run, or before the current request.
     earlier_counters: EarlierCounters,
@@ -169,9 +176,13 @@ struct Run<'a> {
 /// Counts of what the host requested since the end of the aging phase.
 #[derive(Debug, Default)]
 struct RequestedCounts {
+    /// Number of requests executed.
     requests: u64,
+    /// Bytes of all write requests.
     written_bytes: u64,
+    /// Bytes of all read requests.
     read_bytes: u64,
+    /// Pages that the host requested to remap.
     remapped_pages: u64,
     /// Time in the input of the first request, nanoseconds; `None` before the first request.
     first_request_ns: Option<u64>,
@@ -220,6 +231,7 @@ struct EarlierCounters {
 }
 
 impl<'a> Run<'a> {
+    /// Builds the device of `design` for a run, and opens the input of the plan.
     fn new(plan: &'a Plan<'a>, design: &str) -> Result<Self, ReplayError> {
         let resolved = &plan.resolved_device;
         let parts = plan.config.design_parts(design, resolved)?;
@@ -525,6 +537,8 @@ impl<'a> Run<'a> {
         Ok(None)
     }
 
+    /// Records the time of a request in the input: first, latest, and whether it lies before that of an earlier
+    /// request.
     fn record_request_time(&mut self, time_ns: u64) {
         let counts = &mut self.requested_counts;
         if counts.first_request_ns.is_none() {
@@ -536,6 +550,7 @@ impl<'a> Run<'a> {
         counts.latest_request_ns = counts.latest_request_ns.max(time_ns);
     }
 
+    /// Executes one request on the device, and submits its flash operations to the timing engine.
     fn execute_request(&mut self, request: &Request) -> Result<(), Error> {
         let time_ns = request.time_ns;
         self.record_request_time(time_ns);
@@ -631,7 +646,8 @@ fn to_config_error(error: Error) -> ReplayError {
     }
 }
 
-/// Submits the deferred flash operations of the device, for which no request waits, to the timing engine.
+/// Submits flash operations that the device has deferred, for which no request waits, to the timing engine as work from
+/// `at_ns` (nanoseconds) on.
 fn submit_deferred_ops(timing: &mut TimingEngine, device: &Device<SimNand>, at_ns: u64) {
     if !device.deferred_flash_ops().is_empty() {
         timing.set_pages_of_next_ops(device.ftl().store().flash_ops.deferred_op_pages());

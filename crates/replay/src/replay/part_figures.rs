@@ -32,6 +32,7 @@ pub(super) fn figures_of_parts(ftl: &Ftl<SimNand>) -> BTreeMap<String, f64> {
     figures.filter(|&(_, value)| value != 0.0).map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
+/// Returns the figures of the engine that belong to no exchangeable part.
 fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
     let stats = ftl.stats();
     [
@@ -55,6 +56,7 @@ fn engine_figures(ftl: &Ftl<SimNand>) -> [PartFigure; 17] {
     ]
 }
 
+/// Returns the figures of recycling (revival of dead pages).
 fn recycling_figures(recycle: &Recycler) -> [PartFigure; 6] {
     let counts = recycle.statistics();
     [
@@ -67,6 +69,7 @@ fn recycling_figures(recycle: &Recycler) -> [PartFigure; 6] {
     ]
 }
 
+/// Returns the figures of a map on flash that is cached in RAM, such as cache hits.
 fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
     let counts = cached.counts();
     [
@@ -82,6 +85,7 @@ fn cached_map_figures(cached: &DemandPagedMap) -> [PartFigure; 9] {
     ]
 }
 
+/// Returns the figures of the map's journal (flash pages with updates of the map).
 fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
     [
         ("journal_records", counts.recorded_changes as f64),
@@ -91,6 +95,7 @@ fn journal_figures(counts: JournalCounts) -> [PartFigure; 4] {
     ]
 }
 
+/// Returns the figures of the page-validity store (which pages of a block are valid).
 fn validity_figures(validity: &AnyValidityStore) -> Vec<PartFigure> {
     match validity {
         AnyValidityStore::Ram(_) => Vec::new(),
@@ -100,6 +105,7 @@ fn validity_figures(validity: &AnyValidityStore) -> Vec<PartFigure> {
     }
 }
 
+/// Returns the figures of page validity that is stored as a log on flash.
 fn validity_log_figures(log: &ValidityLog) -> [PartFigure; 4] {
     [
         ("log_pages", f64::from(log.log_page_count())),
@@ -109,6 +115,7 @@ fn validity_log_figures(log: &ValidityLog) -> [PartFigure; 4] {
     ]
 }
 
+/// Returns the figures of page validity that is stored by Logarithmic Gecko (sorted runs on flash).
 fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
     let counts = gecko.counts();
     [
@@ -124,6 +131,7 @@ fn gecko_figures(gecko: &Gecko) -> [PartFigure; 9] {
     ]
 }
 
+/// Returns the figures of delta encoding (pages stored as differences).
 fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
     [
         ("delta_pages_committed", counts.committed_delta_pages as f64),
@@ -138,6 +146,7 @@ fn delta_figures(counts: DeltaStatistics) -> [PartFigure; 9] {
     ]
 }
 
+/// Returns the figures of compression (pages stored in compressed chunks).
 fn chunk_figures(counts: CompressionStatistics) -> [PartFigure; 6] {
     [
         ("chunks", counts.host_written_chunks as f64),

@@ -18,15 +18,19 @@ use crate::report::with_thousands_separators;
 /// design runs.
 #[derive(Debug)]
 pub struct Plan<'a> {
+    /// Configuration of the runs.
     pub(super) config: &'a Config,
+    /// Input that is replayed on every design.
     pub(super) input: &'a Input,
     /// Trace that ages the device before the input; `None` if there is none.
     pub(super) aging_input: Option<Input>,
     /// Extent of the input: its requests, and the pages that they touch.
     pub(super) survey: InputSurvey,
+    /// Device that the configuration describes, sized to the input.
     pub(super) resolved_device: ResolvedDevice,
     /// Content model for writes that have no content.
     pub(super) content_spec: ContentModelSpec,
+    /// SHA-256 of the trace file; `None` for generated inputs.
     pub(super) input_sha256: Option<String>,
     /// Policy of the user that chooses GC victims instead of `gc.policy`; `None` if there is none.
     pub(super) user_policy: Option<UserVictimPolicy>,
@@ -36,8 +40,11 @@ pub struct Plan<'a> {
 /// made.
 #[derive(Clone, Debug)]
 pub struct InputSurveyResults {
+    /// Trace that ages the device before the input; `None` if there is none.
     aging_input: Option<Input>,
+    /// Extent of the input: its requests, and the pages that they touch.
     survey: InputSurvey,
+    /// SHA-256 of the trace file; `None` for generated inputs.
     input_sha256: Option<String>,
 }
 
@@ -127,6 +134,7 @@ impl<'a> Plan<'a> {
         Ok(())
     }
 
+    /// Resolves the device of the configuration for an input that was surveyed already.
     fn of_survey(
         config: &'a Config,
         input: &'a Input,
@@ -241,6 +249,7 @@ impl<'a> Plan<'a> {
         &self.survey
     }
 
+    /// Returns the bytes that the device exports to the host.
     fn exported_bytes(&self) -> u64 {
         self.resolved_device.logical_pages as u64 * self.resolved_device.geometry.page_bytes as u64
     }
@@ -347,6 +356,7 @@ impl<'a> Plan<'a> {
         }
     }
 
+    /// Executes a run from preconditioning to its end, and returns its record, and its trace if it is traced.
     fn execute_run(
         &self,
         mut run: Run<'_>,

@@ -18,20 +18,23 @@ use crate::input::InputReader;
 
 /// The input of a run, read in batches of prepared requests.
 pub(super) struct PreparedInput {
+    /// Reader of the input's requests.
     pub(super) request_reader: InputReader,
+    /// Model that gives contents to writes without content.
     pub(super) content_model: ContentModel,
     /// Table that converts the addresses of a trace to dense ones; `None` if addresses are used as they are.
     footprint: Option<Arc<Footprint>>,
     /// Whether writes without content get a content from the content model, because the design examines contents.
     adds_content: bool,
+    /// Binary logarithm of the page size of the device in bytes.
     page_bytes_log2: u32,
     /// Greatest logical page number of the device.
     max_lpn: u64,
-    /// First pages of the requests of the last batch, for look-ups in advance.
+    /// First pages of the requests of the last batch, which the device looks up in advance.
     pub(super) lookahead: BatchLookahead,
 }
 
-/// Pages that the requests of the next batch touch; the device looks them up before it executes the batch.
+/// First pages that the requests of the next batch touch; the device looks them up before it executes the batch.
 #[derive(Debug, Default)]
 pub(super) struct BatchLookahead {
     /// First logical page of each write request of the batch.
@@ -43,6 +46,7 @@ pub(super) struct BatchLookahead {
 }
 
 impl BatchLookahead {
+    /// Removes the pages of the previous batch.
     fn clear(&mut self) {
         self.first_lpns_of_writes.clear();
         self.first_fingerprints_of_writes.clear();

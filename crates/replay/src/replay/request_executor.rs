@@ -49,14 +49,17 @@ impl Run<'_> {
 /// Executes the requests of an input on a drive, as the host of the drive would do.
 #[derive(Debug)]
 pub(crate) struct RequestExecutor {
+    /// Whether the design has a content mechanism, so that writes need their contents.
     has_content_stage: bool,
+    /// Data bytes per page of the device.
     page_bytes: u64,
-    /// What write-zeroes requests do.
+    /// How write-zeroes requests are executed: as writes of zeros or as trims.
     write_zeroes_mode: Zeroes,
     /// Descriptors of the contents that the current write request writes, one per page of the device.
     content_descriptors: Vec<ContentDescriptor>,
     /// Bytes that the last read request returned, if the medium keeps bytes.
     read_buffer: Vec<u8>,
+    /// Counts of remap requests that were executed as reads and writes, because they concern parts of pages.
     copied_remaps: CopiedRemapCounts,
     /// Counts of page writes with a lost size: a size is known for some 4-KiB parts of the page (larger than 4 KiB),
     /// but not for all.
@@ -128,8 +131,8 @@ impl RequestExecutor {
         }
     }
 
-    /// Returns the byte range of a request rounded to whole sectors (offset and length), because traces may contain
-    /// single bytes.
+    /// Returns the byte range of a request rounded to whole sectors (offset and length), because requests of traces may
+    /// begin or end at any byte.
     fn sector_aligned_byte_range(request: &Request) -> (u64, u64) {
         if request.len_bytes == 0 {
             return (0, 0);
@@ -216,6 +219,7 @@ impl RequestExecutor {
         self.write_contents(device, &contents, target, len)
     }
 
+    /// Writes the byte range of a write request (from `offset`, of `len` bytes) with its contents, if they are known.
     fn write<N: Nand>(
         &mut self,
         device: &mut Device<N>,

@@ -54,6 +54,7 @@ impl Run<'_> {
         Some(recorder.into_timeline(counters, self.device.ftl(), self.timing.as_ref()))
     }
 
+    /// Returns the counters of the measured part of the run so far.
     pub(super) fn current_counters(&self) -> SeriesPoint {
         let ftl = self.device.ftl();
         let stats = ftl.stats();
@@ -106,6 +107,7 @@ impl Run<'_> {
         })
     }
 
+    /// Makes the record of the run at its end; `ended` is the reason if the run ended early.
     pub(super) fn make_record(&mut self, design: &str, ended: EarlyEndReason) -> RunRecord {
         let stats = self.device.ftl().stats().clone();
         let ram = self.device.ram_bytes_by_structure();
@@ -169,6 +171,7 @@ impl Run<'_> {
         self.observations.series.iter().copied().chain(is_missing.then_some(end)).collect()
     }
 
+    /// Returns the bytes that the host wrote and the bytes that were programmed.
     fn bytes_record(&self, stats: &Stats) -> BytesRecord {
         let programmed = stats.total_programs() * self.page_bytes;
         let partial = self.device.partial_write_counts().since(self.earlier_counters.partial_write_counts);
@@ -189,6 +192,7 @@ impl Run<'_> {
     /// pages of the device are 4 KiB or smaller. Only structures with an entry per mapped page grow; the cache of a map
     /// on flash keeps its configured size.
     fn ram_bytes_with_4k_map(&self) -> Option<u64> {
+        /// RAM structures that have an entry per mapped page, so that they grow with smaller pages.
         const NAMES_OF_PER_PAGE_STRUCTURES: [&str; 3] =
             ["l2p table", "page validity bitmap", "global mapping directory"];
         let units = self.page_bytes / PAGE_BYTES;
@@ -198,6 +202,7 @@ impl Run<'_> {
         (units > 1).then(|| self.device.ram_bytes_by_structure().into_iter().map(finer).sum())
     }
 
+    /// Returns the description of the run's input.
     fn trace_record(&self) -> TraceRecord {
         TraceRecord {
             path: self.plan.input.name(),
@@ -218,6 +223,7 @@ impl Run<'_> {
             / 1e9
     }
 
+    /// Returns the description of the run's device.
     fn device_record(&self) -> DeviceRecord {
         let ResolvedDevice {
             preset_name: preset,
@@ -250,6 +256,7 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the latency distributions of reads, writes and flushes, in microseconds.
     fn latency_record(&self) -> LatencyRecord {
         let Some(timing) = &self.timing else { return LatencyRecord::default() };
         let summary = |kind, binned: &_| {
@@ -310,6 +317,7 @@ impl Run<'_> {
         self.input_duration_s() * self.plan.config.replay.time_scale()
     }
 
+    /// Returns device time and utilisation of arrays (dies or planes) and channels.
     fn time_record(&self) -> TimeRecord {
         let Some(timing) = &self.timing else {
             return TimeRecord { mode: "none".into(), ..TimeRecord::default() };
@@ -324,6 +332,7 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the wear of the run and the lifetime extrapolated from it; `steady` is the steady part of the run.
     fn lifetime_record(&self, steady: &Steadiness) -> LifetimeRecord {
         let cycles = self.plan.resolved_device.endurance_cycles;
         let mut record = lifetime::lifetime_record(&self.device, cycles, self.elapsed_s());
@@ -343,6 +352,7 @@ impl Run<'_> {
         record
     }
 
+    /// Returns the mean time until the content of a host write is programmed or mapped, microseconds.
     fn mean_write_to_program_us(&self) -> f64 {
         let (Some(timing), Some(gathered)) = (&self.timing, &self.compressed_chunk_response_times) else {
             return 0.0;
@@ -430,6 +440,7 @@ impl Run<'_> {
 }
 
 impl Run<'_> {
+    /// Returns a note that a policy of the user chose the GC victims; `None` if there is no such policy.
     fn note_of_user_policy(&self) -> Option<String> {
         let name = self.plan.user_policy.as_ref()?.name();
         Some(format!("victims were chosen by {name}, a policy from outside the engine, and not by gc.policy"))
@@ -548,6 +559,7 @@ impl Run<'_> {
         })
     }
 
+    /// Whether requests are to arrive at the times of an input that has no times.
     fn has_open_arrival_without_times(&self) -> bool {
         self.plan.arrival_mode() == Arrival::Open && !self.plan.survey.has_different_times
     }

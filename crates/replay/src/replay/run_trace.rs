@@ -21,10 +21,10 @@ pub const MAX_TRACED_OPS_AND_REQUESTS: usize = 100_000;
 /// The part of a run of which every flash operation is recorded: a range of requests, or of time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TraceWindow {
-    /// A range of request numbers: from the arrival of the first request to the answer of the last. The first request
-    /// of the measured part has number 0.
+    /// Range of request numbers, from the arrival of the first request to the answer of the last. The first request of
+    /// the measured part has number 0.
     Requests(Range<u64>),
-    /// A period of simulated time, nanoseconds since the start of the measured part.
+    /// Period of simulated time, nanoseconds since the start of the measured part.
     TimeNs(Range<u64>),
 }
 
@@ -124,6 +124,7 @@ pub struct RunTrace {
 /// Recorder that fills a [`RunTrace`] during a run.
 #[derive(Debug)]
 pub(super) struct RunTraceRecorder {
+    /// Part of the run that is recorded: a range of requests, or of time.
     window: TraceWindow,
     /// Period of simulated time that the window covers, nanoseconds. For a window of requests, the start is set when
     /// the first request arrives, and the end when the last request is answered.
@@ -134,10 +135,12 @@ pub(super) struct RunTraceRecorder {
     in_flight_requests: FxHashMap<u64, (Op, u64, u64)>,
     /// Page programs and host page writes of the run before the window.
     programs_and_writes_before_window: [u64; 2],
+    /// Trace with the operations and requests recorded so far.
     trace: RunTrace,
 }
 
 impl RunTraceRecorder {
+    /// Creates the recorder of a window of a run, which adds what it records to `trace`.
     pub(super) fn new(window: TraceWindow, trace: RunTrace) -> Self {
         let (window_ns, unanswered_window_requests) = match &window {
             TraceWindow::Requests(numbers) => (u64::MAX..u64::MAX, Some(numbers.end - numbers.start)),
@@ -181,7 +184,8 @@ impl RunTraceRecorder {
         }
     }
 
-    /// Adds the flash operations, requests and scans that have ended, as the timing engine reports them.
+    /// Adds the flash operations, requests and NVRAM scans that have ended since the last call, as the timing engine
+    /// reports them.
     pub(super) fn add_timing_trace(&mut self, ended: TimingTrace) {
         for times in ended.requests {
             self.record_completion(times);
@@ -237,6 +241,7 @@ impl RunTraceRecorder {
         self.trace.ftl_state_samples.retain(|state| state.time_ns < end_ns);
     }
 
+    /// Returns the finished trace of the run.
     pub(super) fn into_run_trace(self) -> RunTrace {
         self.trace
     }

@@ -1,4 +1,5 @@
-//! The drive before and after a step, as the sentences about the step need it.
+//! The state of the drive before and after a step (one request or a loss of power), from which sentences about the step
+//! are made.
 
 use wearwell::store::GreedyTieBreak;
 
@@ -7,8 +8,11 @@ use super::record::{DriveState, MapRow, WatchedDriveLayout};
 
 /// State of the drive before and after a step, from which the sentences about the step are derived.
 pub(super) struct DriveBeforeAndAfter<'a> {
+    /// Layout of the drive.
     pub(super) drive: &'a WatchedDriveLayout,
+    /// State of the drive before the step.
     pub(super) before: &'a DriveState,
+    /// State of the drive after the step.
     pub(super) after: &'a DriveState,
     /// How greedy GC chooses among blocks with equally few valid pages.
     pub(super) tie_break: GreedyTieBreak,

@@ -51,9 +51,11 @@ fn victim_criterion_phrase(policy: &str) -> &'static str {
 
 /// One garbage collection in a step: the victim, and the events of emptying and erasing it.
 pub(super) struct GcCollection<'a> {
+    /// Number of the pool (planes that GC collects together) in which the block was collected.
     pool_number: u32,
     /// Number of free blocks of the pool before the collection.
     free_blocks: u32,
+    /// Number of the block that GC chose as victim.
     victim_block: u32,
     /// Name of the rule by which the victim was chosen, such as `urgent`.
     selection_rule: &'a str,
@@ -99,6 +101,8 @@ impl GcCollection<'_> {
         ]
     }
 
+    /// Returns the sentence on why GC ran, such as too few free blocks; `again` is whether the step has an earlier
+    /// collection.
     fn gc_reason_sentence(&self, scene: &DriveBeforeAndAfter<'_>, again: bool) -> String {
         let (pool, free) = (
             &scene.drive.pools[self.pool_number as usize],
@@ -116,6 +120,7 @@ impl GcCollection<'_> {
         format!("Garbage collection (GC) makes room for metadata, deltas or chunks: {pool} has {free}.")
     }
 
+    /// Returns the sentence on which victim GC took, by which rule, from how many candidates.
     fn victim_choice_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let policy = &scene.drive.policy;
         let rule = match self.selection_rule {
@@ -170,6 +175,7 @@ impl GcCollection<'_> {
         )
     }
 
+    /// Returns the sentence on where the victim's valid pages were copied before its erase.
     fn copied_pages_sentence(&self, scene: &DriveBeforeAndAfter<'_>) -> String {
         let copies: Vec<u32> = self
             .events

@@ -134,6 +134,7 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
+/// Refuses more requests, or a later power cut, than a step-by-step run (`wearwell watch`) may have.
 fn require_valid_walk_options(walk_options: WalkthroughOptions) -> Result<(), ConfigError> {
     let WalkthroughOptions { requests, power_cut_after_requests: cut_after } = walk_options;
     if requests == 0 || requests > WATCHED_REQUESTS_MAX {

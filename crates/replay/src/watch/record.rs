@@ -301,6 +301,7 @@ impl DriveState {
     /// Sets the changed flash pages, blocks and logical pages of `step`: the rows of `after`, the state after the step,
     /// that differ from the rows of this state.
     pub(super) fn set_changed_rows(&self, after: &Self, step: &mut Step) {
+        /// Returns the rows of `after` that differ from those of `before`.
         fn changed_rows<T: PartialEq + Clone>(before: &[T], after: &[T]) -> Vec<T> {
             before.iter().zip(after).filter(|(old, new)| old != new).map(|(_, new)| new.clone()).collect()
         }

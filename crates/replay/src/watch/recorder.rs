@@ -72,6 +72,7 @@ pub(super) fn record_walkthrough(
     })
 }
 
+/// Returns layout and garbage-collection options of the small drive, for the record.
 fn describe_drive(device: &SmallDrive, resolved: &ResolvedDevice, parts: &Parts) -> WatchedDriveLayout {
     let geometry = &resolved.geometry;
     WatchedDriveLayout {
@@ -152,13 +153,19 @@ fn walkthrough_notes(
 
 /// Executes the requests of a step-by-step run on a small drive, and records each of them as a step.
 struct WalkthroughRecorder<'a> {
+    /// Small drive that executes the requests.
     device: SmallDrive,
+    /// Executor that converts requests into calls of the drive.
     executor: RequestExecutor,
+    /// Layout of the drive, as in the record.
     drive: WatchedDriveLayout,
+    /// What preserves data over a loss of power on this design.
     persistence: Persistence,
     /// State of the drive after the last recorded step.
     state_after_last_step: DriveState,
+    /// Steps recorded so far.
     steps: Vec<Step>,
+    /// Callback that receives each step and the drive after it.
     on_step: OnWalkthroughStep<'a>,
 }
 
@@ -182,6 +189,7 @@ impl WalkthroughRecorder<'_> {
         Ok(())
     }
 
+    /// Whether a loss of power has been recorded as a step.
     fn has_recorded_power_loss(&self) -> bool {
         self.steps.iter().any(|step| step.marks.contains(&super::StepMark::Cut))
     }
@@ -231,6 +239,7 @@ impl WalkthroughRecorder<'_> {
         Ok(())
     }
 
+    /// Returns the present counters of the drive.
     fn counters(&self) -> DriveCounters {
         let (stats, store) = (self.device.ftl().stats(), self.device.ftl().store());
         DriveCounters {
@@ -245,6 +254,7 @@ impl WalkthroughRecorder<'_> {
     }
 }
 
+/// Converts an event that the engine reported to its row in the record.
 fn event_row(event: &FtlEvent) -> EventRow {
     match event {
         FtlEvent::Read { ppn, cause, reads_only_spare_area } => {
@@ -264,6 +274,7 @@ fn event_row(event: &FtlEvent) -> EventRow {
     }
 }
 
+/// Converts a block that GC could collect to its row in the record.
 fn candidate_row(candidate: &CandidateProperties) -> CandidateRow {
     let CandidateProperties { block, valid_pages, age_programs, erases, kind, rank_score: figure } =
         *candidate;

@@ -138,6 +138,7 @@ fn changed_page_sentences(scene: &DriveBeforeAndAfter<'_>) -> Vec<String> {
     }
 }
 
+/// Returns a number of pages with the verb of a sentence, such as "1 page is" or "3 pages are".
 fn page_count_with_verb(pages: u64) -> String {
     format!("{} {}", with_plural(pages, "logical page"), if pages == 1 { "is" } else { "are" })
 }

@@ -75,9 +75,13 @@ pub(super) fn describe_step(
 
 /// Writes the sentences about a step, and collects the marks (groups of steps) to which it belongs.
 struct SentenceWriter<'a> {
+    /// State of the drive before and after the step.
     before_and_after: &'a DriveBeforeAndAfter<'a>,
+    /// Events that the engine reported in the step.
     events: &'a [EventRow],
+    /// Sentences written so far.
     sentences: Vec<String>,
+    /// Marks (groups of steps, such as those with a collection) collected so far.
     marks: BTreeSet<StepMark>,
 }
 
@@ -88,6 +92,7 @@ fn lpn_range(request: &Request, page_bytes: u32) -> (u32, u32) {
     ((request.offset_bytes / bytes) as u32, end as u32)
 }
 
+/// Returns the name of the logical pages from `first` to the one before `end`, for a title or sentence.
 fn page_range_name(first: u32, end: u32) -> String {
     match end - first {
         0 => "nothing".to_owned(),
@@ -97,10 +102,12 @@ fn page_range_name(first: u32, end: u32) -> String {
 }
 
 impl SentenceWriter<'_> {
+    /// Appends a sentence about the step.
     fn add_sentence(&mut self, sentence: impl Into<String>) {
         self.sentences.push(sentence.into());
     }
 
+    /// Adds sentences that introduce the new drive: its layout, capacity and garbage collection.
     fn describe_new_drive(&mut self) {
         let WatchedDriveLayout { blocks, block_pages, dies, logical_pages, .. } =
             *self.before_and_after.drive;
@@ -114,6 +121,7 @@ impl SentenceWriter<'_> {
         ));
     }
 
+    /// Returns the title of a step that executes a request, such as its kind and its logical pages.
     fn request_title(&self, request: &Request) -> String {
         let (first, end) = lpn_range(request, self.before_and_after.drive.page_bytes);
         let pages = page_range_name(first, end);
@@ -167,6 +175,7 @@ impl SentenceWriter<'_> {
         format!("Power is lost while {}", title.replacen("The host", "the host", 1))
     }
 
+    /// Adds the sentences about each garbage collection of the step.
     fn describe_collections(&mut self, collections: &[GcCollection<'_>]) {
         for (number, collection) in collections.iter().enumerate() {
             self.sentences.extend(collection.sentences(self.before_and_after, number > 0));
@@ -228,6 +237,8 @@ impl SentenceWriter<'_> {
         }
     }
 
+    /// Returns a sentence on metadata pages that were written for a reason (`why`), such as an eviction from the map
+    /// cache.
     fn metadata_write_sentence(&self, cause: &str, why: &str, pages: &[u32]) -> String {
         let what = match cause {
             "translation" | "checkpoint" => "translation page",
@@ -278,6 +289,7 @@ impl SentenceWriter<'_> {
         }
     }
 
+    /// Adds a sentence about the flash pages that a read request needed.
     fn describe_read(&mut self, others: &[&EventRow]) {
         let pages: Vec<u32> = others
             .iter()
@@ -295,6 +307,7 @@ impl SentenceWriter<'_> {
         }
     }
 
+    /// Adds a sentence about what a flush request wrote to flash.
     fn describe_flush(&mut self) {
         let before = self.before_and_after.lpns_of_stored_form(self.before_and_after.before, "waiting");
         self.add_sentence(if before.is_empty() {
@@ -388,6 +401,8 @@ impl SentenceWriter<'_> {
         self.add_sentence(sentence);
     }
 
+    /// Returns a sentence on a logical page stored as a delta: the page of its `base`, and `further` pages that a read
+    /// needs.
     fn delta_sentence(&self, lpn: u32, base: u32, further: &[u32]) -> String {
         let at = match further {
             [] => "The delta waits in RAM until a page of deltas is full.".to_owned(),
@@ -400,6 +415,7 @@ impl SentenceWriter<'_> {
         )
     }
 
+    /// Returns a sentence on a logical page stored in a compressed chunk, and the flash `pages` of the chunk.
     fn chunk_sentence(&self, lpn: u32, pages: &[u32]) -> String {
         let members = self.before_and_after.other_lpns_of_page(lpn, pages[0]);
         let with = if members.is_empty() {
@@ -413,6 +429,7 @@ impl SentenceWriter<'_> {
         )
     }
 
+    /// Returns a sentence on a logical page that was mapped to the stored flash page `place` without a program.
     fn mapped_without_program_sentence(&self, lpn: u32, place: u32) -> String {
         let (scene, sharers) = (self.before_and_after, self.before_and_after.other_lpns_of_page(lpn, place));
         let state = scene.before.page_state_name(place);
@@ -515,10 +532,12 @@ impl SentenceWriter<'_> {
     }
 }
 
+/// Returns "is" for one thing and "are" for several.
 fn verb_is_or_are(count: usize) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
+/// Returns a text with its first letter in upper case.
 fn capitalised(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())

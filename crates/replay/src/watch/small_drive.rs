@@ -31,7 +31,9 @@ const SMALLEST_PAGE_BYTES: u32 = 512;
 /// Page size (bytes) and block size (pages) of a small drive that suit a design.
 #[derive(Clone, Copy)]
 pub(super) struct PageAndBlockSize {
+    /// Data bytes of a page.
     page_bytes: u32,
+    /// Number of pages of a block.
     block_pages: u32,
 }
 
@@ -69,8 +71,11 @@ pub(super) fn with_small_drive_settings(config: &Config, sizes: PageAndBlockSize
 /// The drive of a step-by-step run (`wearwell watch`), with the resolved configuration and the design parts from which
 /// it was built.
 pub(super) struct SmallDriveSetup {
+    /// Drive itself, whose power can be cut.
     pub(super) device: SmallDrive,
+    /// Geometry and sizes of the drive, resolved from the configuration.
     pub(super) resolved: ResolvedDevice,
+    /// Parts of the design (map, page validity, content mechanisms and others).
     pub(super) parts: Parts,
 }
 

@@ -51,6 +51,7 @@ pub fn demonstration_workload(parts: &Parts) -> String {
 
 /// The requests of a step-by-step run (`wearwell watch`), and how many pages they concern.
 pub(super) struct WatchedRequests {
+    /// Requests to execute, in order.
     pub(super) requests: Vec<Request>,
     /// Number of logical pages that the drive must export for these requests.
     pub(super) exported_pages: u32,

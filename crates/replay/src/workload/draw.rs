@@ -78,10 +78,13 @@ pub fn probability_threshold(p: f64) -> u64 {
 /// is taken as 1, which changes no weight by more than 3e-5 up to 2^32 ranks.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Zipf {
+    /// Number of ranks.
     rank_count: u64,
+    /// Exponent of the Zipf law.
     theta: f64,
     /// `1 - theta` of the Zipf law; if it is 0 the integral is a logarithm.
     one_minus_theta: f64,
+    /// Reciprocal of `1 - theta`, so that the integral needs no division.
     inverse_one_minus_theta: f64,
     /// Upper end of the interval from which heights are drawn, that is values of the integral of `x^-theta` (the
     /// weights of the Zipf law). The interval has the length `weight_integral_range`.

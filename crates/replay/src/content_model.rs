@@ -664,7 +664,6 @@ fn normal_quantile(p: f64) -> f64 {
         let middle = f64::midpoint(low, high);
         let below_middle = libm::erfc(-middle / std::f64::consts::SQRT_2) / 2.0;
         if below_middle < p {
-            /// Numbers of the pages of one extent.
             low = middle;
         } else {
             high = middle;

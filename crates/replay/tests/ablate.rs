@@ -13,10 +13,12 @@ fn game_of_subset_values(values: &[f64]) -> CooperativeGame {
     CooperativeGame::of_subset_values(values.iter().map(|&value| Some(value)).collect())
 }
 
+/// Returns the Shapley value of each player of a game.
 fn shapley_values(game: &CooperativeGame, players: usize) -> Vec<f64> {
     (0..players).map(|player| game.shapley_value(player).expect("every value is known")).collect()
 }
 
+/// Checks that the numbers found equal the expected ones, except for rounding errors.
 #[track_caller]
 fn assert_near(found: &[f64], expected: &[f64]) {
     let is_near = |(a, b): (&f64, &f64)| (a - b).abs() < 1e-9;
@@ -26,7 +28,8 @@ fn assert_near(found: &[f64], expected: &[f64]) {
     );
 }
 
-/// Index of a subset's value: bit `k` is set if player `k` belongs to the subset.
+/// A player that adds the same gain to every subset has that gain as its Shapley value. In the list of subset values,
+/// bit `k` of the index is set if player `k` belongs to the subset.
 #[test]
 fn the_shapley_value_of_a_player_with_constant_gain_is_that_gain() {
     let weights = [-3.0, 5.0, 11.0];
@@ -93,6 +96,7 @@ fn a_shapley_value_that_needs_a_missing_run_is_missing() {
     );
 }
 
+/// Returns the content mechanisms with these names.
 fn mechanisms_of_names(names: &[&str]) -> AblatedMechanisms {
     AblatedMechanisms::parse_names(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>()).unwrap()
 }
@@ -100,6 +104,7 @@ fn mechanisms_of_names(names: &[&str]) -> AblatedMechanisms {
 /// Workload in which 30 % of the writes repeat a content, and a page compresses to half of its size.
 const LOAD: &str = "uniform:write=1.0,pages=12000,requests=40000+dup:share=0.3,compress=0.5";
 
+/// Replays `load` on a small drive with every subset of the mechanisms, and returns the outcomes of the runs.
 fn run_all_subsets(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutcome> {
     let run = |setting: String| {
         run_input(&small_device_config(&[setting.as_str()]), &generated_input(load), "page-map")
@@ -108,10 +113,12 @@ fn run_all_subsets(mechanisms: &AblatedMechanisms, load: &str) -> Vec<SubsetOutc
     settings.map(|setting| SubsetOutcome::Ran(Box::new(run(setting)))).collect()
 }
 
+/// Makes an ablation of the design `page-map` from the outcomes of all subsets.
 fn ablation_of_outcomes(mechanisms: &AblatedMechanisms, outcomes: Vec<SubsetOutcome>) -> Ablation {
     Ablation::of_outcomes((LOAD.to_owned(), "page-map".to_owned(), String::new()), mechanisms, outcomes)
 }
 
+/// Returns the gains of the mechanisms in the figure with the key `name`.
 fn gains_of_figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
     ablation.figures.iter().find(|gains| gains.figure == name).unwrap()
 }

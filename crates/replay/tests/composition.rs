@@ -16,12 +16,16 @@ use wearwell_replay::record::RunRecord;
 
 use crate::common::{config_of_settings, generated_input, run_input, small_device_config};
 
+/// Path of the document `docs/composition.md`.
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composition.md");
 /// Heading in `docs/composition.md` after which the table of mixtures of mechanisms stands.
 const TABLE_HEADING: &str = "## The table";
 
+/// Content mechanisms that the table of mixtures combines.
 const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
+/// Kinds of map (L2P table) that the table of mixtures combines.
 const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
+/// Page-validity stores that the table of mixtures combines.
 const VALIDITY_STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
 
 /// Returns every subset of the content mechanisms, in the form that `parts.content` takes.
@@ -36,6 +40,7 @@ fn content_subsets() -> Vec<String> {
         .collect()
 }
 
+/// Returns the settings of a mixture of content mechanisms, map and page-validity store.
 fn mixture_settings(content: &str, map: &str, validity: &str) -> Vec<String> {
     vec![format!("parts.content={content}"), format!("parts.map={map}"), format!("parts.validity={validity}")]
 }
@@ -178,8 +183,9 @@ const SURVIVES: [&str; 7] = [
     "backward",
     "backward-synchronising",
 ];
+/// Kinds of reverse map, as `remap.reverse_map` names them.
 const REVERSE_MAPS: [&str; 5] = ["segments", "nvram-log", "flash-log", "ideal", "none"];
-/// A drive that garbage collection overwrites many times within a thousand writes.
+/// Settings of a tiny drive that garbage collection overwrites many times within a thousand writes.
 const TINY_DRIVE: [&str; 6] = [
     "device.preset=bench-8g",
     "device.channels=1",
@@ -235,6 +241,7 @@ fn tiny_drive(settings: &[String]) -> Option<(Device<SimNand>, Parts)> {
     build_device(&config_of_settings(&settings), Some(RetainedFields::ALL)).ok()
 }
 
+/// Checks that flushed data is read back after several losses of power, each right after a flush.
 fn assert_flushed_data_survives(mut device: Device<SimNand>, trims_are_durable: bool, settings: &[String]) {
     let page_bytes = u64::from(device.ftl().store().geometry().page_bytes);
     let pages = u64::from(device.ftl().logical_pages());

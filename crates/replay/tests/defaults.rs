@@ -24,6 +24,8 @@ fn run_with_settings(settings: &[&str], load: &str, design: &str) -> RunRecord {
     plan.run(design, &mut |_| ControlFlow::Continue(())).unwrap()
 }
 
+/// Checks that a measured value differs from the expected one by at most the share `tolerance`; `what` names it in the
+/// message.
 fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
     println!("{what}: {measured:.4}, expected {expected:.4}");
     assert!((measured / expected - 1.0).abs() <= tolerance, "{what}: {measured} is not {expected}");
@@ -68,6 +70,7 @@ fn the_effective_over_provisioning_of_a_preset_predicts_its_write_amplification(
     }
 }
 
+/// Settings of drives with different geometries (planes, blocks and pages).
 const GEOMETRIES: [&[&str]; 3] = [
     &[],
     &[

@@ -28,10 +28,10 @@ fn pages_per_delta(ratio: f64, open_pages: u32) -> f64 {
     run.parts["delta_pages_committed"] / run.parts["deltas_committed"]
 }
 
-/// Whole deltas waste the end of a flash page, and four open pages waste less than one (Delta-FTL paper; DF-19, finding
-/// 5). The expected values are from an independent simulation of next fit and of four open pages, with 6 bytes per
-/// delta beside its data. `tests/workload.rs` has the same values for the sizes alone. The two bytes of the count at
-/// the start of a page are within the tolerance.
+/// Whole deltas waste the end of a flash page, and four open pages waste less than one (Delta-FTL paper). The expected
+/// values are from an independent simulation of next fit and of four open pages, with 6 bytes per delta beside its
+/// data. `tests/workload.rs` has the same values for the sizes alone. The two bytes of the count at the start of a page
+/// are within the tolerance.
 #[test]
 fn delta_packing_of_the_engine_equals_an_independent_simulation() {
     for (ratio, one_open, four_open) in

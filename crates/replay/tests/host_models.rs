@@ -48,6 +48,7 @@ const COPYING_MODELS: [&str; 6] = [
     "snapshot:pages=700,snapshots=3,overwrites=300",
 ];
 
+/// Returns all requests of the host model that `spec` specifies.
 fn requests_of(spec: &str) -> Vec<Request> {
     let spec: HostModelSpec = spec.parse().unwrap_or_else(|error| panic!("{spec}: {error}"));
     let mut generator = HostRequestGenerator::new(&spec);
@@ -61,10 +62,12 @@ fn count_pages(requests: &[Request], is_kind: impl Fn(Op) -> bool) -> u64 {
     requests.iter().filter(|request| is_kind(request.op)).map(pages).sum()
 }
 
+/// Returns the number of pages that write requests touch.
 fn written_pages(requests: &[Request]) -> u64 {
     count_pages(requests, |op| op == Op::Write)
 }
 
+/// Returns the number of pages that remap requests give another content.
 fn remapped_pages(requests: &[Request]) -> u64 {
     count_pages(requests, |op| matches!(op, Op::Remap(_)))
 }
@@ -74,6 +77,7 @@ fn remapped_pages(requests: &[Request]) -> u64 {
 struct ContentMap(BTreeMap<u64, Fingerprint>);
 
 impl ContentMap {
+    /// Executes a request on the map: sets, copies or removes the contents of its pages.
     fn execute_request(&mut self, request: &Request) {
         match request.op {
             Op::Write => {
@@ -96,6 +100,7 @@ impl ContentMap {
         }
     }
 
+    /// Returns the contents after these requests, on a device that was empty.
     fn after_requests(requests: &[Request]) -> Self {
         let mut volume = Self::default();
         for request in requests {
@@ -301,6 +306,7 @@ fn f2fs_writes_out_of_place_and_forced_cleaning_only_relocates() {
     }
 }
 
+/// Checks for a host model of F2FS that no block is overwritten, and that the forced cleaning only remaps and trims.
 fn assert_f2fs_only_relocates(spec: &str) {
     let requests = requests_of(spec);
     let phases: Vec<&[Request]> = requests.split(|request| request.op == Op::Phase).collect();
@@ -357,9 +363,13 @@ fn the_fileserver_model_has_the_operation_mix_of_filebench() {
 
 /// Figures of a stream of requests, of the kinds that papers publish for their traces.
 struct TraceFigures {
+    /// Number of page reads.
     reads: f64,
+    /// Number of page writes.
     writes: f64,
+    /// Number of distinct pages written.
     unique: f64,
+    /// Time of the last request, seconds.
     duration_s: f64,
     /// Number of writes whose content a dead page has, which recycling could revive.
     recyclable: f64,
@@ -368,6 +378,7 @@ struct TraceFigures {
 }
 
 impl TraceFigures {
+    /// Counts the figures of these requests, with plain maps of live and dead contents.
     fn of_requests(requests: &[Request]) -> Self {
         let mut unique = BTreeSet::new();
         let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
@@ -401,13 +412,15 @@ impl TraceFigures {
     }
 }
 
+/// Checks that a measured figure differs from the published one by at most the share `tolerance`.
 #[track_caller]
 fn assert_within(what: &str, measured: f64, published: f64, tolerance: f64) {
     assert!((measured / published - 1.0).abs() <= tolerance, "{what}: {measured}, published {published}");
 }
 
 /// Published figures of the FIU traces: requests, write share, unique pages, overwrite share, recyclable GB, invalid
-/// GB, and share of recyclable writes whose dead page is among the four that died last at its address (LX-02 to LX-15).
+/// GB, and share of recyclable writes whose dead page is among the four that died last at its address (rows LX-02 to
+/// LX-15 of `wearwell reproduce`).
 const FIU_FIGURES: [(&str, [f64; 7]); 3] = [
     ("fiu-homes", [9.3e6, 0.938, 2.4e6, 0.725, 2.8, 24.1, 0.791]),
     ("fiu-mail", [16.3e6, 0.753, 1.2e6, 0.902, 7.4, 42.2, 0.596]),
@@ -433,9 +446,11 @@ fn fiu_trace_substitutes_have_the_published_statistics() {
     }
 }
 
-/// Numbers of invalidated and of recycled pages by how often their content was read, counted with a plain map.
+/// Numbers of invalidated and of recycled pages (whose content is written again) by how often their content was read.
 struct CountsByReads {
+    /// Number of invalidated pages, by the number of reads of their content (15: at least 15).
     invalid_pages: [f64; 16],
+    /// Number of writes of an earlier content, by the number of reads of that content (15: at least 15).
     recycled_pages: [f64; 16],
     /// Number of distinct addresses that were overwritten.
     overwritten_addresses: f64,
@@ -444,6 +459,7 @@ struct CountsByReads {
 }
 
 impl CountsByReads {
+    /// Counts invalidated and recycled pages of these requests with plain maps.
     fn of_requests(requests: &[Request]) -> Self {
         let mut holds: HashMap<u64, Fingerprint> = HashMap::new();
         let mut reads: HashMap<Fingerprint, usize> = HashMap::new();
@@ -475,20 +491,23 @@ impl CountsByReads {
         }
     }
 
+    /// Returns the share of the counted pages that were read eight times or more.
     fn hot_share(counts: &[f64; 16]) -> f64 {
         counts[8..].iter().sum::<f64>() / counts.iter().sum::<f64>()
     }
 
+    /// Returns the pages written again as a share of the invalidated pages, for contents with this number of reads.
     fn recycled_share(&self, reads: usize) -> f64 {
         self.recycled_pages[reads] / self.invalid_pages[reads]
     }
 }
 
-/// Mean lengths of the lists of dead pages per address in the FIU traces (LX-14).
+/// Mean number of dead pages per overwritten address in each FIU trace, as the Recyclable SSD paper publishes it (row
+/// LX-14 of `wearwell reproduce`).
 const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
 
-/// Checks Figures 2 and 3 of the Recyclable SSD paper (LX-09 to LX-14) on substitutes with the number of reads that
-/// these figures need (`reads=figures`).
+/// Checks Figures 2 and 3 of the Recyclable SSD paper (rows LX-09 to LX-14 of `wearwell reproduce`) on substitutes with
+/// the number of reads that these figures need (`reads=figures`).
 #[test]
 fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
     for ((name, _), list_length) in FIU_FIGURES.into_iter().zip(LIST_LENGTHS) {
@@ -540,8 +559,8 @@ fn the_predicted_host_model_rewrites_dead_contents_with_probability_by_read_coun
     assert_within("popular", counts.invalid_pages[3] / counts.invalid_pages.iter().sum::<f64>(), 0.25, 0.1);
 }
 
-/// Published figures of the Delta-FTL paper's traces: million reads, million writes, percent of writes, hours (DF-08 to
-/// DF-13).
+/// Published figures of the Delta-FTL paper's traces: million reads, million writes, percent of writes, hours (rows
+/// DF-08 to DF-13 of `wearwell reproduce`).
 const DELTA_FTL_FIGURES: [(&str, [f64; 4]); 6] = [
     ("f1", [1.23, 4.07, 76.8, 12.0]),
     ("f2", [3.04, 0.65, 17.7, 12.0]),
@@ -564,7 +583,7 @@ fn delta_ftl_trace_substitutes_have_the_published_statistics() {
 }
 
 /// Published figures of the integrated lifetime paper's traces: MB/s written, GiB written per day, and the ratios that
-/// compression and deduplication leave (IL-01 to IL-03, IL-14).
+/// compression and deduplication leave (rows IL-01 to IL-03 and IL-14 of `wearwell reproduce`).
 const LIFETIME_FIGURES: [(&str, [f64; 4]); 3] = [
     ("wksn", [0.961, 77.0, 0.325, 0.819]),
     ("media", [1.720, 138.0, 0.987, 0.997]),

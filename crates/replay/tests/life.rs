@@ -32,6 +32,7 @@ fn uniform_input() -> Input {
     generated_input("uniform:write=1.0,pages=14246,requests=2000000")
 }
 
+/// Makes the record of a drive with one simulated life of this endurance.
 fn record_of_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> LifeRecord {
     let plan = Plan::new(config, input).expect("the drive can be built");
     let mut record = plan.new_life_record(design, Leveling::Configured, endurance);
@@ -39,6 +40,7 @@ fn record_of_life(config: &Config, input: &Input, design: &str, endurance: Endur
     record
 }
 
+/// Simulates one life of a drive with this endurance, until the drive is worn out.
 fn run_life(config: &Config, input: &Input, design: &str, endurance: Endurance) -> Life {
     record_of_life(config, input, design, endurance).lives.remove(0)
 }
@@ -93,6 +95,7 @@ fn the_share_of_spare_blocks_left_is_never_negative() {
 /// The pages of a block can be programmed once more than the block can be erased.
 #[test]
 fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
+    /// Rated program/erase cycles of the blocks.
     const CYCLES: u32 = 40;
     for design in ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "geckoftl"] {
         let life = run_life(&drive_config(CYCLES, &[]), &uniform_input(), design, EQUAL_ENDURANCE);
@@ -111,6 +114,7 @@ fn no_drive_erases_more_than_the_endurance_of_its_blocks() {
 /// amplification that theory predicts.
 #[test]
 fn the_life_of_an_evenly_worn_drive_agrees_with_theory_and_extrapolation() {
+    /// Rated program/erase cycles of the blocks.
     const CYCLES: u32 = 1500;
     let life = run_life(
         &drive_config(CYCLES, &["wear.dynamic=true"]),
@@ -392,6 +396,8 @@ fn life_with_linear_wear(host_bytes: u64, end: LifeEndReason) -> Life {
     }
 }
 
+/// Makes a record of lives whose spare blocks fail at a constant rate, each with its host bytes at the end and its
+/// reason.
 fn record_of_linear_lives(ends: &[(u64, LifeEndReason)]) -> LifeRecord {
     let (config, input) = (drive_config(60, &[]), uniform_input());
     let plan = Plan::new(&config, &input).expect("the drive can be built");

@@ -28,6 +28,7 @@ const SCALED_DEVICE: [&str; 6] = [
 /// cycles, divided by five years.
 const ALLOWED_PAGES_PER_S: f64 = (16 * 32 * 128) as f64 * 768_000.0 / (5.0 * 365.0 * 86_400.0);
 
+/// Replays a workload on the scaled device under lifetime management with these write-saving `schemes`.
 fn run_scaled_device(schemes: &str, settings: &[&str], spec: &str) -> RunRecord {
     let schemes = format!("lifetime.schemes={schemes}");
     let settings = [&SCALED_DEVICE[..], settings, &[&schemes]].concat();
@@ -44,7 +45,8 @@ fn workload_at_multiple_rate(pattern: &str, multiple: f64, requests: u32) -> Str
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
 
-/// Checks requirement IL-16: the drive lasts for the target lifetime of five years, and exceeds it by at most 1 %.
+/// Checks that the drive lasts for the target lifetime of five years, and exceeds it by at most 1 % (row IL-16 of
+/// `wearwell reproduce`).
 #[track_caller]
 fn assert_lasts_five_years(record: &RunRecord) {
     assert!(!record.partial, "{:?}", record.partial_reason);
@@ -60,7 +62,8 @@ fn the_scaled_lifetime_device_has_the_papers_write_budget_per_epoch() {
     assert_eq!(format!("{:.3}", ALLOWED_PAGES_PER_S * 4096.0 / 1e6), "1.307", "MB/s");
 }
 
-/// Requirement IL-16 without GC: each sequential write to an empty device causes one program.
+/// Without GC, a host that writes too fast is throttled so that the drive lasts for five years: each sequential write
+/// to an empty device causes one program.
 #[test]
 fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     for multiple in [1.02, 1.1, 1.5, 3.0, 5.0] {
@@ -78,8 +81,8 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     }
 }
 
-/// Requirement IL-16 with uneven arrivals: within an epoch, pages that a quiet period saves may be written in a later
-/// burst.
+/// With uneven arrivals, the drive lasts for five years, too: within an epoch, pages that a quiet period saves may be
+/// written in a later burst.
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {
@@ -91,7 +94,8 @@ fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     }
 }
 
-/// Requirement IL-16 with GC: the budget counts all flash programs, not only the host's writes.
+/// With GC, the drive lasts for five years, too: the write budget counts all flash programs, not only the host's
+/// writes.
 #[test]
 fn gc_programs_count_against_the_throttling_budget() {
     for (pattern, multiple) in [("uniform:", 0.7), ("uniform:", 4.0), ("zipf:theta=0.9,", 2.0)] {
@@ -214,6 +218,7 @@ fn lifetime_settings_that_cannot_work_are_refused() {
 /// three of four writes at once and the baseline had no buffer.
 #[test]
 fn lifetime_management_gains_nothing_from_incompressible_unique_data() {
+    /// Values of `lifetime.schemes` that are compared: none, throttling alone, and content mechanisms.
     const SCHEMES: [&str; 5] = ["baseline", "throttling", "compression", "dedup", "integrated"];
     let spec = format!("{}+unique", workload_at_multiple_rate("uniform:", 0.5, 120_000));
     let run_of = |scheme: &str, buffered: u32| {
@@ -267,6 +272,7 @@ fn run_mixture(schemes: &str, settings: &[&str], content: &str) -> RunRecord {
     record
 }
 
+/// Setting by which an epoch of lifetime management lasts for 2048 host page writes.
 const EPOCHS_OF_2048: &str = "lifetime.epoch_writes=2048";
 
 /// With content that no mechanism can use, all mechanisms are off after the first epoch, and the drive acts as a page

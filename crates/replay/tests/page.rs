@@ -16,23 +16,28 @@ use wearwell_replay::sweep::{FailedRun, SweepResults};
 
 use crate::common;
 
+/// Workload of the runs whose reports are tested.
 const LOAD: &str = "zipf:pages=9000,requests=12000,read=0.3";
 /// Text that, if not escaped, would end or begin a script, or end an HTML attribute.
 const HOSTILE_TEXT: &str =
     "</script><script>alert(1)</script><img src=x onerror=alert(2)>\"'&<!-- {{record}} \u{2028}";
 
+/// Replays the workload on a small filled drive, with a timeline for the charts.
 fn run_design(design: &str) -> RunRecord {
     run_on_small_device(&["precondition.mode=fill", "replay.timeline_cells=256"], LOAD, design)
 }
 
+/// Parses the record that an HTML page contains.
 fn embedded_record_of<T: FromJson>(page: &str) -> T {
     T::from_json(embedded_record(page).expect("a page holds its record")).unwrap()
 }
 
+/// Returns the records of two designs on one workload.
 fn comparison() -> Comparison {
     Comparison::of_runs(vec![run_design("page-map"), run_design("dftl")])
 }
 
+/// Returns sweep results of these runs and one failed run, whose texts are hostile.
 fn swept_with_failure(runs: Vec<RunRecord>) -> SweepResults {
     let failed = FailedRun {
         trace: HOSTILE_TEXT.into(),
@@ -43,6 +48,7 @@ fn swept_with_failure(runs: Vec<RunRecord>) -> SweepResults {
     SweepResults { comparison: Comparison::of_runs(runs), failures: vec![failed] }
 }
 
+/// Returns the life of a small drive of 20 cycles, with a hostile input name.
 fn lives() -> Lives {
     let config = config_of_settings(&[
         "device.preset=lab-8g",
@@ -58,6 +64,7 @@ fn lives() -> Lives {
     Lives::of_drives(vec![record])
 }
 
+/// Returns an ablation of two mechanisms, with a hostile input name.
 fn ablations() -> Ablations {
     let mechanisms = AblatedMechanisms::parse_names(&["recycle".into(), "delta".into()]).unwrap();
     let input = generated_input("zipf:pages=9000,requests=12000+dup:share=0.3");
@@ -74,6 +81,7 @@ fn ablations() -> Ablations {
     )])
 }
 
+/// Returns a profile of a generated workload, with a hostile input name.
 fn profiles() -> Profiles {
     let mut profiler = Profiler::new(1);
     for request in common::requests_of("zipf:pages=900,requests=2000") {
@@ -82,6 +90,7 @@ fn profiles() -> Profiles {
     Profiles::of_profiles(vec![profiler.to_profile(HOSTILE_TEXT.into())])
 }
 
+/// Returns the differences between two results, one of which has a hostile design name.
 fn diff_of_comparisons() -> Diff {
     let results = |comparison: &Comparison| ResultFile::parse("a", &comparison.to_pretty_json()).unwrap();
     let (mut a, b) = (comparison(), comparison());

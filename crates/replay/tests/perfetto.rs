@@ -10,9 +10,12 @@ use wearwell_replay::replay::{MAX_TRACED_OPS_AND_REQUESTS, Plan, ReplayError, Ru
 
 use crate::common;
 
+/// Workload of the traced runs, with reads and trims at a fixed rate.
 const LOAD: &str = "zipf:pages=9000,requests=6000,read=0.4,trim=0.02,rate=4000";
+/// Trace window that covers all requests of a run.
 const WHOLE_RUN_WINDOW: &str = "..1000000000";
 
+/// Replays a workload on a small drive, and records the part of the run that `window` names.
 fn run_traced_design(settings: &[&str], load: &str, design: &str, window: &str) -> (RunRecord, RunTrace) {
     let all = ["precondition.mode=in-use", "timing.mode=event"];
     let (config, input) = (small_device_config(&[&all[..], settings].concat()), generated_input(load));
@@ -24,13 +27,16 @@ fn run_traced_design(settings: &[&str], load: &str, design: &str, window: &str) 
 /// A field of a protobuf message: a number (varint or fixed64), or bytes.
 #[derive(Clone, Copy, Debug)]
 enum Field<'a> {
+    /// A number of up to 64 bits.
     Number(u64),
+    /// Bytes of a text or of an inner message.
     Bytes(&'a [u8]),
 }
 
 /// A protobuf message as its fields, each with its number.
 struct Message<'a>(Vec<(u64, Field<'a>)>);
 
+/// Reads a protobuf varint and advances `bytes` past it.
 fn read_varint(bytes: &mut &[u8]) -> u64 {
     let mut value = 0;
     for shift in (0..64).step_by(7) {
@@ -45,6 +51,7 @@ fn read_varint(bytes: &mut &[u8]) -> u64 {
 }
 
 impl<'a> Message<'a> {
+    /// Parses the bytes of a protobuf message into fields.
     fn parse_message(mut bytes: &'a [u8]) -> Self {
         let mut fields = Vec::new();
         while !bytes.is_empty() {
@@ -69,6 +76,7 @@ impl<'a> Message<'a> {
         Self(fields)
     }
 
+    /// Returns all values of the numeric field with this number.
     fn number_fields(&self, number: u64) -> impl Iterator<Item = u64> + '_ {
         self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
             Field::Number(value) => value,
@@ -76,10 +84,12 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// Returns the first value of the numeric field with this number.
     fn number_field(&self, number: u64) -> Option<u64> {
         self.number_fields(number).next()
     }
 
+    /// Returns all inner messages in the field with this number.
     fn message_fields(&self, number: u64) -> impl Iterator<Item = Message<'a>> + '_ {
         self.0.iter().filter(move |field| field.0 == number).map(move |&(_, field)| match field {
             Field::Bytes(bytes) => Message::parse_message(bytes),
@@ -87,6 +97,7 @@ impl<'a> Message<'a> {
         })
     }
 
+    /// Returns the text in the field with this number.
     fn text_field(&self, number: u64) -> Option<String> {
         self.0.iter().find(|field| field.0 == number).map(|&(_, field)| match field {
             Field::Bytes(bytes) => String::from_utf8(bytes.to_vec()).unwrap(),
@@ -98,24 +109,33 @@ impl<'a> Message<'a> {
 /// A slice (time span) of a track in a Perfetto trace, with everything that the viewer shows of it.
 #[derive(Clone, Default, Debug)]
 struct Slice {
+    /// Identity of the track.
     track: u64,
+    /// Name of the slice.
     name: String,
+    /// Category of the slice.
     category: String,
+    /// Start of the slice, nanoseconds.
     start_ns: u64,
+    /// End of the slice, nanoseconds.
     end_ns: u64,
     /// Number of slices that enclose this slice on its track.
     depth: usize,
     /// Names and values of the arguments in order; a multi-plane group repeats some names.
     arguments: Vec<(String, String)>,
+    /// Identifiers of the flows (arrows) that leave the slice.
     flow_ids: Vec<u64>,
+    /// Identifiers of the flows (arrows) that end at the slice.
     ending_flow_ids: Vec<u64>,
 }
 
 impl Slice {
+    /// Returns the length of the slice, nanoseconds.
     fn duration_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
 
+    /// Returns the number in the argument called `key`.
     fn number_argument(&self, key: &str) -> Option<u64> {
         let found = self.arguments.iter().find(|(name, _)| name == key)?;
         Some(found.1.parse().unwrap())
@@ -127,16 +147,19 @@ impl Slice {
 struct Decoded {
     /// Name of each track, and the number of its parent track.
     tracks: BTreeMap<u64, (String, Option<u64>)>,
+    /// Slices of all tracks.
     slices: Vec<Slice>,
     /// Samples of counters: name of the counter, time in nanoseconds, and value.
     counters: Vec<(String, u64, f64)>,
 }
 
-/// Protobuf field number of the table of category names, to which events refer by index (interned data). The constants
-/// after this one are the field numbers for slice names, argument names and argument texts.
+/// Protobuf field number of the table of category names, to which events refer by index (interned data).
 const CATEGORY_NAMES_FIELD: u64 = 1;
+/// Protobuf field number of the table of slice names, to which events refer by index.
 const SLICE_NAMES_FIELD: u64 = 2;
+/// Protobuf field number of the table of argument names, to which events refer by index.
 const ARGUMENT_NAMES_FIELD: u64 = 3;
+/// Protobuf field number of the table of argument texts, to which events refer by index.
 const ARGUMENT_TEXTS_FIELD: u64 = 29;
 
 /// Decodes a trace by Perfetto's definitions. Panics if times run backwards or slices do not nest.
@@ -184,6 +207,7 @@ fn decode(bytes: &[u8]) -> Decoded {
     decoded
 }
 
+/// Makes the slice that a track event begins; `names` are the interned names by field and number.
 fn new_slice(
     event: &Message<'_>,
     track: u64,
@@ -211,6 +235,7 @@ fn new_slice(
 }
 
 impl Decoded {
+    /// Returns the name of the slice's track.
     fn track_name(&self, slice: &Slice) -> &str {
         &self.tracks[&slice.track].0
     }
@@ -221,6 +246,7 @@ impl Decoded {
     }
 }
 
+/// Checks that slices of `lanes` dies or channels (`sum_ns` in total) add up to the utilisation in the record.
 fn assert_busy_time(sum_ns: u64, utilisation: f64, lanes: u32, record: &RunRecord, what: &str) {
     let expected = utilisation * f64::from(lanes) * record.timing.device_s * 1e9;
     assert!((sum_ns as f64 - expected).abs() <= 1.0 + expected * 1e-12, "{what}: {sum_ns}, {expected}");

@@ -18,6 +18,7 @@ use wearwell_replay::{precondition, theory};
 
 use crate::common;
 
+/// Number of pages in a block of the devices.
 const BLOCK_PAGES: u32 = 64;
 
 /// Largest allowed relative difference of write amplification. The largest difference seen is 0.2 %.
@@ -35,6 +36,7 @@ fn new_device(pools: u32, blocks: u32, spare: f64) -> Device<SimNand> {
     device_of_config(&Config::from_text_and_settings(None, &list).unwrap(), "page-map")
 }
 
+/// Builds the device of a design as the configuration describes it.
 fn device_of_config(config: &Config, design: &str) -> Device<SimNand> {
     let resolved = config.resolve_device(1).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
@@ -72,16 +74,21 @@ fn predicted_amplification(device: &Device<SimNand>) -> f64 {
     theory::greedy_steady_state(u, geometry.block_pages() as usize).write_amplification
 }
 
+/// Constructs the steady state of uniform random writes on an empty device.
 fn construct_drive(device: &mut Device<SimNand>) {
     assert!(precondition::construct_steady_state(device, 7, &mut |_, _| Continue(())).unwrap().is_continue());
 }
 
+/// Fills an empty device in order, then overwrites random pages, `capacities` physical capacities after the first
+/// collection.
 fn fill_and_overwrite(device: &mut Device<SimNand>, capacities: f64) {
     assert!(precondition::fill_sequentially(device, &mut |_, _| Continue(())).unwrap().is_continue());
     let flow = precondition::overwrite_at_random(device, capacities, 11, &mut |_, _| Continue(()));
     assert!(flow.unwrap().is_continue());
 }
 
+/// Checks that a measured value differs from the expected one by at most the share `tolerance`; `what` names it in the
+/// message.
 #[track_caller]
 fn assert_within(measured: f64, expected: f64, tolerance: f64, what: &str) {
     let error = measured / expected - 1.0;

@@ -12,6 +12,7 @@ use wearwell_trace::{Op, PAGE_BYTES, Request};
 
 use crate::common;
 
+/// Profiles a generated workload with duplicates and compressible pages.
 fn profile_of_workload(mut profiler: Profiler) -> Profile {
     let spec = "zipf:theta=0.6,pages=30000,requests=150000,scramble=yes+dup:share=0.3,theta=0,compress=0.4";
     let mut generator = WorkloadGenerator::new(&spec.parse().unwrap());
@@ -22,6 +23,7 @@ fn profile_of_workload(mut profiler: Profiler) -> Profile {
     profiler.to_profile(String::new())
 }
 
+/// Checks that a share differs from the expected one by less than four times its standard error.
 #[track_caller]
 fn assert_within(found: f64, expected: f64, error: f64) {
     assert!(error > 0.0 && error < 0.05, "standard error {error}");
@@ -59,12 +61,14 @@ fn page_request(op: Op, page: u64, content: u64) -> Request {
     request
 }
 
+/// Returns what each content mechanism could save of these requests.
 fn savings_of(requests: impl IntoIterator<Item = Request>) -> Vec<Saving> {
     let mut profiler = Profiler::new(1);
     requests.into_iter().for_each(|request| profiler.add_request(&request));
     profiler.to_profile(String::new()).savings
 }
 
+/// Checks the largest saving of each content mechanism against the expected one.
 #[track_caller]
 fn assert_bounds(savings: &[Saving], expected: [(ContentMechanismName, Option<f64>); 4]) {
     for (mechanism, bound) in expected {

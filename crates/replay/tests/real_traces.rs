@@ -14,8 +14,10 @@ use wearwell_trace::{OpenOptions, TimeUnit, TraceInfo};
 
 use crate::common;
 
+/// Designs (kinds of FTL) on which every trace is replayed.
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
+/// Returns the folder of sample traces; `None`, with a printed sentence, if there is none.
 fn sample_folder() -> Option<PathBuf> {
     let beside = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/traces");
     let root = std::env::var_os("WEARWELL_TRACES").map_or(beside, PathBuf::from);
@@ -44,6 +46,7 @@ fn traces_in(folder: &Path) -> Vec<PathBuf> {
     traces
 }
 
+/// Makes a trace file an input; times of `MQSim` and `SSDsim` traces are read as nanoseconds.
 fn trace_input(path: &Path) -> Input {
     let is_mqsim = path.file_name().unwrap().to_string_lossy().starts_with("mqsim");
     let ssdsim = path.extension().is_some() && path.to_string_lossy().contains(".ascii");
@@ -51,6 +54,8 @@ fn trace_input(path: &Path) -> Input {
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
 }
 
+/// Returns a capture of the sample folder as an input, with page bytes if `reads_payloads` is set; `None` without
+/// samples.
 fn capture_input(name: &str, reads_payloads: bool) -> Option<Input> {
     let path = sample_folder()?.join("captures").join(name).join(format!("{name}.ops.zst"));
     Some(Input::Trace { path, options: OpenOptions { reads_payloads, ..OpenOptions::default() } })
@@ -132,6 +137,7 @@ fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
 
 // The bundled trace.
 
+/// Replays the trace that is part of the repository on a design.
 fn run_bundled_trace(design: &str) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/pgbench-ext4.wwt");
     // The golden counts are of this drive: 10 % of its pages are never touched, and the blocks that GC keeps free
@@ -145,6 +151,7 @@ fn counts_of_record(record: &RunRecord) -> [u64; 5] {
     [record.host_page_writes, record.recycled_writes, record.programs, record.reads, record.erases]
 }
 
+/// Checks that a replay of the bundled trace gives exactly the expected counts.
 fn assert_golden(design: &str, expected: [u64; 5]) {
     let record = run_bundled_trace(design);
     assert!(!record.partial && record.trace.rejected == 0);
@@ -173,6 +180,7 @@ fn golden_counts_of_dftl_on_the_bundled_trace() {
 
 // The bundled capture of F2FS: its cleaner moves pages by remap commands in copy mode.
 
+/// Replays a captured trace of F2FS on a design with these settings.
 fn run_f2fs_trace(design: &str, settings: &[&str]) -> RunRecord {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../traces/f2fs.wwt");
     let device = ["device.preset=rm-36g", "device.blocks_per_plane=144", "device.pages_per_block=128"];

@@ -23,7 +23,9 @@ const DRIVE: [&str; 7] = [
     "device.over_provisioning=0.5",
     "mapping.cache_entries=64",
 ];
+/// Number of pages that the workload touches.
 const PAGES: u32 = 600;
+/// Number of requests of the workload.
 const REQUESTS: u64 = 5000;
 /// Number of requests before the loss of power: the drive is nearly empty, is being filled, or collects.
 const CUT_AFTER_REQUESTS: [u64; 3] = [3, 500, 3500];
@@ -32,6 +34,8 @@ const CONTENT_MODELS: [&str; 2] = ["", "+dup:share=0.3,compress=0.5,delta=0.3,si
 /// Number of mixtures that are tried in the usual run, and in long explorations (`WEARWELL_SOAK=1 cargo test`).
 const MIXTURE_COUNTS: [usize; 2] = [20, 400];
 
+/// Parts of a design (content mechanisms, map, validity and others) with their values, from which random mixtures are
+/// drawn.
 const PART_VALUES: [(&str, &[&str]); 5] = [
     ("content", &["recycle", "remap", "dedup", "delta", "compress", "silent"]),
     ("map", &["flat", "cached", "lazy"]),

@@ -17,6 +17,7 @@ use wearwell_trace::{CsvWriter, NativeWriter, Op, OpenOptions, Request, TraceWri
 
 use crate::common;
 
+/// Designs (kinds of FTL) on which the runs of several tests are repeated.
 const DESIGNS: [&str; 3] = ["page-map", "recyclable", "dftl"];
 
 /// Returns the record without the fields that depend on the machine, such as CPU time.
@@ -25,14 +26,17 @@ fn without_machine_figures(mut record: RunRecord) -> RunRecord {
     record
 }
 
+/// Returns the sum of the counts of all causes.
 fn sum_of_counts(counts: &std::collections::BTreeMap<String, u64>) -> u64 {
     counts.values().sum()
 }
 
+/// Returns the count of one cause; 0 if it is absent.
 fn count_of_cause(counts: &std::collections::BTreeMap<String, u64>, cause: &str) -> u64 {
     counts.get(cause).copied().unwrap_or(0)
 }
 
+/// Checks that a measured value differs from the expected one by at most the share `tolerance`.
 #[track_caller]
 fn assert_close(measured: f64, expected: f64, tolerance: f64) {
     let error = (measured / expected - 1.0).abs();
@@ -75,6 +79,7 @@ fn count_pages(requests: &[Request], op: Op) -> u64 {
     requests.iter().filter(|request| request.op == op).map(pages).sum()
 }
 
+/// Workload of reads, trims and writes of one or four pages, some of parts of pages, at a fixed rate.
 const MIXED_WORKLOAD: &str = "zipf:theta=0.9,read=0.3,trim=0.05,size=1:3/4:1,partial=0.2,pages=12000,requests=40000,rate=20000,dup=0.3";
 
 #[test]
@@ -128,6 +133,7 @@ fn the_series_of_a_record_has_at_most_two_hundred_points() {
 
 /// Time of a read on the idle small device: flash read (tR) and transfer of a page, microseconds.
 const IDLE_READ_US: f64 = 45.0 + 10.24;
+/// Workload of single-page reads at a fixed rate, so low that reads do not queue.
 const READ_WORKLOAD: &str = "uniform:write=0,read=1,pages=10000,requests=5000,rate=1000";
 
 /// Checks that the median and the largest latency are equal, and so in one bucket of the latency histogram.
@@ -400,6 +406,7 @@ fn aging_with_a_part_of_the_input_can_be_interrupted() {
     assert_eq!((record.trace.requests, record.host_page_writes), (0, 0));
 }
 
+/// Makes a write request of `pages` pages from `page` on.
 fn page_write(page: u64, pages: u64) -> Request {
     Request { op: Op::Write, offset_bytes: page * 4096, len_bytes: pages * 4096, ..Request::default() }
 }
@@ -415,6 +422,7 @@ fn csv_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
     Input::Trace { path, options: OpenOptions::default() }
 }
 
+/// Writes requests to a trace file in this project's binary format, and returns the file as an input.
 fn native_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
     let path = folder.join(name);
     let mut writer = NativeWriter::new(std::fs::File::create(&path).unwrap(), "made for a test").unwrap();
@@ -425,6 +433,7 @@ fn native_trace(folder: &Path, name: &str, requests: &[Request]) -> Input {
     Input::Trace { path, options: OpenOptions::default() }
 }
 
+/// Compresses bytes in the format that a file name's `ending` names.
 fn compress_bytes(bytes: &[u8], ending: &str) -> Vec<u8> {
     use std::io::Write;
     match ending {
@@ -559,7 +568,9 @@ fn the_host_is_answered_no_faster_than_the_flash_can_collect() {
 /// for most of a run was said to be able to answer a fraction of the requests that it can.
 #[test]
 fn the_rate_that_a_drive_can_sustain_leaves_idle_time_out() {
+    /// Number of writes that arrive together after a second of silence.
     const OVERWRITES: u64 = 2000;
+    /// Nanoseconds in a second.
     const SECOND_NS: u64 = 1_000_000_000;
     // One die per channel, so that no die waits for a channel, and is busy only while it works or transfers.
     let settings = [

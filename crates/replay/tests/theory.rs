@@ -8,10 +8,12 @@ fn assert_prints(value: f64, printed: &str) {
     assert_eq!(format!("{value:.decimals$}"), printed, "exact value {value}");
 }
 
+/// Returns the utilisation (logical / physical pages) of a drive with this over-provisioning.
 fn utilisation_at(over_provisioning: f64) -> f64 {
     1.0 / (1.0 + over_provisioning)
 }
 
+/// Over-provisionings (spare / logical pages) at which predictions are checked.
 const OVER_PROVISIONING: [f64; 4] = [0.07, 0.15, 0.28, 3.0 / 7.0];
 
 /// Returns the utilisation of a device of `blocks` blocks if the free pool and the open blocks together take `reserved`

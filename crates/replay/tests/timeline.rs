@@ -15,14 +15,18 @@ use wearwell_replay::timeline::{
 
 use crate::common;
 
+/// Workload of the runs whose timelines are tested.
 const LOAD: &str = "zipf:pages=9000,requests=20000,read=0.3,rate=3000";
+/// Digits of base64url in the order of their values, by which cells of block maps are decoded.
 const BASE64URL_DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
+/// Replays the workload on a small drive of a design, with a timeline.
 fn record_with_timeline(settings: &[&str], design: &str) -> RunRecord {
     let all = ["precondition.mode=fill", "timing.mode=event", "replay.timeline_cells=4096"];
     run_on_small_device(&[&all[..], settings].concat(), LOAD, design)
 }
 
+/// Returns the timeline of a record that has one.
 fn timeline_of(record: &RunRecord) -> &Timeline {
     record.timeline.as_ref().expect("it was asked for")
 }
@@ -112,6 +116,7 @@ fn the_json_of_a_record_without_a_timeline_has_no_timeline_field() {
     assert!(!record.to_json().contains("timeline"));
 }
 
+/// Simulates the life of a drive until it is worn out, with a timeline.
 fn run_life(config: &Config, load: &str) -> Life {
     let input = generated_input(load);
     let plan = Plan::new(config, &input).unwrap();

@@ -32,6 +32,7 @@ fn designs_to_walk() -> impl Iterator<Item = (&'static str, Config)> {
 struct CountsByCause([BTreeMap<&'static str, u64>; 3]);
 
 impl CountsByCause {
+    /// Returns the operations that the engine has counted.
     fn of_device(device: &wearwell::Device<wearwell::nand::PowerCutNand<wearwell::nand::SimNand>>) -> Self {
         let stats = device.ftl().stats();
         let named = |counts: &[u64; Cause::COUNT]| {
@@ -41,6 +42,7 @@ impl CountsByCause {
         Self([named(&stats.programs), named(&stats.reads), named(&stats.erases)])
     }
 
+    /// Adds the programs, copies, reads and erases among these events.
     fn add_events(&mut self, events: &[EventRow]) {
         let [programs, reads, erases] = &mut self.0;
         for event in events {
@@ -74,6 +76,7 @@ fn apply_to_programmed(programmed: &mut [bool], events: &[EventRow], block_pages
     }
 }
 
+/// Returns for each flash page whether it is free.
 fn free_pages(picture: &DriveState) -> Vec<bool> {
     picture.pages.iter().map(|row| row.1 == FlashPageState::Free as u8).collect()
 }
@@ -102,6 +105,7 @@ fn walk_compared_with_engine(name: &str, config: &Config, extent: WalkthroughOpt
     walk
 }
 
+/// Whether a step of the recorded run has this mark.
 fn has_mark(walk: &Walkthrough, mark: StepMark) -> bool {
     walk.steps.iter().any(|step| step.marks.contains(&mark))
 }

@@ -19,10 +19,12 @@ use wearwell_replay::workload::{
 };
 use wearwell_trace::{Op, Request};
 
+/// Returns all requests of the workload that the text specifies.
 fn requests_of_text(text: &str) -> Vec<Request> {
     requests_of(&text.parse().expect(text))
 }
 
+/// Returns all requests of a workload.
 fn requests_of(spec: &WorkloadSpec) -> Vec<Request> {
     let mut generator = WorkloadGenerator::new(spec);
     let mut request = Request {
@@ -42,6 +44,7 @@ fn requests_of(spec: &WorkloadSpec) -> Vec<Request> {
     all
 }
 
+/// Returns the first page of each request.
 fn first_pages(requests: &[Request]) -> Vec<u64> {
     requests.iter().map(|request| request.offset_bytes / PAGE_BYTES).collect()
 }
@@ -70,12 +73,14 @@ fn assert_chi_square(counts: &[usize], probabilities: &[f64], what: &str) {
     );
 }
 
+/// Returns how often each value from 0 to `bins - 1` occurs.
 fn histogram(values: impl IntoIterator<Item = u64>, bins: usize) -> Vec<usize> {
     let mut counts = vec![0; bins];
     values.into_iter().for_each(|value| counts[value as usize] += 1);
     counts
 }
 
+/// Returns the probability of each of `n` ranks under a Zipf law.
 fn zipf_probabilities(n: u64, theta: f64) -> Vec<f64> {
     let weights: Vec<f64> = (1..=n).map(|k| (k as f64).powf(-theta)).collect();
     let total: f64 = weights.iter().sum();
@@ -187,8 +192,11 @@ fn random_draws_are_the_same_on_every_machine() {
     assert_eq!((uniform, ranks, images), (GOLDEN_UNIFORM.into(), GOLDEN_RANKS.into(), GOLDEN_IMAGES.into()));
 }
 
+/// Four uniform draws below 1000 with seed 1, in this order on every machine.
 const GOLDEN_UNIFORM: [u64; 4] = [811, 747, 100, 746];
+/// Four Zipf draws of ranks that follow the uniform draws, equal on every machine.
 const GOLDEN_RANKS: [u64; 4] = [218_720, 2494, 1, 6082];
+/// Numbers to which the permutation of seed 1 maps 0 to 3, equal on every machine.
 const GOLDEN_IMAGES: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
 
 // ---- generators
@@ -472,22 +480,26 @@ fn workload_help_names_every_key() {
 
 // ---- content
 
+/// Creates the content model that the text specifies.
 fn content_model(text: &str) -> ContentModel {
     ContentModel::new(&text.parse().expect(text), 5)
 }
 
+/// Draws the content of a write to `page` from the model.
 fn write_page(model: &mut ContentModel, page: u64) -> ContentDescriptor {
     let mut one = Vec::new();
     model.draw_written_contents(page..page + 1, &mut one);
     one[0]
 }
 
+/// Returns the contents of one write to each of `pages` pages.
 fn contents_of_pages(text: &str, pages: u64) -> Vec<ContentDescriptor> {
     let mut all = Vec::new();
     content_model(text).draw_written_contents(0..pages, &mut all);
     all
 }
 
+/// Returns the number of different fingerprints.
 fn distinct_contents(descriptors: &[ContentDescriptor]) -> usize {
     descriptors.iter().map(|d| d.fingerprint).collect::<HashSet<_>>().len()
 }
@@ -601,6 +613,7 @@ fn compressed_sizes_are_gaussian_and_equal_for_equal_fingerprints() {
     assert!((sigma - 0.125).abs() < 4.0 * 0.125 / (2.0 * n).sqrt() + 2e-4, "sigma {sigma}");
 }
 
+/// Returns the mean and the standard deviation of the values.
 fn mean_and_deviation(values: impl Iterator<Item = f64> + Clone) -> (f64, f64) {
     let n = values.clone().count() as f64;
     let mean = values.clone().sum::<f64>() / n;

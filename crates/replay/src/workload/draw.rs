@@ -182,6 +182,7 @@ fn nearest_rank(x: f64) -> u64 {
 #[inline]
 #[expect(clippy::cast_possible_wrap, clippy::cast_sign_loss, reason = "bit patterns")]
 fn log2(v: f64) -> f64 {
+    /// Bits of the square root of 1/2 as a floating-point number, at which the mantissa's range begins.
     const SQRT_HALF_BITS: u64 = 0x3fe6_a09e_667f_3bcd;
     let exponent = (v.to_bits().wrapping_sub(SQRT_HALF_BITS) as i64) >> 52;
     let m = f64::from_bits(v.to_bits().wrapping_sub((exponent << 52) as u64));
@@ -221,7 +222,7 @@ fn exp2(y: f64) -> f64 {
     series * f64::from_bits(((n as i64 + 1023) << 52) as u64)
 }
 
-/// Coefficients `1 / k!` of the exponential series.
+/// Coefficients `1 / k!` of the exponential series, for `k` from 0 to 11.
 const EXPONENTIAL_SERIES: [f64; 12] = [
     1.0,
     1.0,
@@ -237,8 +238,8 @@ const EXPONENTIAL_SERIES: [f64; 12] = [
     1.0 / 39_916_800.0,
 ];
 
-/// Returns `c[0] + c[1] x + c[2] x^2 ..`, computed as short chains of operations that a processor executes in parallel
-/// (Estrin's scheme), because the longest chain determines the time of a draw.
+/// Returns the value of a polynomial, `c[0] + c[1] x + c[2] x^2 ..`, computed as short chains of operations that a
+/// processor executes in parallel (Estrin's scheme), because the longest chain determines the time of a draw.
 #[inline]
 fn polynomial(x: f64, c: [f64; 12]) -> f64 {
     let (x2, x4) = (x * x, x * x * (x * x));

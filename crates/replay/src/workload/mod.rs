@@ -33,6 +33,7 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Sector size of requests that are not aligned to pages, bytes.
 pub const SECTOR_BYTES: u64 = 512;
 
+/// Number of 512-byte sectors in a page of 4 KiB.
 const SECTORS_PER_PAGE: u64 = PAGE_BYTES / SECTOR_BYTES;
 /// Number that makes the random generator of arrival times differ from that of the requests.
 const ARRIVAL_SEED_SALT: u64 = 0x6172_7269_7661_6c73;
@@ -44,15 +45,23 @@ const SCRAMBLE_SEED_SALT: u64 = 0x7363_7261_6d62_6c65;
 /// Generates the requests that a [`WorkloadSpec`] describes.
 #[derive(Clone, Debug)]
 pub struct WorkloadGenerator {
+    /// Random number generator of operations, sizes and pages.
     rng: Xoshiro256PlusPlus,
+    /// Number of requests that are still to be generated.
     requests_left: u64,
+    /// Size of the working set, pages of 4 KiB; all requests lie inside it.
     working_set_pages: u64,
     /// Operation of each request: read, write or trim, with their shares.
     operations: WeightedChoice<Op>,
+    /// Length of each request in pages, with the weights of the lengths.
     request_sizes_pages: WeightedChoice<u32>,
+    /// Chooses the first page of each request.
     first_pages: FirstPageChooser,
+    /// Probability that a request is aligned to sectors instead of pages.
     partial_request_probability: EventProbability,
+    /// Clock that computes the arrival time of each request.
     clock: ArrivalClock,
+    /// Model that generates the contents of writes; `None` if writes bring no content.
     content_model: Option<ContentModel>,
 }
 
@@ -142,6 +151,8 @@ impl WorkloadGenerator {
     }
 }
 
+/// Returns the lengths of a workload's requests in pages, with their weights. Panics if a length exceeds the working
+/// set.
 fn weighted_request_sizes_pages(spec: &WorkloadSpec) -> WeightedChoice<u32> {
     let items = match &spec.request_size {
         RequestSize::Fixed(pages) => vec![(*pages, 1.0)],
@@ -161,10 +172,12 @@ fn weighted_request_sizes_pages(spec: &WorkloadSpec) -> WeightedChoice<u32> {
 struct WeightedChoice<T> {
     /// For each item but the last, the exclusive upper bound of the random words that select it.
     upper_bounds_of_items: Vec<(u64, T)>,
+    /// Item that is chosen by all random words above the bounds of the other items.
     last_item: T,
 }
 
 impl<T: Copy> WeightedChoice<T> {
+    /// Creates a random choice among the items with a weight greater than 0; weights need not sum to one.
     fn new(items: impl IntoIterator<Item = (T, f64)>) -> Self {
         let items: Vec<_> = items.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         let total: f64 = items.iter().map(|(_, weight)| weight).sum();
@@ -178,6 +191,7 @@ impl<T: Copy> WeightedChoice<T> {
         Self { upper_bounds_of_items, last_item }
     }
 
+    /// Draws an item with probability proportional to its weight.
     #[inline]
     fn draw(&self, rng: &mut Xoshiro256PlusPlus) -> T {
         if self.upper_bounds_of_items.is_empty() {
@@ -196,15 +210,19 @@ impl<T: Copy> WeightedChoice<T> {
 enum FirstPageChooser {
     /// Each request begins with `next_page`, the page after the previous request.
     Sequential {
+        /// First page of the next request.
         next_page: u64,
     },
+    /// Each page is chosen with equal probability.
     Uniform,
+    /// The page is drawn by a zipf law of popularity.
     Zipf {
         /// Distribution of the popularity ranks of pages.
         ranks: Zipf,
         /// Permutation that scatters the ranks over the working set; `None` leaves popular pages at its start.
         scramble: Option<Permutation>,
     },
+    /// The page is drawn uniformly from a zone, and the zone by its share of the accesses.
     HotCold {
         /// First page and number of pages of each zone, weighted by the accesses of the zone.
         zones: WeightedChoice<(u64, u64)>,
@@ -214,6 +232,7 @@ enum FirstPageChooser {
 }
 
 impl FirstPageChooser {
+    /// Creates the chooser of first pages for the access pattern of a workload.
     fn new(spec: &WorkloadSpec) -> Self {
         let permutation = |wanted: bool| {
             wanted.then(|| Permutation::new(spec.working_set_pages, spec.seed ^ SCRAMBLE_SEED_SALT))
@@ -254,6 +273,7 @@ fn scatter_page(scramble: Option<&Permutation>, page: u64) -> u64 {
     scramble.map_or(page, |permutation| permutation.apply(page))
 }
 
+/// Returns first page and length of a sequential request, cut at the end of the working set, and advances `next_page`.
 fn next_sequential_pages(next_page: &mut u64, size: u64, pages: u64) -> (u64, u64) {
     let first = *next_page;
     let len = size.min(pages - first);
@@ -295,14 +315,18 @@ fn zone_boundary_page(space: f64, pages: u64) -> u64 {
 /// days without loss.
 #[derive(Clone, Debug)]
 struct ArrivalClock {
+    /// Random number generator of the gaps between arrivals.
     rng: Xoshiro256PlusPlus,
+    /// Distribution of the arrival times.
     arrival: ArrivalProcess,
+    /// Number of requests whose arrival time was computed.
     issued_requests: u64,
     /// Arrival time of the next request without the pauses between bursts, nanoseconds.
     time_without_pauses_ns: f64,
 }
 
 impl ArrivalClock {
+    /// Creates the clock of a workload's arrivals, at the first request.
     fn new(arrival: ArrivalProcess, seed: u64) -> Self {
         let rng = Xoshiro256PlusPlus::seed_from_u64(mix_bits(seed ^ ARRIVAL_SEED_SALT));
         Self { rng, arrival, issued_requests: 0, time_without_pauses_ns: 0.0 }

@@ -13,19 +13,21 @@
 
 use wearwell::data::mix_bits;
 
+/// Number of rounds in which the permutation mixes the two halves of a number.
 const FEISTEL_ROUNDS: usize = 6;
 /// Odd factor of the hash by which the rounds of the permutation mix the halves of a number.
 const ROUND_MULTIPLIER: u64 = 0xd6e8_feb8_6659_fd93;
 
-/// A pseudo-random bijection on `0..n`, with its inverse. Each direction costs about nine multiplications.
+/// Pseudo-random permutation of `0..n`, with its inverse. Each direction costs about nine multiplications.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Permutation {
-    /// Number of permuted numbers.
+    /// Number of permuted numbers, `n`; the permutation maps `0..n` to `0..n`.
     domain_len: u64,
     /// Number of bits of the left half of a permuted number.
     left_half_bits: u32,
     /// Number of values of the right half of a permuted number.
     right_half_value_count: u64,
+    /// Key of each round, computed from the seed.
     round_keys: [u64; FEISTEL_ROUNDS],
 }
 
@@ -96,7 +98,7 @@ impl Permutation {
         (right << self.left_half_bits) | left
     }
 
-    /// Inverts [`Self::permute_once`].
+    /// Inverts [`Self::permute_once`]: undoes all rounds once.
     #[inline]
     fn invert_once(&self, at: u64) -> u64 {
         let (mut left, mut right) = self.split_halves(at);

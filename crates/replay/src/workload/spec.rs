@@ -10,6 +10,7 @@ use std::str::FromStr;
 use super::spec_grammar::{SpecError, SpecGrammar, SpecKey, SpecKind, SpecOptions, require_within};
 use crate::content_model;
 
+/// Description of the key `scramble`, for help.
 const SCRAMBLE_MEANING: &str =
     "yes: a seeded permutation scatters the popular pages; no: they lie in order from page 0";
 
@@ -237,6 +238,7 @@ impl FromStr for WorkloadSpec {
     }
 }
 
+/// Reads from a specification how the first page of each request is chosen.
 fn parse_pattern(options: &SpecOptions) -> Result<AccessPattern, SpecError> {
     Ok(match options.kind_name {
         "sequential" => AccessPattern::Sequential,
@@ -253,6 +255,7 @@ fn parse_pattern(options: &SpecOptions) -> Result<AccessPattern, SpecError> {
     })
 }
 
+/// Reads the zones of a hot-and-cold workload: their shares of pages and of accesses.
 fn parse_zones(options: &SpecOptions) -> Result<Vec<Zone>, SpecError> {
     let pairs = options.weighted_values("zones")?.unwrap_or_else(|| vec![(0.2, 0.8)]);
     let text = options.text_value("zones").unwrap_or_default();
@@ -292,6 +295,7 @@ fn parse_read_and_trim_shares(options: &SpecOptions) -> Result<(f64, f64), SpecE
     Ok((read, trim))
 }
 
+/// Reads the request sizes of a workload (in pages) and their weights; `pages` is the size of the working set.
 fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, SpecError> {
     let Some(pairs) = options.weighted_values("size")? else { return Ok(RequestSize::Fixed(1)) };
     let text = options.text_value("size").unwrap_or_default();
@@ -311,11 +315,13 @@ fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, 
     })
 }
 
+/// Converts a positive whole number of pages to an integer.
 #[expect(clippy::cast_sign_loss, reason = "checked to be at least 1")]
 fn page_count_as_integer(pages: f64) -> u32 {
     pages as u32
 }
 
+/// Reads the distribution of arrival times from the keys `arrival`, `rate`, `on_ms` and `off_ms`.
 fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     let rate = options.number_value("rate", 0.001..=1e9)?;
     let on_ms = options.number_value("on_ms", 0.001..=1e9)?;
@@ -356,6 +362,8 @@ fn parse_arrival(options: &SpecOptions) -> Result<ArrivalProcess, SpecError> {
     }
 }
 
+/// Returns the content model of the writes: `content` from the part after `+`, or that of the key `dup`. Both together
+/// are refused.
 fn parse_content(
     options: &SpecOptions,
     content: Option<content_model::ContentModelSpec>,

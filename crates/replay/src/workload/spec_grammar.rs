@@ -55,6 +55,7 @@ impl SpecGrammar {
     }
 }
 
+/// Appends the line of a key to the help text: its name, default and meaning.
 fn add_help_line(text: &mut String, key: &SpecKey) {
     let _ = writeln!(text, "  {:<15} {} [{}]", key.name, key.meaning, key.default);
 }
@@ -129,10 +130,12 @@ pub enum SpecError {
 pub(crate) struct SpecOptions<'a> {
     /// Name of the kind of generator or model, the word before the colon.
     pub kind_name: &'static str,
+    /// Keys with their values as text, in the order of the specification string.
     key_value_pairs: Vec<(&'static str, &'a str)>,
 }
 
 impl<'a> SpecOptions<'a> {
+    /// Splits a specification string into its kind and pairs, and refuses unknown or repeated names.
     pub fn parse(text: &'a str, grammar: &SpecGrammar) -> Result<Self, SpecError> {
         let (name, rest) = text.split_once(':').unwrap_or((text, ""));
         let kind = find_kind(name.trim(), grammar)?;
@@ -209,6 +212,7 @@ impl<'a> SpecOptions<'a> {
     }
 }
 
+/// Parses the text of a key's value; the error states what is `expected`.
 pub(crate) fn parse_value<T: FromStr>(
     key: &'static str,
     value: &str,
@@ -234,6 +238,7 @@ pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     Err(SpecError::OutOfRange { key, value: value.into(), violated_bound })
 }
 
+/// Returns the kind of generator or model called `name`; the error suggests the most similar name.
 fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static SpecKind, SpecError> {
     grammar.kinds.iter().find(|kind| kind.name == name).ok_or_else(|| {
         let valid: Vec<_> = grammar.kinds.iter().map(|kind| kind.name).collect();
@@ -246,6 +251,7 @@ fn find_kind(name: &str, grammar: &SpecGrammar) -> Result<&'static SpecKind, Spe
     })
 }
 
+/// Returns `key` if the kind of generator or model accepts it; the error suggests the most similar key.
 fn find_key(key: &str, kind: &'static SpecKind, grammar: &SpecGrammar) -> Result<&'static str, SpecError> {
     let valid: Vec<_> = kind.keys.iter().chain(grammar.common_keys).map(|key| key.name).collect();
     valid.iter().find(|name| **name == key).copied().ok_or_else(|| SpecError::UnknownKey {
@@ -259,6 +265,7 @@ fn find_key(key: &str, kind: &'static SpecKind, grammar: &SpecGrammar) -> Result
 /// Returns the middle of a message about an unknown name: the question whether the nearest valid name was meant, if the
 /// two names are similar, or else the end of the sentence.
 fn did_you_mean_or_sentence_end(name: &str, nearest_name: &str) -> String {
+    /// Similarity of two names (0 to 1) above which a message suggests the valid name.
     const MIN_SIMILARITY: f64 = 0.7;
     if strsim::jaro_winkler(name, nearest_name) > MIN_SIMILARITY {
         format!("; did you mean `{nearest_name}`?")

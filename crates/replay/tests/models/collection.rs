@@ -11,9 +11,12 @@ use wearwell::gc::{GcOptions, VictimPolicy};
 
 use super::load::{Drive, Random, one_pool_geometry};
 
+/// Rule by which the model drive chooses GC victims.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cleaning {
+    /// The victim is the block with the fewest valid pages.
     Greedy,
+    /// The victim is the block that was filled first.
     Fifo,
 }
 
@@ -31,32 +34,44 @@ pub enum Event {
     Erased { block: u32 },
 }
 
+/// Page number that stands for no page, in both maps of the model drive.
 const NO_PAGE: u32 = u32::MAX;
 /// Number of free blocks at or below which a host write waits for GC.
 const LOW_BLOCKS: usize = 2;
 
+/// Model of a page-mapped drive with one open block for host writes and one for copies.
 pub struct PageMap {
+    /// Rule by which victims are chosen.
     cleaning: Cleaning,
+    /// Number of pages in a block.
     block_pages: u32,
+    /// Flash page of each logical page; [`NO_PAGE`] if it was never written.
     page_of_lpn: Vec<u32>,
     /// Logical page that each flash page holds; [`NO_PAGE`] for free and invalid pages.
     lpn_of_page: Vec<u32>,
+    /// Number of valid pages of each block.
     valid_pages: Vec<u32>,
     /// Number of host writes before the latest moment at which a page of the block was invalidated, or at which the
     /// block was filled, by block.
     last_change_time: Vec<u64>,
+    /// Numbers of the free blocks; the last one is opened next.
     free_blocks: Vec<u32>,
     /// Full blocks in the order in which they were filled.
     closed_blocks: Vec<u32>,
     /// Open block and its next free page, for host writes and for copies.
     open_blocks: [(u32, u32); 2],
+    /// Number of host writes since the drive was new.
     time: u64,
+    /// Number of host writes that are measured.
     pub writes: u64,
+    /// Number of pages that GC copied during the measurement.
     pub copies: u64,
+    /// Events since the caller took the list last, in order.
     pub events: Vec<Event>,
 }
 
 impl PageMap {
+    /// Creates an empty model drive with `logical` logical pages.
     pub fn new(cleaning: Cleaning, blocks: u32, block_pages: u32, logical: u32) -> Self {
         Self {
             cleaning,
@@ -75,6 +90,7 @@ impl PageMap {
         }
     }
 
+    /// Writes a logical page for the host, after collecting blocks while too few are free.
     pub fn write(&mut self, lpn: u32) {
         while self.free_blocks.len() <= LOW_BLOCKS {
             self.collect_victim();
@@ -91,6 +107,7 @@ impl PageMap {
         self.append_page(0, lpn);
     }
 
+    /// Writes a logical page to the next free page of an open block; `stream` is 0 for host writes and 1 for copies.
     fn append_page(&mut self, stream: usize, lpn: u32) {
         if self.open_blocks[stream].1 == self.block_pages {
             self.closed_blocks.push(self.open_blocks[stream].0);
@@ -106,6 +123,7 @@ impl PageMap {
         self.events.push(Event::Written { lpn });
     }
 
+    /// Chooses a victim, copies its valid pages, and erases it.
     fn collect_victim(&mut self) {
         let position = match self.cleaning {
             Cleaning::Fifo => 0,
@@ -132,6 +150,7 @@ impl PageMap {
         self.events.push(Event::Erased { block: victim });
     }
 
+    /// Returns host writes plus copies, divided by host writes.
     pub fn write_amplification(&self) -> f64 {
         (self.writes + self.copies) as f64 / self.writes as f64
     }
@@ -139,11 +158,14 @@ impl PageMap {
 
 /// Draws logical pages with probability proportional to `1 / rank^theta`; ranks are assigned to the pages at random.
 struct Zipf {
+    /// Sum of the weights of all ranks up to each rank.
     cumulative_weights: Vec<f64>,
+    /// Logical page of each rank.
     page_of_rank: Vec<u32>,
 }
 
 impl Zipf {
+    /// Assigns ranks to the pages at random.
     fn new(pages: u32, theta: f64, random: &mut Random) -> Self {
         let mut sum = 0.0;
         let cumulative_weights = (1..=pages)
@@ -159,13 +181,16 @@ impl Zipf {
         Self { cumulative_weights, page_of_rank }
     }
 
+    /// Draws a logical page by its popularity.
     fn draw(&self, random: &mut Random) -> u32 {
         let at = random.draw_unit() * self.cumulative_weights[self.cumulative_weights.len() - 1];
         self.page_of_rank[self.cumulative_weights.partition_point(|&below| below <= at)]
     }
 }
 
+/// Number of blocks of the drive.
 const BLOCKS: u32 = 1024;
+/// Number of pages in a block.
 const BLOCK_PAGES: u32 = 128;
 
 /// Returns the write amplification of the model and of the engine. Both write all logical pages once in order, then
@@ -192,6 +217,7 @@ fn model_and_engine_amplification(cleaning: Cleaning, spare: f64, theta: f64) ->
     [model.write_amplification(), drive.stats().write_amplification()]
 }
 
+/// Checks that the engine's write amplification differs from that of the model by at most `percent` percent.
 #[track_caller]
 fn assert_amplification_is_that_of_the_model(cleaning: Cleaning, theta: f64, percent: f64) {
     for spare in [0.10, 0.28] {

@@ -22,40 +22,57 @@ use wearwell::validity::{GeckoOptions, MergeMode};
 use super::collection::{Cleaning, Event, PageMap};
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
+/// Size of an entry's key in a run, bytes.
 const KEY_BYTES: u32 = 4;
+/// Number of pages in a block.
 const BLOCK_PAGES: u32 = 128;
+/// Number of blocks of the drive.
 const BLOCKS: u32 = 2048;
 /// Logical pages per physical page (R in section 5 of the GeckoFTL paper).
 const LOGICAL_SHARE: f64 = 0.7;
+/// Cost of a flash write divided by that of a read (delta in the GeckoFTL paper).
 const WRITE_READ_COST_RATIO: f64 = 10.0;
 
 /// Block and sub-key of an entry. In partitioned entries, sub-key 0 is the erase flag and the others are the parts of
 /// the bitmap; an entry that is not partitioned has only sub-key 0.
 type EntryKey = (u32, u32);
 
+/// Entry of Logarithmic Gecko: invalid pages of a block, or of a part of the block.
 #[derive(Clone, Copy, Default)]
 struct Entry {
+    /// Whether the entry is the erase flag of its block, which hides all older entries of the block.
     is_erased: bool,
+    /// Bitmap of the invalid pages, one bit per page of the block.
     bitmap: u128,
 }
 
 /// Entries of a sorted run in order of their keys; V entries (`page_entries`) fit into a flash page.
 type SortedRun = Vec<(EntryKey, Entry)>;
 
+/// Model of Logarithmic Gecko: a buffer of entries in RAM, and sorted runs on flash.
 struct LogarithmicGecko {
+    /// Ratio T of the sizes of runs on successive levels.
     size_ratio: usize,
+    /// Number S of parts into which the bitmap of a block is divided, each in an entry of its own.
     parts_per_block: u32,
+    /// Number V of entries that fit into a flash page.
     page_entries: usize,
+    /// Whether all runs that a flush can reach are merged at once; otherwise runs are merged in pairs.
     is_multi_way: bool,
+    /// Entries that are in RAM only.
     buffer: BTreeMap<EntryKey, Entry>,
+    /// Number of insertions into the buffer since its last flush.
     insertions: usize,
     /// Run on each level; a level holds at most one.
     levels: Vec<Option<SortedRun>>,
+    /// Number of flash pages read for merges and queries.
     flash_reads: u64,
+    /// Number of flash pages written.
     flash_writes: u64,
 }
 
 impl LogarithmicGecko {
+    /// Creates an empty model with size ratio T, parts S per block, and a kind of merging.
     fn new(size_ratio: usize, parts_per_block: u32, is_multi_way: bool) -> Self {
         Self {
             size_ratio,
@@ -85,6 +102,7 @@ impl LogarithmicGecko {
         self.count_insertion();
     }
 
+    /// Counts an insertion into the buffer, and flushes the buffer as a run after V insertions.
     fn count_insertion(&mut self) {
         self.insertions += 1;
         if self.insertions == self.page_entries {
@@ -94,10 +112,12 @@ impl LogarithmicGecko {
         }
     }
 
+    /// Returns the number of flash pages of a run.
     fn run_pages(&self, run: &SortedRun) -> usize {
         run.len().div_ceil(self.page_entries).max(1)
     }
 
+    /// Returns the level on which a run of this many pages belongs: `floor(log_T pages)`.
     fn level_of(&self, pages: usize) -> usize {
         let mut level = 0;
         while pages >= self.size_ratio.pow(level as u32 + 1) {
@@ -106,6 +126,7 @@ impl LogarithmicGecko {
         level
     }
 
+    /// Returns the run on a level, for changes.
     fn level_mut(&mut self, level: usize) -> &mut Option<SortedRun> {
         if self.levels.len() <= level {
             self.levels.resize(level + 1, None);
@@ -113,6 +134,7 @@ impl LogarithmicGecko {
         &mut self.levels[level]
     }
 
+    /// Writes a run to flash, and merges it with the runs on its level and above.
     fn flush_run(&mut self, mut run: SortedRun) {
         let mut level = 0;
         // Upper bound of the merged run's pages: those of all runs merged so far, if no entry is obsolete.
@@ -201,20 +223,22 @@ fn remove_erase_flags(run: &mut SortedRun) {
     run.retain(|entry| entry.1.bitmap != 0);
 }
 
-/// Number of page writes between the fill and the measurement, as a multiple of the number of logical pages. During the
-/// measurement it is [`MEASURED_MULTIPLE`].
+/// Number of page writes between the fill and the measurement, as a multiple of the number of logical pages.
 const WARM_UP_MULTIPLE: f64 = 1.5;
+/// Number of page writes during the measurement, as a multiple of the number of logical pages.
 const MEASURED_MULTIPLE: f64 = 2.0;
 
+/// Costs of a drive and of its page-validity store, per host write.
 struct Costs {
     /// Page programs of host writes and copies, per host write.
     data_programs_per_write: f64,
     /// Pages of the validity store written, per host write.
     writes: f64,
-    /// Pages of the validity store written, plus those read divided by [`DELTA`], per host write.
+    /// Pages of the validity store written, plus those read divided by [`WRITE_READ_COST_RATIO`], per host write.
     validity_amplification: f64,
 }
 
+/// Returns the number of logical pages of the drive.
 fn logical_pages() -> u32 {
     ((BLOCKS * BLOCK_PAGES) as f64 * LOGICAL_SHARE) as u32
 }
@@ -313,6 +337,7 @@ fn engine_costs(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
 /// inserts a flag when the block is opened, not when it is erased.
 const TOLERANCE: f64 = 0.03;
 
+/// Checks that a cost of the engine (`program`) differs from that of the model by at most the share `tolerance`.
 #[track_caller]
 fn assert_close(what: &str, program: f64, model: f64, tolerance: f64) {
     let error = program / model - 1.0;

@@ -15,10 +15,12 @@ use wearwell_replay::input::Input;
 use wearwell_replay::record::RunRecord;
 use wearwell_replay::replay::Plan;
 
-/// Ratios of a scheme to a drive without schemes: D, pages written, and E, energy spent.
+/// Ratios of a write-saving scheme (such as compression) to a drive without schemes.
 #[derive(Clone, Copy, Debug)]
 struct SchemeRatios {
+    /// Pages written with the scheme, divided by those without (D in the paper).
     write_ratio: f64,
+    /// Energy spent with the scheme, divided by that without (E in the paper).
     energy_ratio: f64,
 }
 
@@ -130,6 +132,7 @@ fn the_write_budget_of_an_epoch_is_the_remaining_budget_over_the_remaining_epoch
     }
 }
 
+/// Replays a workload on an empty drive of this design and these settings.
 fn run_design(settings: &[&str], load: &str, design: &str) -> RunRecord {
     let settings: Vec<String> =
         ["precondition.mode=none"].iter().chain(settings).map(|&setting| setting.to_owned()).collect();
@@ -162,7 +165,9 @@ fn a_throttled_drive_programs_at_the_rate_of_its_lifetime_target() {
 /// Energy to compress a page, microjoules: 64 us at 60 mW. As in section IV of the integrated lifetime paper, hashing a
 /// page takes 8.6 us at 49 mW ([`HASH_UJ`]), and programming it 600 us at 48.5 mW ([`PROGRAM_UJ`]).
 const COMPRESS_UJ: f64 = 64.0 * 60.0 / 1e3;
+/// Energy to hash a page, microjoules: 8.6 us at 49 mW.
 const HASH_UJ: f64 = 8.6 * 49.0 / 1e3;
+/// Energy to program a page, microjoules: 600 us at 48.5 mW.
 const PROGRAM_UJ: f64 = 600.0 * 48.5 / 1e3;
 
 #[test]

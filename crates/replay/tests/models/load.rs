@@ -14,10 +14,12 @@ pub const PAGE_BYTES: u32 = 4096;
 pub struct Random(u64);
 
 impl Random {
+    /// Creates a generator of random numbers that belongs to `seed`.
     pub fn new(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
+    /// Draws a random word of 64 bits.
     fn next_word(&mut self) -> u64 {
         self.0 ^= self.0 >> 12;
         self.0 ^= self.0 << 25;
@@ -30,10 +32,12 @@ impl Random {
         (self.next_word() >> 11) as f64 / (1_u64 << 53) as f64
     }
 
+    /// Draws a whole number from 0 to less than `bound`.
     pub fn draw_below(&mut self, bound: u64) -> u64 {
         (self.draw_unit() * bound as f64) as u64
     }
 
+    /// Decides at random whether an event of this probability happens.
     pub fn draw_event(&mut self, probability: f64) -> bool {
         self.draw_unit() < probability
     }
@@ -60,10 +64,12 @@ pub fn one_pool_geometry(blocks: u32, block_pages: u32) -> Geometry {
 
 /// A device of the engine that a test reads and writes page by page.
 pub struct Drive {
+    /// Device that executes the requests.
     pub device: Device<SimNand>,
 }
 
 impl Drive {
+    /// Creates an empty device over simulated flash of this geometry, from these design parts.
     pub fn new(geometry: Geometry, logical_pages: u32, parts: &Parts) -> Self {
         let nvram_bytes = parts.reverse_map_nvram_bytes(geometry.page_bytes);
         let nand = SimNand::new(geometry, parts.needed_retained_page_fields()).with_nvram(nvram_bytes);
@@ -71,24 +77,29 @@ impl Drive {
         Self { device }
     }
 
+    /// Writes a logical page with the content that has the fingerprint `content`.
     pub fn write(&mut self, lpn: u32, content: u64) {
         self.write_described(lpn, ContentDescriptor::of_fingerprint(Fingerprint(content)));
     }
 
+    /// Writes a logical page with a content descriptor (fingerprint and sizes).
     pub fn write_described(&mut self, lpn: u32, descriptor: ContentDescriptor) {
         self.device.write_page_descriptor(Lpn(lpn), descriptor).expect("there is room");
     }
 
+    /// Reads a logical page.
     pub fn read(&mut self, lpn: u32) {
         let page_bytes = PAGE_BYTES as u64;
         self.device.read(lpn as u64 * page_bytes, page_bytes, &mut []).expect("a healthy medium reads");
     }
 
+    /// Trims a logical page.
     pub fn trim(&mut self, lpn: u32) {
         let page_bytes = PAGE_BYTES as u64;
         self.device.trim(lpn as u64 * page_bytes, page_bytes).expect("there is room");
     }
 
+    /// Returns the counters of the engine.
     pub fn stats(&self) -> &wearwell::stats::Stats {
         self.device.ftl().stats()
     }

@@ -15,23 +15,30 @@ use wearwell::operation::Cause;
 
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
+/// Size of a flash page, bytes.
 const PAGE: usize = PAGE_BYTES as usize;
+/// Size of the count of deltas at the beginning of a page, bytes.
 const COUNT_BYTES: usize = 2;
+/// Size of the header (LPA and offset) beside each delta, bytes.
 const DELTA_HEADER_BYTES: usize = 6;
 /// Size of the largest delta that fits into a flash page beside its own header and the page's count of deltas, bytes.
 const LARGEST_DELTA_BYTES: usize = PAGE - COUNT_BYTES - DELTA_HEADER_BYTES;
 
 /// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
 struct OpenPage {
+    /// Number of bytes of the open page that are occupied.
     used: usize,
+    /// Number of pages that are full and were closed.
     closed_pages: u64,
 }
 
 impl OpenPage {
+    /// Creates an open page that has only the count of its deltas.
     fn new() -> Self {
         Self { used: COUNT_BYTES, closed_pages: 0 }
     }
 
+    /// Adds a delta to the open page; if it does not fit, closes the page and begins the next one.
     fn add_delta(&mut self, delta_bytes: usize) {
         if self.used + DELTA_HEADER_BYTES + delta_bytes > PAGE {
             self.closed_pages += 1;
@@ -53,6 +60,7 @@ fn delta_size_probabilities(ratio: f64) -> Vec<f64> {
     density.iter().map(|density| density / sum).collect()
 }
 
+/// Draws a delta size in bytes; `cumulative` has the probability of each size or a smaller one.
 fn draw_delta_bytes(cumulative: &[f64], random: &mut Random) -> usize {
     let at = random.draw_unit();
     cumulative.partition_point(|&below| below < at).min(LARGEST_DELTA_BYTES)
@@ -90,11 +98,13 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
 
 /// Number of logical pages, so large that the previous delta of a page is on flash when its next one is written.
 const LOGICAL_PAGES: u32 = 2_000;
+/// Number of times that every logical page is overwritten by a delta.
 const ROUNDS: u32 = 60;
 /// Number of parts of a run, each long enough to be independent of the others. Their spread gives the standard error of
 /// the mean.
 const BATCHES: u32 = 60;
 
+/// Creates a drive that stores every overwrite as a delta and never collects garbage.
 fn new_drive() -> Drive {
     // The table counts accesses of every page, so that every overwrite becomes a delta.
     let design = DeltaOptions {
@@ -110,6 +120,7 @@ fn new_drive() -> Drive {
     )
 }
 
+/// Returns the descriptor of content `number`, with the size of its delta if that is known.
 fn page_descriptor(number: u64, delta_bytes: Option<usize>) -> ContentDescriptor {
     let delta_bytes = delta_bytes.map_or(ContentDescriptor::UNKNOWN_SIZE, |bytes| bytes as u16);
     ContentDescriptor { delta_bytes, ..ContentDescriptor::of_fingerprint(Fingerprint(1 + number)) }

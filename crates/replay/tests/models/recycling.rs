@@ -18,12 +18,17 @@ use wearwell::operation::Cause;
 
 use super::load::{Drive, Random, one_pool_geometry};
 
+/// Growth of a page's popularity per read (alpha in the Recyclable SSD paper).
 const ALPHA: f64 = 0.10;
+/// Decay of a dead page's probability per newer version (beta in the Recyclable SSD paper).
 const BETA: f64 = 0.15;
 
+/// Policy by which the model's fingerprint store keeps dead pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Policy {
+    /// The store keeps the dead pages that entered it last.
     Lru,
+    /// The store keeps the dead pages whose contents are most probable to be written again (PROB).
     Prob,
     /// PROB, and in addition a hit loads the newest dead pages of the two neighbouring logical pages at the head of the
     /// store.
@@ -40,10 +45,13 @@ fn power(base: f64, exponent: u64) -> f64 {
 /// probability (as the bits of a positive number, which have the same order), version, and when the entry got both.
 type Rank = (u64, u64, u64);
 
+/// Flash page of the model: its content, and what decides how long the store keeps it.
 struct Page {
+    /// Number of the content that the page holds.
     content: u64,
     /// Logical page that the flash page belongs to, or belonged to when it died.
     owner_lpn: u32,
+    /// Number of reads of the page, at most 15.
     access_count: u64,
     /// Whether fast loading put the page at the head of the store: it counts as read 15 times while it is in the store.
     is_raised: bool,
@@ -51,17 +59,25 @@ struct Page {
     rank: Option<Rank>,
 }
 
+/// Model of recycling: lists of dead pages, and a fingerprint store by which writes find them.
 struct RecyclingModel {
+    /// Policy of the fingerprint store.
     policy: Policy,
+    /// Largest number of entries in the fingerprint store; `usize::MAX` if it is unbounded.
     capacity_entries: usize,
+    /// All flash pages that were ever programmed, by number.
     pages: Vec<Page>,
+    /// Number of the valid flash page of each logical page.
     valid_page_of_lpn: HashMap<u32, usize>,
     /// Dead pages of each logical page, the newest first.
     dead_pages_of_lpn: HashMap<u32, Vec<usize>>,
+    /// Fingerprint store: dead pages by rank, the entry to be evicted first.
     store: BTreeMap<Rank, usize>,
     /// Pages in the store by content: at most one, or all of this content if the store is unbounded.
     stored_pages_with_content: HashMap<u64, Vec<usize>>,
+    /// Number of times that a rank was computed, by which later entries are told apart.
     time: u64,
+    /// Number of writes that revived a dead page.
     binds: u64,
     /// Number of entries that scans of the store in its order compare until they hit (section V-C), summed over all
     /// hits.
@@ -69,6 +85,7 @@ struct RecyclingModel {
 }
 
 impl RecyclingModel {
+    /// Creates an empty model with this policy and size of the fingerprint store.
     fn new(policy: Policy, capacity_entries: usize) -> Self {
         Self {
             policy,
@@ -84,6 +101,7 @@ impl RecyclingModel {
         }
     }
 
+    /// Counts a read of the valid page of `lpn`.
     fn read(&mut self, lpn: u32) {
         if let Some(&page) = self.valid_page_of_lpn.get(&lpn) {
             self.pages[page].access_count = (self.pages[page].access_count + 1).min(15);
@@ -136,12 +154,14 @@ impl RecyclingModel {
         }
     }
 
+    /// Trims a logical page, whose flash page becomes dead.
     fn trim(&mut self, lpn: u32) {
         if let Some(old) = self.valid_page_of_lpn.remove(&lpn) {
             self.record_death(old);
         }
     }
 
+    /// Adds a page that has died to the list of its logical page, and offers it to the fingerprint store.
     fn record_death(&mut self, page: usize) {
         let owner = self.pages[page].owner_lpn;
         self.dead_pages_of_lpn.entry(owner).or_default().insert(0, page);
@@ -149,6 +169,8 @@ impl RecyclingModel {
         self.offer_to_fingerprint_store(page);
     }
 
+    /// Inserts a dead page into the fingerprint store, unless it has a smaller rank than all entries of a full store or
+    /// than an entry of equal content.
     fn offer_to_fingerprint_store(&mut self, page: usize) {
         let rank = self.rank_on_entry(page);
         let twin = self
@@ -174,6 +196,7 @@ impl RecyclingModel {
         self.pages[page].rank = Some(rank);
     }
 
+    /// Removes a page from the fingerprint store.
     fn remove_from_store(&mut self, page: usize) {
         let rank = self.pages[page].rank.take().expect("it is in the store");
         self.pages[page].is_raised = false;
@@ -216,9 +239,13 @@ impl RecyclingModel {
     }
 }
 
+/// Request to the model and to the engine.
 enum Request {
+    /// Writes a logical page (first number) with a content (second number).
     Write(u32, u64),
+    /// Reads a logical page.
     Read(u32),
+    /// Trims a logical page.
     Trim(u32),
 }
 
@@ -252,8 +279,10 @@ fn mixed_requests(requests: u32, seed: u64) -> impl Iterator<Item = Request> {
     })
 }
 
+/// Number of requests of each run.
 const REQUESTS: u32 = 200_000;
 
+/// Creates a drive with recycling and this fingerprint store, so large that it never erases a block.
 fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
     let options = RecycleOptions {
         capacity_entries: entries,
@@ -268,6 +297,7 @@ fn new_drive(entries: Option<u32>, policy: FingerprintStorePolicy) -> Drive {
     Drive::new(one_pool_geometry(2 * REQUESTS / 64, 64), LOGICAL_PAGES, &parts)
 }
 
+/// Executes a request on the drive of the engine.
 fn apply_request(drive: &mut Drive, request: &Request) {
     match *request {
         Request::Write(lpn, content) => drive.write(lpn, content),
@@ -276,6 +306,8 @@ fn apply_request(drive: &mut Drive, request: &Request) {
     }
 }
 
+/// Checks on every request that the engine revives a dead page exactly if the model does; returns the number of revived
+/// pages.
 #[track_caller]
 fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
     let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));

@@ -20,20 +20,28 @@ use wearwell::sharing::reverse_map::ReverseMapKind;
 
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
+/// Largest number of logical pages that refer to a flash page: the greatest value of a counter of four bits.
 const REFERENCES_MAX: u32 = 15;
 
+/// Model of shared pages: which flash page each logical page refers to, and how often each page is referred to.
 #[derive(Default)]
 struct SharingModel {
     /// Content and number of references of every page ever programmed.
     pages: Vec<(u64, u32)>,
+    /// Number of the flash page to which each logical page refers.
     page_of_lpn: HashMap<u32, usize>,
+    /// Number of the flash page by which later duplicates of a content are found.
     page_with_content: HashMap<u64, usize>,
+    /// Number of writes that were bound to a stored page of equal content.
     binds: u64,
+    /// Number of pages bound by remap commands.
     remaps: u64,
+    /// Number of binds that were prohibited because the counter of the page was full.
     saturations: u64,
 }
 
 impl SharingModel {
+    /// Writes a logical page: binds it to a page of equal content, or programs a page.
     fn write(&mut self, lpn: u32, content: u64) {
         match self.page_with_content.get(&content).copied() {
             Some(page) if self.has_room(page, lpn) => {
@@ -47,6 +55,7 @@ impl SharingModel {
         }
     }
 
+    /// Whether a flash page can take a reference of `lpn`: its counter is not full, or `lpn` refers to it already.
     fn has_room(&self, page: usize, lpn: u32) -> bool {
         self.pages[page].1 < REFERENCES_MAX || self.page_of_lpn.get(&lpn) == Some(&page)
     }
@@ -64,18 +73,21 @@ impl SharingModel {
         }
     }
 
+    /// Trims a logical page, which drops its reference.
     fn trim(&mut self, lpn: u32) {
         if let Some(page) = self.page_of_lpn.remove(&lpn) {
             self.drop_reference(page);
         }
     }
 
+    /// Programs a new flash page with a content, to which `lpn` refers from then on.
     fn program_page(&mut self, lpn: u32, content: u64) {
         self.pages.push((content, 0));
         self.page_with_content.insert(content, self.pages.len() - 1);
         self.add_reference(lpn, self.pages.len() - 1);
     }
 
+    /// Makes `lpn` refer to a flash page, and drops its former reference.
     fn add_reference(&mut self, lpn: u32, page: usize) {
         self.pages[page].1 += 1;
         if let Some(old) = self.page_of_lpn.insert(lpn, page) {
@@ -83,6 +95,7 @@ impl SharingModel {
         }
     }
 
+    /// Removes a reference to a flash page; a page without references is no longer found by its content.
     fn drop_reference(&mut self, page: usize) {
         let (content, references) = &mut self.pages[page];
         *references -= 1;
@@ -92,7 +105,9 @@ impl SharingModel {
     }
 }
 
+/// Number of logical pages of the drives.
 const LOGICAL_PAGES: u32 = 20_000;
+/// Number of requests of each run.
 const REQUESTS: u32 = 400_000;
 
 /// Runs model and engine on the same requests and compares their counts. Two thirds of the writes have one of 6,000

@@ -23,26 +23,38 @@ use wearwell::validity::{GeckoOptions, MergeMode};
 use super::collection::{Cleaning, Event, PageMap};
 use super::load::{Drive, Random, one_pool_geometry};
 
+/// Number of blocks of the drive.
 const BLOCKS: u32 = 8192;
+/// Number of pages in a block; small, so that the copies of a victim are a small part of the map cache.
 const BLOCK_PAGES: u32 = 16;
+/// Size of a page of the drive, bytes.
 const SMALL_PAGE_BYTES: u32 = 512;
+/// Number of map entries in a translation page.
 const ENTRIES_PER_PAGE: u32 = SMALL_PAGE_BYTES / 4;
+/// Number of logical pages of the drive: 0.7 of its flash pages.
 const LOGICAL_PAGES: u32 = (BLOCKS * BLOCK_PAGES) / 10 * 7;
+/// Cost of a flash write divided by that of a read (delta in the GeckoFTL paper).
 const WRITE_READ_COST_RATIO: f64 = 10.0;
 
+/// Model of a cache of map entries: an LRU queue, whose eviction of a dirty entry writes a translation page.
 #[derive(Default)]
 struct MapCacheModel {
+    /// Largest number of entries in the cache.
     capacity_entries: usize,
+    /// Number of entries used so far, which orders entries by their last use.
     time: u64,
     /// Logical page of each cached entry, by time of last use.
     lpn_by_last_use: BTreeMap<u64, u32>,
     /// Time of last use of each cached entry, and whether the entry is dirty, by logical page.
     entries: HashMap<u32, (u64, bool)>,
+    /// Number of entries that became dirty in the cache.
     dirty_inserts: u64,
+    /// Number of synchronisations: writes of a translation page with all its dirty entries.
     synchronisations: u64,
 }
 
 impl MapCacheModel {
+    /// Makes the map entry of a written page dirty and newest, and evicts the oldest entry if the cache is full.
     fn record_written(&mut self, lpn: u32) {
         self.time += 1;
         let old = self.entries.insert(lpn, (self.time, true));
@@ -65,8 +77,11 @@ impl MapCacheModel {
     }
 }
 
+/// Number of page writes during the measurement.
 const MEASURED_WRITES: u32 = LOGICAL_PAGES;
 
+/// Returns the logical pages in the order in which they are written, each with a flag that is true for the first write
+/// of the measurement.
 fn written_lpns() -> impl Iterator<Item = (u32, bool)> {
     let mut random = Random::new(5);
     (0..3 * LOGICAL_PAGES + MEASURED_WRITES).map(move |write| {

@@ -1,9 +1,10 @@
-//! A table of captures and designs: `captures [--sizes] FILE...` replays each request list (`NAME.ops.zst`, with the
-//! page files beside it) through every content design and prints Markdown.
+//! Compares designs on captures (recorded traces with page contents) and prints a table in Markdown:
+//! `captures [--sizes] FILE...`. Each request list (`NAME.ops.zst`, with the page files beside it) is replayed through
+//! every design with content mechanisms.
 //!
-//! Pages are replayed as the bytes that were written, so hashes, deltas and compression are real; with `--sizes` by the
-//! identities and sizes that the capture knows of every page. Devices are sized to the trace (preset `auto`), empty at
-//! the start, timed by events, arrivals as recorded.
+//! Pages are replayed as the bytes that were written, so that hashes, deltas and compression are real. With `--sizes`,
+//! the identities and sizes that the capture knows of every page are replayed instead. Devices are sized to the trace
+//! (preset `auto`) and empty at the start. Runs are timed by the event engine, and requests arrive as recorded.
 
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};

@@ -1,8 +1,9 @@
-//! Records per CPU second of the readers that large replays use.
+//! Measures how many records of a trace the readers decode per CPU second:
+//! `cargo run --release -p wearwell-replay --example decode_rate`.
 //!
-//! `cargo run --release -p wearwell-replay --example decode_rate`. Traces are made in memory and read as files are,
-//! decompression and format detection included. CPU time is the kernel's count for this thread, since the wall clock
-//! of a shared machine says little; the best of five passes is printed.
+//! Traces are made in memory and read as files are, decompression and format detection included. CPU time is the
+//! kernel's count for this thread, since the wall clock of a shared machine says little. The best of five passes is
+//! printed.
 
 use std::fmt::Write as _;
 use std::io::Cursor;

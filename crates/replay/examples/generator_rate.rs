@@ -1,6 +1,7 @@
-//! Nanoseconds per request of every generator: `cargo run --release -p wearwell-replay --example generator_rate`.
+//! Measures the nanoseconds per request of every workload generator:
+//! `cargo run --release -p wearwell-replay --example generator_rate`.
 //!
-//! Wall time of one thread, best of five, over the given number of requests (default 4 million).
+//! Printed is the wall time of one thread, best of five, over the given number of requests (default 4 million).
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,11 +1,11 @@
-//! A table of traces and of the designs whose subject is metadata: `metadata FILE-OR-FOLDER...` replays each trace
-//! through the five designs that `GeckoFTL` compares, cuts power behind its last request, recovers, and prints
-//! Markdown.
+//! Compares FTL designs that differ in their metadata (map and page validity) and prints a table in Markdown:
+//! `metadata FILE-OR-FOLDER...`. Each trace is replayed through the five designs that `GeckoFTL` compares; then power
+//! is cut after its last request, and the drive recovers.
 //!
-//! The device is the paper's (128 pages of 4 KiB per block, 70 % exported, one cached entry to 1024 pages) in the
-//! steady state of uniform writes, as large as the trace needs and 512 blocks at the least: the trace writes on a full
-//! device. RAM is what the parts report, recovery is executed and its flash operations are priced one after the other.
-//! Where a battery is assumed, the pages that it wrote are named.
+//! The device is the paper's: 128 pages of 4 KiB per block, 70 % exported, one cached map entry to 1024 pages. It has
+//! at least 512 blocks, and as many as the trace needs. It begins in the steady state of uniform writes, so that the
+//! trace writes on a full device. RAM is what the parts of a design report. Recovery is executed, and its flash
+//! operations are priced one after the other. Where a battery is assumed, the pages that it wrote are named.
 
 use std::ops::ControlFlow::Continue;
 use std::path::{Path, PathBuf};

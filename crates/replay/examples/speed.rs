@@ -1,15 +1,15 @@
-//! Measures how fast replays are: `speed [millions] [case...]`, all cases without arguments, `speed list` names them.
-//! A number replaces the millions of requests of every case; `once` runs every case once and leaves the reference loop
-//! out, which is what a profiler wants.
+//! Measures how fast replays are: `speed [millions] [case...]`. Without arguments all benchmark cases run, and
+//! `speed list` prints their names. A number replaces the millions of requests of every case. `once` runs every case
+//! once and leaves the reference loop out, as a profiler needs it.
 //!
-//! Per case: host page writes per second of thread CPU time in the measured part (best of the repeats), write
-//! amplification, peak memory, and memory per physical page. A machine that is shared or slow shows in the reference
-//! loop, which is timed before every case: independent read-modify-writes at random places of 256 MiB. About 18 ns per
-//! access is a quiet machine of the kind that the project's goals were set on (12.5 ns where the system gives large
-//! memory pages); figures of a run with much more are no measure of the code.
+//! For each case are printed: host page writes per second of thread CPU time in the measured part (best of the
+//! repeats), write amplification, peak memory, and memory per physical page. Before every case, a reference loop of
+//! independent read-modify-writes at random places of 256 MiB is timed, which shows whether the machine is shared or
+//! slow. About 18 ns per access is a quiet machine of the kind that the project's goals were set on (12.5 ns where the
+//! system gives large memory pages). Figures of a run with much more are no measure of the code.
 //!
-//! `engine` cases call the device directly, in batches as the driver does, with the same draws: the difference to the
-//! case of the same device is what the driver costs, its generator included.
+//! Cases called `engine` call the device directly, in batches as the driver does, with the same random draws. The
+//! difference to the case of the same device is what the driver costs, its generator included.
 
 use std::hint::black_box;
 use std::ops::ControlFlow::Continue;

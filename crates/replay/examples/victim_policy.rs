@@ -1,5 +1,5 @@
-//! A user-defined victim policy in Rust: `cargo run --release -p wearwell-replay --example victim_policy -- SPEC MARGIN
-//! [SETTING]...`.
+//! A user-defined victim policy in Rust:
+//! `cargo run --release -p wearwell-replay --example victim_policy -- SPEC MARGIN [SETTING]...`.
 //!
 //! It is the policy that `examples/notebooks/victim_policy.ipynb` develops in Python, and a test compares the figures
 //! of the two. Both see the same columns, so the move from Python is a matter of notation.

@@ -1,11 +1,12 @@
 //! Preconditioning: brings the device into a defined state before the first measured request.
 //!
 //! On an empty device most traces are too short to start garbage collection, so a result without preconditioning says
-//! little. Methods: random writes until the first collection; a sequential fill; a fill and random overwrites until the
-//! first collection and one more physical capacity, so that write amplification is steady; and the steady state of
-//! uniform random writes built directly. Building takes seconds where overwriting takes minutes, and is exact for
-//! uniform random writes only. The default, a drive in use, is the built state wherever pools are large enough for it.
-//! Aging by a trace is done by the replay driver.
+//! little. There are four methods. The first writes random pages until the first collection, and the second fills the
+//! drive sequentially. The third fills it and overwrites random pages until the first collection and for one more
+//! physical capacity, so that write amplification is steady. The fourth builds the steady state of uniform random
+//! writes directly. Building takes seconds where overwriting takes minutes, and is exact for uniform random writes
+//! only. The default, a drive in use, is the built state wherever pools are large enough for it. Aging by a trace is
+//! done by the replay driver.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 

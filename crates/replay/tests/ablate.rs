@@ -123,6 +123,7 @@ fn gains_of_figure<'a>(ablation: &'a Ablation, name: &str) -> &'a FigureGains {
     ablation.figures.iter().find(|gains| gains.figure == name).unwrap()
 }
 
+/// The gains that an ablation reports for deduplication equal the differences between the runs, alone and added last.
 #[test]
 fn an_ablation_finds_what_deduplication_saves() {
     let mechanisms = mechanisms_of_names(&["dedup", "compress"]);

@@ -130,6 +130,8 @@ fn the_documented_table_of_combined_parts_is_up_to_date() {
 const LOAD: &str =
     "zipf:pages=12000,requests=40000,write=0.8,read=0.15,trim=0.05+dup:share=0.3,compress=0.5,delta=0.3";
 
+/// Every combination of content mechanisms, map and page-validity store that the engine accepts runs to its end,
+/// collects garbage, and uses its mechanisms.
 #[test]
 fn every_accepted_mixture_of_parts_runs_and_collects_garbage() {
     let mut mixtures = 0;
@@ -289,6 +291,8 @@ fn assert_flushed_data_survives(mut device: Device<SimNand>, trims_are_durable: 
     assert!(device.ftl().stats().total_erases() > 20, "{settings:?}: collection has to be at work");
 }
 
+/// A named design (such as `dftl`) has the same result as a design that is combined from its parts: map, page validity,
+/// content mechanisms and others.
 #[test]
 fn a_named_design_equals_the_mixture_of_its_parts() {
     for design in wearwell::design::ALL {
@@ -305,6 +309,8 @@ fn a_named_design_equals_the_mixture_of_its_parts() {
     }
 }
 
+/// Settings of parts (map, page validity, content mechanisms) are refused if a name is misspelt, or if two settings
+/// choose the same part.
 #[test]
 fn parts_that_are_set_twice_or_misspelt_are_refused() {
     let refused = |settings: &[&str]| -> String {

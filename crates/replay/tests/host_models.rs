@@ -326,6 +326,8 @@ fn assert_f2fs_only_relocates(spec: &str) {
     assert!(after < before, "{before} pages mapped before cleaning, {after} after");
 }
 
+/// The host models `file-copy`, `snapshot`, `oltp` and `ycsb` write, read and remap the numbers of pages that follow
+/// from their parameters.
 #[test]
 fn file_copy_snapshot_oltp_and_ycsb_models_issue_the_documented_counts() {
     let copy = requests_of("file-copy:files=60,copies=3");
@@ -537,8 +539,8 @@ fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
     }
 }
 
-/// With the fewer reads of the paper's Table I, contents that were read still return more often, but few contents reach
-/// eight reads.
+/// A substitute with as few reads as the trace has (Table I of the Recyclable SSD paper) generates a random sample of
+/// the reads. Contents that were read still return more often, but few contents reach eight reads.
 #[test]
 fn a_trace_substitute_with_fewer_reads_samples_the_full_read_stream() {
     let counts = CountsByReads::of_requests(&requests_of("fiu-mail:scale=0.01"));

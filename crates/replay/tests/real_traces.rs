@@ -124,7 +124,7 @@ fn verification_by_bytes_confirms_every_recycling_hit() {
     assert_eq!(verified.reads_by_cause["content"], verified.recycled_writes);
 }
 
-/// These captures have the bytes of only some of their pages, those of the first part.
+/// Captures that have the bytes of only some of their pages (those of the first part) can be replayed to their end.
 #[test]
 fn captures_with_bytes_of_only_some_pages_replay_to_their_end() {
     for name in ["w4-pgbench-ext4", "w5-cbuild-ext4"] {
@@ -163,16 +163,20 @@ fn assert_golden(design: &str, expected: [u64; 5]) {
     assert!(collected * 2 > last_quarter.len(), "garbage collection is not active in the last quarter");
 }
 
+/// Writes, programs, reads and erases of the page map on the bundled trace are the recorded (golden) numbers.
 #[test]
 fn golden_counts_of_the_page_map_on_the_bundled_trace() {
     assert_golden("page-map", [298_068, 0, 383_395, 85_393, 4_911]);
 }
 
+/// Writes, recycled writes, programs, reads and erases of recycling on the bundled trace are the recorded (golden)
+/// numbers.
 #[test]
 fn golden_counts_of_recycling_on_the_bundled_trace() {
     assert_golden("recyclable", [298_068, 10_357, 351_172, 63_527, 4_406]);
 }
 
+/// Writes, programs, reads and erases of DFTL on the bundled trace are the recorded (golden) numbers.
 #[test]
 fn golden_counts_of_dftl_on_the_bundled_trace() {
     assert_golden("dftl", [298_068, 0, 389_618, 322_682, 5_009]);

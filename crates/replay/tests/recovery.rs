@@ -110,6 +110,8 @@ fn every_design_recovers_in_the_middle_of_a_run() {
     }
 }
 
+/// Random mixtures of parts (map, page validity, content mechanisms and others) recover from a loss of power in the
+/// middle of a run, and finish the run.
 #[test]
 fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
     let wanted = MIXTURE_COUNTS[usize::from(std::env::var_os("WEARWELL_SOAK").is_some())];

@@ -184,6 +184,8 @@ fn greedy_valid_count_shares_are_a_distribution_with_the_right_mean() {
     }
 }
 
+/// The predicted write amplification of greedy GC has its limits: that of FIFO for huge blocks, 1 at low utilisation,
+/// and that of d choices for very many choices.
 #[test]
 fn greedy_write_amplification_approaches_its_limits() {
     let limit = fifo_write_amplification(0.8);
@@ -254,6 +256,8 @@ fn write_amplification_of_a_flash_validity_bitmap_has_its_closed_form() {
     assert_prints(flash_bitmap_cost_per_host_write(10.0, collection, 128), "1.1015");
 }
 
+/// The formulas for Zipf-distributed contents give the simulated miss share (writes whose content no page holds) and
+/// the simulated number of distinct contents per page.
 #[test]
 fn zipf_contents_have_the_simulated_miss_and_distinct_shares() {
     for (n, miss, distinct) in [(0.9, "0.3229", "0.5946"), (0.7, "0.2368", "0.5241")] {
@@ -275,6 +279,8 @@ fn zipf_content_with_exponent_zero_is_uniform() {
     assert!((content.distinct_contents_per_page - (1.0 - (-1f64).exp())).abs() < 1e-9);
 }
 
+/// With deduplication, write amplification is the miss share times that of FIFO cleaning at the utilisation that
+/// sharing leaves.
 #[test]
 fn dedup_write_amplification_counts_misses_at_the_lowered_utilisation() {
     let content = ZipfContentSteadyState { dedup_miss_probability: 0.25, distinct_contents_per_page: 0.5 };

@@ -110,6 +110,7 @@ fn has_mark(walk: &Walkthrough, mark: StepMark) -> bool {
     walk.steps.iter().any(|step| step.marks.contains(&mark))
 }
 
+/// From the record of a step-by-step run (`wearwell watch`), the state of the drive at every step can be rebuilt.
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
     for (name, config) in designs_to_walk() {
@@ -124,6 +125,7 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_at_every_step() {
     }
 }
 
+/// The record of a step-by-step run (`wearwell watch`) also has the changes that a power loss and the recovery cause.
 #[test]
 fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
     for (name, config) in designs_to_walk() {
@@ -141,6 +143,7 @@ fn a_watch_record_rebuilds_the_state_of_the_drive_over_a_power_loss() {
     }
 }
 
+/// A step-by-step run (`wearwell watch`) of each design has steps in which its mechanisms act, such as deltas or binds.
 #[test]
 fn a_watch_record_shows_the_mechanism_of_each_design() {
     for (name, marks) in [
@@ -231,6 +234,8 @@ fn a_drive_with_larger_or_smaller_pages_that_compresses_can_be_watched() {
     }
 }
 
+/// Step-by-step runs (`wearwell watch`) with too many requests or pages are refused, and so are settings without effect
+/// on them.
 #[test]
 fn a_watch_record_that_is_too_large_is_refused() {
     let small = WalkthroughOptions { requests: 10, power_cut_after_requests: None };

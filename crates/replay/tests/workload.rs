@@ -279,6 +279,8 @@ fn requests_stay_inside_the_working_set() {
     }
 }
 
+/// A workload whose requests are longer than its working set is refused, also if its specification was built in code
+/// instead of parsed.
 #[test]
 #[should_panic(expected = "fit the working set of 4 pages")]
 fn a_workload_spec_built_in_code_is_checked() {
@@ -767,6 +769,7 @@ fn a_printed_content_spec_parses_to_the_same_spec() {
     assert_eq!("unique".parse::<content_model::ContentModelSpec>().unwrap().to_string(), "unique");
 }
 
+/// After a remap, the content model knows that the target pages hold the contents of the source pages.
 #[test]
 fn modelled_contents_follow_a_remap() {
     let fill = |model: &mut ContentModel, page: u64| {

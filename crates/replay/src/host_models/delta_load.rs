@@ -79,6 +79,7 @@ pub(super) struct DeltaLoad {
 }
 
 impl DeltaLoad {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer_of_key("pages", 16..=u64::from(u32::MAX))?;
         let rate = keys.number_of_key("rate", 0.0..=1e9)?;

@@ -129,6 +129,7 @@ struct MainArea {
 }
 
 impl MainArea {
+    /// Creates an empty main area of this many segments.
     fn new(segments: u32) -> Self {
         Self {
             block_owners: vec![None; (segments * BLOCKS_PER_SEGMENT) as usize],
@@ -283,6 +284,8 @@ enum ModelPhase {
 }
 
 impl F2fsClean {
+    /// Creates the generator from the values of its specification's keys; files that would fill more than 0.8 of the
+    /// volume are refused.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let segments = keys.integer_of_key("segments", 64..=65_536)?;
         let files = keys.integer_of_key("files", 1..=10_000_000)?;

@@ -46,6 +46,7 @@ pub(super) struct FileCopy {
 }
 
 impl FileCopy {
+    /// Creates the generator from the values of its specification's keys, and draws the sizes of all files.
     pub(super) fn new(keys: &SpecValues, mut random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         let files = keys.integer_of_key("files", 1..=10_000_000)?;

@@ -33,6 +33,7 @@ pub(super) const SPEC_KIND: SpecKind = SpecKind {
 /// Generator of the host model `fileserver`: whole-file writes, appends, reads and deletions.
 #[derive(Debug)]
 pub(super) struct Fileserver {
+    /// Random number generator of the load.
     random: Xoshiro256PlusPlus,
     /// Size of the file in each slot (fixed range of pages that holds one file), pages; 0 = no file.
     file_pages_by_slot: Vec<u64>,
@@ -49,6 +50,7 @@ pub(super) struct Fileserver {
 }
 
 impl Fileserver {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let mean = keys.integer_of_key("mean", 1..=65_536)?;
         Ok(Self {

@@ -1,18 +1,18 @@
-//! Substitutes for the private traces of the integrated lifetime paper (IL, section IV): WKSN (a high-end PC), Media
-//! (upload and download of multimedia files) and DVMT (a development server).
+//! Substitutes (generated loads) for the private traces of the integrated lifetime paper (IL, section IV): WKSN (a
+//! high-end PC), Media (upload and download of multimedia files) and DVMT (a development server).
 //!
 //! The paper describes the traces only through Table I, the lifetimes of a 64-GiB drive of 3000 cycles. Without any
-//! scheme it lasts 6.8, 3.8 and 3.04 years, that is 0.961, 1.720 and 2.150 MB/s written to flash, which is the rate of
-//! page writes here. The ratios of the other columns to the first give what compression and deduplication leave of the
-//! writes: 0.325, 0.987, 0.833 and 0.819, 0.997, more than 1. The default content model reproduces them: a share of
-//! 18.1, 0.3 and 0 % of the writes repeats an earlier content, and the compressed sizes of pages have the mean with
-//! which four consecutive writes, stored together in whole pages, leave these shares. (A mean equal to the shares would
-//! leave more: DVMT would save nothing.)
+//! scheme the drive lasts 6.8, 3.8 and 3.04 years. That is 0.961, 1.720 and 2.150 MB/s written to flash, which is the
+//! rate of page writes here. The ratios of the other columns to the first give the share of the writes that compression
+//! (0.325, 0.987, 0.833) and deduplication (0.819, 0.997, more than 1) leave. The default content model reproduces
+//! them. A share of 18.1, 0.3 and 0 % of the writes repeats an earlier content. The compressed sizes of pages have the
+//! mean with which four consecutive writes, stored together in whole pages, leave the shares of compression. (A mean
+//! equal to the shares would leave more: DVMT would save nothing.)
 //!
-//! Assumed: everything that `substitute.rs` assumes; the drive's write amplification is 1, so that the host writes as
-//! much as flash (a run on a device that collects garbage wears faster); 0.3 reads per write; a fifth of the writes is
-//! to new addresses; the compressed size has a standard deviation of 5 % of a page, from page to page. One day is
-//! generated at `scale=1`.
+//! Everything that `substitute.rs` assumes is assumed here, too. Further assumptions: the drive's write amplification
+//! is 1, so that the host writes as much as flash (a run on a device that collects garbage wears faster). There are 0.3
+//! reads per write. A fifth of the writes is to new addresses. The compressed size has a standard deviation of 5 % of a
+//! page, from page to page. One day is generated at `scale=1`.
 
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -46,10 +46,12 @@ pub(super) struct Oltp {
     total_rounds: u64,
     /// Whether the first phase, which writes the data files, is over.
     has_written_data_files: bool,
+    /// Number of rounds (reads, writes, then a log write) that were run so far.
     rounds_done: u64,
 }
 
 impl Oltp {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         Ok(Self {
             random,

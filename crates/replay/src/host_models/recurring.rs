@@ -133,6 +133,7 @@ pub(super) struct RecurringContentGenerator {
     total_requests: u64,
     /// Time between two requests, nanoseconds.
     arrival_interval_ns: f64,
+    /// Number of requests generated so far.
     requests_done: u64,
     /// Number of writes that are still to be generated.
     writes_left: u64,
@@ -159,6 +160,7 @@ pub(super) struct RecurringContentGenerator {
 }
 
 impl RecurringContentGenerator {
+    /// Creates the generator of a load with these parameters.
     pub(super) fn new(plan: &RecurringContentParameters, mut random: Xoshiro256PlusPlus) -> Self {
         let needed = plan.total_version_reads();
         let reads = plan.reads.unwrap_or(needed);

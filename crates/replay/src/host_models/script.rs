@@ -1,8 +1,8 @@
-//! The requests that a host model has planned, and the contents of its volume.
+//! Requests that a host model has planned, and the contents of its volume.
 //!
-//! Steps name pages, and become requests only one by one when they are taken. Only then is the content of new pages
-//! drawn, and that of copied pages looked up. So the script behaves like a device that executes in order, and a copy by
-//! writes has the contents that a copy by remaps would give.
+//! A planned step names pages. It becomes a request only when it is taken, one step after the other. Only then is the
+//! content of new pages drawn, and that of copied pages looked up. So the script behaves like a device that executes in
+//! order, and a copy by writes has the contents that a copy by remaps would give.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -83,10 +83,12 @@ pub(super) struct RequestScript {
 }
 
 impl RequestScript {
+    /// Creates an empty script; `content_model` draws the contents of newly written pages.
     pub(super) fn new(content_model: ContentModel) -> Self {
         Self { planned_requests: VecDeque::new(), arrival_ns: 0, content_model, content_by_page: Vec::new() }
     }
 
+    /// Whether no planned request is left.
     pub(super) fn is_empty(&self) -> bool {
         self.planned_requests.is_empty()
     }

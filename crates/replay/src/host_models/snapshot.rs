@@ -51,12 +51,14 @@ pub(super) struct Snapshot {
     copy_method: CopyMethod,
     /// Whether the first phase, which fills the volume, is over.
     is_volume_filled: bool,
+    /// Number of snapshots taken so far.
     snapshots_taken: u64,
     /// Number of overwrites left until the next snapshot.
     overwrites_left: u64,
 }
 
 impl Snapshot {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let pages = keys.integer_of_key("pages", 1..=1 << 24)?;
         Ok(Self {

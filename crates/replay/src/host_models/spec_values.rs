@@ -16,6 +16,7 @@ pub(super) struct SpecValues<'a> {
 const COMPLETE_SPEC_MESSAGE: &str = "a completed specification has every key";
 
 impl<'a> SpecValues<'a> {
+    /// Creates typed access to the keys of a specification in which defaults are filled in.
     pub(super) fn new(options: &'a SpecOptions<'a>) -> Self {
         Self { options }
     }

@@ -245,6 +245,7 @@ impl PageCache {
 }
 
 impl SqliteWal {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let is_random = keys.is_value_first_of("order", ["random", "sequential"], "random or sequential")?;
         let relocates = keys.is_value_first_of("mode", ["relocate", "copy"], "copy or relocate")?;

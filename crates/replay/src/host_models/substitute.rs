@@ -69,6 +69,7 @@ pub(super) struct SubstituteGenerator {
     write_draws: ExactCountSampler,
     /// Decides which writes are the first of their address, so that exactly the planned number of addresses is written.
     first_write_draws: ExactCountSampler,
+    /// Number of requests generated so far.
     requests_done: u64,
     /// Number of addresses that the substitute has written so far; addresses are numbered in the order of their first
     /// write.
@@ -83,6 +84,7 @@ pub(super) struct SubstituteGenerator {
 }
 
 impl SubstituteGenerator {
+    /// Creates the generator from the facts of a trace and the values of its specification's keys.
     pub(super) fn new(
         facts: &TraceFacts,
         keys: &SpecValues,

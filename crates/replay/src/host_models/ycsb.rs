@@ -65,6 +65,7 @@ pub(super) struct Ycsb {
 }
 
 impl Ycsb {
+    /// Creates the generator from the values of its specification's keys.
     pub(super) fn new(keys: &SpecValues, random: Xoshiro256PlusPlus) -> Result<Self, SpecError> {
         let records = keys.integer_of_key("records", 1..=1_000_000_000)?;
         let leaves = records.div_ceil(RECORDS_PER_PAGE) as u32;

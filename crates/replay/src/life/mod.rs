@@ -54,8 +54,8 @@ impl Default for Endurance {
 }
 
 impl Endurance {
-    /// Default distribution of endurance and end of a drive: a standard deviation of a tenth of the rated cycles; one
-    /// early failure per thousand blocks; the end when 10 % of the spare blocks are left.
+    /// Default endurance of blocks, and default end of a drive. The standard deviation is a tenth of the rated cycles,
+    /// and one block per thousand fails early. A drive ends when 10 % of its spare blocks are left.
     pub const DEFAULT_ENDURANCE: Self =
         Self { spread: 0.1, early_share: 0.001, program_share: 0.5, spare_minimum: 0.1 };
 

@@ -12,7 +12,7 @@ pub(super) type TrackId = u64;
 
 /// Identifier of the packet sequence in the Perfetto trace; all packets belong to this one sequence.
 const PACKET_SEQUENCE_ID: u64 = 1;
-/// Packet flag of the Perfetto trace: the packet resets the table of interned names, so that the names of the sequence
+/// Packet flag of the Perfetto trace: the packet resets the table of interned names, because the names of the sequence
 /// start here.
 const FLAG_INTERNED_NAMES_START: u64 = 1;
 /// Packet flag: the packet refers to interned names.

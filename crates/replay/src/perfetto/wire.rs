@@ -73,6 +73,7 @@ impl ProtobufMessage {
         self.0
     }
 
+    /// Whether the message has no field yet.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

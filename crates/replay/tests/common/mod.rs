@@ -9,8 +9,8 @@ use wearwell_replay::replay::Plan;
 use wearwell_replay::workload::WorkloadGenerator;
 use wearwell_trace::Request;
 
-/// Settings of the small device: four dies on two channels, 64 blocks of 64 pages each, 64 MiB; read 45 us, program 400
-/// us, erase 3500 us; 400 MB/s per channel.
+/// Settings of the small device of 64 MiB: four dies on two channels, with 64 blocks of 64 pages each. A read takes 45
+/// us, a program 400 us, an erase 3500 us, and each channel transfers 400 MB/s.
 pub const SMALL_DEVICE: [&str; 5] = [
     "device.preset=bench-8g",
     "device.channels=2",

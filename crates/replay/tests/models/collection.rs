@@ -2,9 +2,9 @@
 //!
 //! The model is a page-mapped drive with two open blocks, one for host writes and one for copies. Before a host write,
 //! victims are copied and erased while at most two blocks are free. Of victims with equally few valid pages, the model
-//! takes the one whose valid count fell last: with skewed writes this rule changes write amplification by about a
-//! percent. Program and model see the same writes. They differ in the blocks with which they begin, which the tolerance
-//! covers.
+//! takes the one whose valid count fell last; with skewed writes this rule changes write amplification by about a
+//! percent. Engine and model execute the same writes. They differ in the blocks with which they begin, which the
+//! tolerance covers.
 
 use wearwell::design::page_map;
 use wearwell::gc::{GcOptions, VictimPolicy};

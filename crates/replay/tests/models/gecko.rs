@@ -1,16 +1,19 @@
-//! Logarithmic Gecko: flash reads and writes for page validity, over size ratio T, partitioning S and merging policy.
+//! Logarithmic Gecko (page validity on flash): flash reads and writes over size ratio T, partitioning S and merging
+//! policy.
 //!
-//! Model of section 3 and appendix A: a buffer of V entries; a flush makes a run; a run of n pages is on level
-//! `floor(log_T n)`; two runs of a level are read and merged into one, which may meet a run on its level again
-//! (pairwise), or the buffer and all runs that this chain can reach are merged at once (multi-way); bitmaps are
-//! combined by OR, and an entry with the erase flag hides everything older of its block. A query reads each run from
-//! the newest to the oldest, one page or two if the entries of a block lie on two, and stops at an erase flag. The
-//! paper leaves open where the flag is when an entry is partitioned: here it is an entry of its own before the others,
-//! and goes when nothing is older.
+//! The model follows section 3 and appendix A of the GeckoFTL paper. Entries are collected in a buffer of V entries,
+//! which is flushed as a sorted run. A run of n pages is on level `floor(log_T n)`. In pairwise merging, two runs of a
+//! level are read and merged into one, which may meet a run on its level again. In multi-way merging, the buffer and
+//! all runs that this chain can reach are merged at once. Bitmaps are combined by OR, and an entry with the erase flag
+//! hides all older entries of its block. A query reads each run from the newest to the oldest, and stops at an erase
+//! flag. Of a run it reads one page, or two if the entries of a block lie on two.
 //!
-//! The buffer counts insertions, not entries, as recovery within 2 V reads asks (appendix C.2); V is the paper's `8 P /
-//! (key + B / S)` with whole bytes for the bitmap. Erased blocks and invalid pages come from the page-mapped drive in
-//! `collection.rs`.
+//! The paper leaves open where the flag is when an entry is partitioned. Here the flag is an entry of its own before
+//! the others, and is dropped when nothing is older.
+//!
+//! The buffer counts insertions, not entries, as recovery within 2 V reads requires (appendix C.2). V is the paper's
+//! `8 P / (key + B / S)` with whole bytes for the bitmap. Erased blocks and invalid pages come from the page-mapped
+//! drive in `collection.rs`.
 
 use std::collections::BTreeMap;
 

@@ -1,8 +1,9 @@
-//! Integrated lifetime management: the capacity of an epoch, the prediction of demand, algorithm 1, and energy.
+//! Integrated lifetime management: the write budget of an epoch, the prediction of demand, algorithm 1, and energy.
 //!
-//! Models of sections III-B and IV: the listing of algorithm 1, statement by statement; "weighted average of previous
-//! 10 epochs" with linear weights, which are ours; what can still be written over the epochs that are left;
-//! microseconds times milliwatts.
+//! The models follow sections III-B and IV of the integrated lifetime paper. Algorithm 1 is written statement by
+//! statement from its listing. Demand is the "weighted average of previous 10 epochs", with linear weights, which are
+//! our choice. The budget is what can still be written, divided by the epochs that are left. Energy is microseconds
+//! times milliwatts.
 
 use std::ops::ControlFlow;
 
@@ -57,7 +58,8 @@ fn enabled_by_algorithm_1(dedup: SchemeRatios, comp: SchemeRatios, demand: f64, 
     [is_dedup_enabled, is_comp_enabled, is_throttling_enabled]
 }
 
-/// Also checks that all eight outcomes of the listing occur in the grid of inputs.
+/// The write-saving schemes that the engine enables are those of the paper's algorithm 1, over a grid of inputs in
+/// which all eight outcomes occur.
 #[test]
 fn scheme_decisions_are_those_of_the_papers_algorithm_listing() {
     let ratios: Vec<SchemeRatios> = [0.27, 0.44, 0.73, 0.92, 0.9999, 1.0, 1.04]

@@ -1,12 +1,12 @@
 //! Delta-FTL: how many flash pages a delta costs.
 //!
-//! Model of section 3.2: one page is filled with deltas; each takes its bytes, and 6 bytes (LPA and offset) beside the
-//! 2 bytes of a count at the beginning of the page; a delta is never split, so the first that does not fit closes the
-//! page and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1); the paper does not print sigma,
-//! here it is a quarter of the mean.
+//! The model follows section 3.2 of the paper. One page at a time is filled with deltas. It begins with a count of 2
+//! bytes, and each delta takes its bytes and 6 more (LPA and offset). A delta is never split, so the first that does
+//! not fit closes the page and begins the next one. Sizes are Gaussian around Rc of a page (section 5.1). The paper
+//! does not print sigma; here it is a quarter of the mean.
 //!
-//! Two forms: the pages of a given series of sizes, which must be equal to the digit, and the mean over all series,
-//! from the stationary distribution of how full the page is.
+//! The model has two forms. One gives the pages of a given series of sizes, which the engine must equal exactly. The
+//! other gives the mean over all series, from the stationary distribution of how full the page is.
 
 use wearwell::data::{ContentDescriptor, Fingerprint};
 use wearwell::design::{DeltaOptions, delta};

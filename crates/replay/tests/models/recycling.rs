@@ -1,13 +1,15 @@
 //! Recyclable SSD: which writes find their content in a dead page, for every size and policy of the fingerprint store.
 //!
-//! Model of sections IV-B and IV-C: lists of the dead pages of each logical page, newest first; access counts up to 15;
-//! equations 1 to 4; a store that keeps the most probable dead pages (PROB), the most recent ones (LRU) or all (INF).
-//! The paper does not say which of two equally probable pages is kept, and pages that were never read all have
-//! probability 0: here the newer version is kept, then the entry that came to its probability and version later. A
-//! fingerprint is a key of the store (section IV-C), so of two dead pages with equal content a bounded store knows the
-//! better one only; the infinite store knows every dead page.
+//! The model follows sections IV-B and IV-C of the paper. It has lists of the dead pages of each logical page (newest
+//! first), access counts up to 15, and equations 1 to 4. The fingerprint store keeps the most probable dead pages
+//! (PROB), the most recent ones (LRU) or all (INF).
 //!
-//! Nothing is erased in these runs, so the paper leaves no choice open and the counts are equal to the digit.
+//! The paper does not say which of two equally probable pages is kept, and pages that were never read all have
+//! probability 0. Here the newer version is kept, and of equal versions the entry that came to its probability and
+//! version later. A fingerprint is a key of the store (section IV-C). So of two dead pages with equal content a bounded
+//! store knows only the better one, whereas the infinite store knows every dead page.
+//!
+//! Nothing is erased in these runs, so the paper leaves no choice open, and the counts must be equal exactly.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -306,8 +308,8 @@ fn apply_request(drive: &mut Drive, request: &Request) {
     }
 }
 
-/// Checks on every request that the engine revives a dead page exactly if the model does; returns the number of revived
-/// pages.
+/// Checks after every request that the engine has revived as many dead pages as the model; returns their number at the
+/// end.
 #[track_caller]
 fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
     let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));

@@ -1,13 +1,14 @@
 //! Remap-SSD: which writes are bound to a stored page of equal content, and which cannot because its counter is full.
 //!
-//! Model of sections 4.4 and 5.2: a store from content to the page that holds it; a counter of four bits per page,
-//! which counts the logical pages that refer to it; remapping to a page whose counter is at 15 is prohibited, and the
-//! write becomes a program of its own. A page that is overwritten with what it holds takes no further reference, so a
-//! full counter does not prohibit that. The paper does not say which copy later duplicates refer to then: the new one,
-//! which has room. A page without references is invalid and no longer found.
+//! The model follows sections 4.4 and 5.2 of the paper. It has a store from each content to the page that holds it, and
+//! a counter of four bits per page, which counts the logical pages that refer to the page. Remapping to a page whose
+//! counter is at 15 is prohibited, and the write programs a page instead. A page that is overwritten with what it holds
+//! takes no further reference, so a full counter does not prohibit that. The paper does not say to which copy later
+//! duplicates then refer. In the model it is the new one, whose counter has room. A page without references is invalid
+//! and is no longer found.
 //!
-//! Collection moves pages with all their references, so it must not change a count: the same load runs on a drive that
-//! never collects and on one that does all the time.
+//! Garbage collection moves pages with all their references, so it must not change a count. The same load runs on a
+//! drive that never collects and on one that does all the time.
 
 use std::collections::HashMap;
 
@@ -162,12 +163,16 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
     drive
 }
 
+/// The engine deduplicates as many writes as the model, and refuses as many because the reference counter of the stored
+/// page is full.
 #[test]
 fn deduplicated_writes_and_saturated_counters_are_those_of_the_model() {
     let drive = run_model_and_engine(ReverseMapKind::Ideal, 2 * REQUESTS / 64, false, 1);
     assert_eq!(drive.stats().total_erases(), 0);
 }
 
+/// Garbage collection does not change how many pages are deduplicated, remapped, or refused because of a full reference
+/// counter.
 #[test]
 fn counts_of_shared_mappings_under_gc_are_those_of_the_model() {
     let drive = run_model_and_engine(ReverseMapKind::Ideal, LOGICAL_PAGES / 64 + 20, true, 2);

@@ -68,8 +68,7 @@ pub struct Ablation {
     pub subsets: Vec<SubsetRun>,
     /// How much each mechanism changes each figure.
     pub figures: Vec<FigureGains>,
-    /// Notes on what the runs have in common or differ in besides their mechanisms. Notes on single runs are in their
-    /// records.
+    /// What distinguishes the runs besides their mechanisms. Notes on single runs are in their records.
     #[serde(default)]
     pub notes: Vec<String>,
 }

@@ -271,7 +271,7 @@ pub struct LifeRecord {
     pub is_filled: bool,
     /// Exported bytes of the larger drive for which years are scaled; absent if no size was given.
     pub scale_to_bytes: Option<u64>,
-    /// Lifetime and write amplification of whole lives, as estimates over all seeds; absent if a life was interrupted.
+    /// Figures of whole lives over all seeds; absent if a life was interrupted.
     #[serde(default)]
     pub estimates: Option<LifeEstimates>,
     /// States of the drives of all seeds at regular moments of their lives, at most 100, with their spread.
@@ -349,13 +349,13 @@ impl Leveling {
 /// Mean of a figure over the lives of all seeds, with its confidence interval and the extremes.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Estimate {
-    /// Mean of the figure over the simulated lives of all seeds.
+    /// Mean of the figure over the lives of all seeds.
     pub mean: f64,
     /// Half the width of the 95 % confidence interval of the mean (Student's t); absent with one seed.
     pub half_width: Option<f64>,
-    /// Least value of the figure in any of the simulated lives.
+    /// Least value of the figure in any of the lives.
     pub least: f64,
-    /// Greatest value of the figure in any of the simulated lives.
+    /// Greatest value of the figure in any of the lives.
     pub most: f64,
 }
 

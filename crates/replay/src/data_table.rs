@@ -140,7 +140,8 @@ impl DataTable {
 
     /// Adds a row at the end of a results table.
     ///
-    /// # Panics The row has not one cell per column, or a cell has a value of another kind than its column.
+    /// # Panics
+    /// The row has not one cell per column, or a cell has a value of another kind than its column.
     pub fn push(&mut self, row: Vec<Cell>) {
         assert_eq!(row.len(), self.columns.len(), "a row has a cell in every column");
         for (cell, DataColumn { title, kind }) in row.iter().zip(&self.columns) {

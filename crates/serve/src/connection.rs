@@ -48,10 +48,10 @@ const RECEIVE_BUFFER_BYTES: usize = 260 << 10;
 /// Fewest bytes that one read from the socket must return so that payloads of write requests stay in the receive
 /// buffer. Payloads of a smaller read are copied, so that the buffer is free for the next read.
 const ZERO_COPY_RECEIVE_MIN_BYTES: usize = 64 << 10;
-/// Most bytes of requests and their replies that one connection queues for the device as one batch.
+/// Most bytes that one connection queues for the device as one batch: requests and the replies to them.
 const REQUEST_BATCH_MAX_BYTES: usize = 8 << 20;
 /// Largest size of a request with its reply, bytes, at which the receiving thread of a connection executes the request
-/// itself. The thread receives nothing meanwhile; for larger requests it is faster to receive and execute at the same
+/// itself. The thread receives nothing meanwhile. For larger requests it is faster to receive and execute at the same
 /// time.
 const SHORT_REQUEST_MAX_BYTES: usize = 32 << 10;
 /// Most bytes of replies that the thread which executed the requests sends itself, without waking the writer thread.
@@ -59,21 +59,24 @@ const DIRECTLY_SENT_REPLIES_MAX_BYTES: usize = 64 << 10;
 /// Most bytes of requests of one connection that are executed in one step. Requests of other connections are executed
 /// before the next step.
 const REQUEST_BATCH_STEP_MAX_BYTES: u64 = 2 << 20;
-/// Number that the next connection gets as the source of its work for a device. Requests of one connection, which have
-/// the same number, are executed in their order.
+/// Number that the next connection gets as its work source number. The device executes requests with the same source
+/// number, those of one connection, in their order.
 static NEXT_WORK_SOURCE_NUMBER: AtomicU64 = AtomicU64::new(0);
 /// Stack size, in bytes, of threads that never use a device and have their buffers on the heap.
 pub(crate) const SMALL_THREAD_STACK_BYTES: usize = 256 << 10;
 
-/// An export with the queue in front of its device, and the rate limit of its clients.
+/// An NBD export as it is served: with the queue in front of its device, and the rate limit of its clients.
 #[derive(Debug)]
 pub(crate) struct ServedExport<D> {
+    /// Name, size and properties of the export, as the NBD negotiation reports them.
     pub(crate) export: Export,
+    /// Queue of work in front of the device of the export.
     pub(crate) device_queue: DeviceQueue<D>,
+    /// Limits on the rates of requests and bytes that all clients of the export share.
     pub(crate) rate_limit: ExportRateLimits,
 }
 
-/// Whether the NBD connections of a listening socket are encrypted by TLS.
+/// TLS policy of a listening socket: whether its NBD connections are encrypted.
 #[derive(Clone, Debug)]
 pub(crate) enum TlsMode {
     /// NBD connections are never encrypted.
@@ -93,7 +96,7 @@ impl TlsMode {
         }
     }
 
-    /// Returns the policy by which the negotiation answers `NBD_OPT_STARTTLS`.
+    /// Returns the policy by which the negotiation answers `NBD_OPT_STARTTLS`, the request of a client for encryption.
     fn negotiation_policy(&self) -> TlsPolicy {
         match self {
             Self::None => TlsPolicy::Refused,
@@ -141,7 +144,7 @@ pub(crate) fn serve_nbd_client<D: BlockDevice>(
     socket.send_tls_close();
 }
 
-/// Logs how a connection ended, at a level that depends on the reason.
+/// Logs how a connection ended, at a log level that depends on the reason.
 fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     match end {
         Ok(ConnectionEnd::Disconnected) => info!("the client disconnected"),
@@ -161,7 +164,7 @@ fn log_connection_end(end: &io::Result<ConnectionEnd>) {
     }
 }
 
-/// Executes requests of one client until it disconnects or is disconnected.
+/// Executes the requests of one NBD client after the negotiation, until the client or the server ends the connection.
 ///
 /// # Errors
 /// Errors of the socket; the client is gone then.
@@ -199,8 +202,8 @@ fn run_transmission<D: BlockDevice>(
     received
 }
 
-/// Runs the NBD handshake. Returns what was agreed, and the bytes after the handshake that were already read. `None` if
-/// the client disconnects, ends the negotiation or takes too long.
+/// Runs the NBD handshake. Returns the negotiated export and options, and the bytes after the handshake that were
+/// already read. `None` if the client disconnects, ends the negotiation or takes too long.
 fn negotiate(
     socket: &Socket,
     exports: Vec<&Export>,
@@ -251,9 +254,11 @@ fn negotiate(
     }
 }
 
-/// Replies of one connection that are sent together, and the bytes in flight that are released when they are sent.
+/// Replies of one connection that are sent together. When they are sent, the bytes in flight of their requests are
+/// released.
 #[derive(Default)]
 struct ReplyBatch {
+    /// The replies of the batch, in the order in which they are sent.
     batch_replies: Vec<Reply>,
     /// Bytes in flight that the requests of these replies occupied; they are released when the replies are sent.
     in_flight_bytes_to_release: usize,
@@ -264,7 +269,7 @@ struct ReplyBatch {
     claims: Arc<Vec<MemoryClaim>>,
 }
 
-/// Buffers of sent replies, kept for later replies of the connection.
+/// Buffers of replies that were sent. A connection keeps them for its later replies.
 #[derive(Debug, Default)]
 struct ReplyBuffers(Mutex<Vec<Vec<u8>>>);
 
@@ -279,6 +284,7 @@ impl ReplyBuffers {
 
     /// Keeps the buffers of large replies for later replies, up to 4 MiB in total.
     fn keep_reply_buffers(&self, replies: Vec<Reply>) {
+        /// Size in bytes from which on the buffer of a sent reply is kept; smaller buffers are freed.
         const KEPT_REPLY_BUFFER_MIN_BYTES: usize = 4096;
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut bytes: usize = kept.iter().map(Vec::len).sum();
@@ -299,11 +305,13 @@ struct SharedConnection {
     work_source_number: u64,
     /// Span of the connection, for log events.
     log_span: Span,
+    /// Socket of the connection to the NBD client.
     socket: Arc<Socket>,
     /// Bytes of the requests and replies of this connection that are in flight.
     in_flight: InFlightBytes,
     /// Number of claims of this connection on the shared memory budget.
     held_claim_count: Arc<HeldClaimCount>,
+    /// Buffers of sent replies, kept for later replies of this connection.
     reply_buffers: ReplyBuffers,
     /// Channel to the writer thread, which sends the replies.
     reply_sender: Sender<ReplyBatch>,
@@ -312,9 +320,9 @@ struct SharedConnection {
 }
 
 impl SharedConnection {
-    /// Sends replies, or hands them to the writer thread. If the replies are small and the socket accepts them at once,
-    /// the writer thread need not be woken. Only the thread that uses the device calls this, so no other thread sends
-    /// while the writer's queue is empty.
+    /// Sends a batch of replies, or passes it to the writer thread. If the replies are small and the socket accepts
+    /// them at once, the writer thread need not be woken. Only the thread that uses the device calls this, so no other
+    /// thread sends while the writer's queue is empty.
     fn send_reply_batch(&self, mut batch: ReplyBatch) {
         let bytes: usize = batch.batch_replies.iter().map(|reply| reply.bytes().len()).sum();
         if bytes <= DIRECTLY_SENT_REPLIES_MAX_BYTES && self.queued_reply_batches.load(Ordering::Acquire) == 0
@@ -330,16 +338,19 @@ impl SharedConnection {
         let _ = self.reply_sender.send(batch);
     }
 
-    /// Keeps the buffers of sent replies for later ones, and releases their bytes in flight.
+    /// Releases a batch of replies that was sent: keeps its buffers for later replies, and subtracts its bytes in
+    /// flight.
     fn release_sent_batch(&self, sent: ReplyBatch) {
         self.reply_buffers.keep_reply_buffers(sent.batch_replies);
         self.in_flight.remove_in_flight(sent.in_flight_bytes_to_release);
     }
 }
 
-/// A request from the time when it is received until its reply is encoded.
+/// A received request of an NBD client, kept until its reply is encoded.
 struct PendingRequest {
+    /// The request, and how far its execution on the device has got.
     execution: RequestExecution,
+    /// Whether the request is a read; if so, its reply carries data.
     is_read: bool,
     /// Memory that the request and its reply occupy together, bytes.
     memory_bytes: usize,
@@ -347,12 +358,14 @@ struct PendingRequest {
     final_step_outcome: Option<StepOutcome>,
 }
 
-/// Requests of one connection that arrived together, as one piece of work for the device. If the batch is dropped
-/// before all its requests are answered, because the device has failed, the connection is closed.
+/// Requests of one connection that arrived together. The device queue executes them as one piece of work. If the batch
+/// is dropped before all its requests are answered, because the device has failed, the connection is closed.
 struct RequestBatch {
+    /// State that the requests of this connection share with its threads.
     shared: Arc<SharedConnection>,
     /// Claims on the shared memory budget for these requests and their replies.
     claims: Arc<Vec<MemoryClaim>>,
+    /// Requests of the batch that are not answered yet, oldest first.
     requests: VecDeque<PendingRequest>,
     /// Size of the receive buffer, bytes, if payloads of these requests are parts of it; 0 if each payload has a buffer
     /// of its own.
@@ -432,9 +445,13 @@ impl<D: BlockDevice> DeviceWork<D> for RequestBatch {
 /// The receiving side of an NBD connection: reads and decodes requests, and queues them for the device of the client's
 /// export.
 struct RequestReceiver<'a, D> {
+    /// Memory budget that all connections of the server share.
     budget: &'a Arc<MemoryBudget>,
+    /// The export that the client chose in the negotiation.
     served_export: &'a ServedExport<D>,
+    /// Result of the NBD negotiation: the chosen export and the agreed options.
     negotiated: NegotiationResult,
+    /// State that this receiver shares with the requests and the writer thread of its connection.
     shared: Arc<SharedConnection>,
 }
 
@@ -496,7 +513,7 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     }
 
     /// Decodes the first `count` bytes of `buffer` and queues the complete requests for the device. `claim` is memory
-    /// claimed from the budget for a payload; it is passed on with that payload. Returns how the connection ended, or
+    /// claimed from the budget for a payload. It is passed on with that payload. Returns how the connection ended, or
     /// `None` if it continues.
     fn decode_and_queue(
         &self,
@@ -550,8 +567,8 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
     }
 
     /// Queues requests for the device, once the limit of bytes in flight allows it. The requests and their replies
-    /// occupy `footprint_bytes` of memory, for which `claim` is used if it is given. Returns how the connection ended,
-    /// if the device has stopped or the client is gone.
+    /// occupy `footprint_bytes` of memory. The memory of `claim` is used for them if it is given. Returns how the
+    /// connection ended, if the device has stopped or the client is gone.
     fn queue_requests(
         &self,
         requests: &mut VecDeque<PendingRequest>,
@@ -589,17 +606,19 @@ impl<D: BlockDevice> RequestReceiver<'_, D> {
 /// Receive buffers of one connection. Requests that are not executed yet may still refer to a buffer, so the connection
 /// receives into another one meanwhile.
 struct ReceiveBuffers {
+    /// Buffer into which the connection receives at present.
     current_buffer: Arc<Vec<u8>>,
     /// Receive buffers that were replaced by the current one and to which requests may still refer, oldest first.
     earlier_buffers: VecDeque<Arc<Vec<u8>>>,
 }
 
 impl ReceiveBuffers {
-    /// Number of earlier buffers that are kept for reuse: clearing a new buffer takes as long as receiving into it.
+    /// Number of earlier receive buffers that a connection keeps for reuse, because clearing a new buffer takes as long
+    /// as receiving into it.
     const KEPT_RECEIVE_BUFFERS_MAX: usize = 3;
 
-    /// Returns the buffer into which the connection receives next. If requests still refer to the current buffer, it is
-    /// first replaced by one to which none refers.
+    /// Returns the buffer into which the connection receives next. If requests still refer to the current buffer, a
+    /// buffer without references replaces it first.
     fn ensure_unshared_buffer(&mut self) -> &mut Vec<u8> {
         if Arc::get_mut(&mut self.current_buffer).is_none() {
             let is_free =
@@ -662,6 +681,7 @@ fn send_replies(
 /// its limit.
 #[derive(Debug, Default)]
 struct InFlightBytes {
+    /// Number of bytes in flight at present.
     in_flight_bytes: Mutex<usize>,
     /// Wakes a waiting thread when bytes are no longer in flight, or the client is gone.
     release_signal: Condvar,
@@ -680,10 +700,12 @@ impl InFlightBytes {
         *waited.unwrap_or_else(PoisonError::into_inner) += bytes;
     }
 
+    /// Returns the number of bytes that the requests and replies of the connection have in flight.
     fn in_flight_bytes(&self) -> usize {
         *self.in_flight_bytes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether a reply could not be sent, so that further replies of the connection are not needed.
     fn is_client_gone(&self) -> bool {
         self.is_client_gone.load(Ordering::Relaxed)
     }

@@ -1,4 +1,5 @@
-//! The interface [`BlockDevice`] that a server needs of a device, and the Wearwell engine as such a device.
+//! Interface between servers and devices: the trait [`BlockDevice`], and its implementation [`FlashDevice`] by the
+//! Wearwell engine (the FTL).
 //!
 //! The NBD server knows [`BlockDevice`] and nothing of flash. [`FlashDevice`] implements it for the engine over any
 //! medium that keeps bytes. Clients may address single bytes, but the engine is only given whole pages: a page that is
@@ -24,7 +25,7 @@ use crate::live_device::LiveDevice;
 use crate::medium::Medium;
 use crate::operation_recorder::{OperationDetails, OperationRecorder};
 
-/// A range of consecutive bytes whose pages are all stored in the same way (such as a hole, or a delta).
+/// A range of consecutive bytes of a device whose logical pages all are stored in one way (such as a hole, or a delta).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Extent {
     /// Length of the extent, bytes.
@@ -47,7 +48,7 @@ pub trait BlockDevice: Send + 'static {
     /// It is a power of two and at least 512.
     fn write_granularity_bytes(&self) -> u32;
 
-    /// Whether the device refuses all requests that would change it.
+    /// Whether the device is read-only: it refuses all requests that would change it.
     fn is_read_only(&self) -> bool {
         false
     }
@@ -70,14 +71,14 @@ pub trait BlockDevice: Send + 'static {
     /// As [`BlockDevice::write`].
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), DeviceError>;
 
-    /// Makes the bytes of a range zeros. With `allocate` the zeros are stored like data; without it the range is
+    /// Fills a range of the device with zeros. With `allocate` the zeros are stored like data. Without it the range is
     /// deallocated where possible.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn zero(&mut self, offset: u64, len: u64, allocate: bool) -> Result<(), DeviceError>;
 
-    /// Writes deferred operations to the files of the medium, after which all earlier writes, trims and zeroes may be
+    /// Writes deferred operations to the files of the medium. After that, all earlier writes, trims and zeroes may be
     /// acknowledged. A caller that executes several requests calls this once, before it answers the first of them.
     ///
     /// # Errors
@@ -86,18 +87,18 @@ pub trait BlockDevice: Send + 'static {
         Ok(())
     }
 
-    /// Makes all requests so far durable, deferred operations included.
+    /// Makes the effects of all requests so far durable, deferred operations included.
     ///
     /// # Errors
     /// As [`BlockDevice::write`].
     fn flush(&mut self) -> Result<(), DeviceError>;
 
-    /// Returns the first extent (bytes stored in one way) of a range of at least one byte. The extent ends with the
-    /// range at the latest. Does no flash operation.
+    /// Returns the first extent (bytes stored in one way) of a range of at least one byte. The extent does not reach
+    /// beyond the end of the range. Does no flash operation.
     fn first_extent(&mut self, offset: u64, len: u64) -> Extent;
 }
 
-/// Counts of commands and bytes of the clients of a device, since the server started.
+/// Numbers of commands and bytes that clients have requested of a device since the server started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct HostCommandCounts {
     /// Number of read commands of clients.
@@ -110,9 +111,9 @@ pub struct HostCommandCounts {
     pub executed_flushes: u64,
     /// Number of remaps by the control socket, one for each range.
     pub remaps: u64,
-    /// Bytes that clients read.
+    /// Number of bytes that clients read.
     pub bytes_read: u64,
-    /// Bytes that clients wrote by write commands, without those of commands that write zeroes or trim.
+    /// Number of bytes that clients wrote by write commands, without those of commands that write zeroes or trim.
     pub bytes_written: u64,
 }
 
@@ -138,26 +139,34 @@ pub(crate) fn lost_page_sentence(lpn: Lpn, ppn: Ppn, page_bytes: u64) -> String 
     )
 }
 
-/// The Wearwell engine as a block device.
+/// Block device that the Wearwell engine (FTL, flash and write buffer) provides.
 #[derive(Debug)]
 pub struct FlashDevice {
+    /// The engine: FTL, flash and write buffer.
     device: LiveDevice,
+    /// Facts for the health report: design, rated endurance, numbers of starts and unclean ends.
     health_facts: DriveHealthFacts,
-    /// Buffer of one page, through which a part of a page is read or changed.
+    /// Buffer of one logical page, through which a part of a page is read or changed.
     page_buffer: Box<[u8]>,
+    /// Counts of client commands since the server started.
     host_commands: HostCommandCounts,
+    /// Recorder of the operations of the device as a trace; `None` if nothing is recorded.
     recorder: Option<OperationRecorder>,
     /// Whether the device refuses all requests that would change it.
     is_read_only: bool,
-    /// Logical pages of a rescued image whose newest version cannot be proven; reads of these pages are refused.
+    /// Logical pages of a rescued (damaged) image whose newest version cannot be proven. Reads of these pages are
+    /// refused.
     lpns_with_unproven_version: BTreeSet<Lpn>,
-    /// The refusal of the operating system that was logged last; `None` if there was none, or its end was logged.
+    /// The last file operation that the operating system refused and that was logged. `None` if there was none, or if
+    /// it was logged that operations succeed again.
     logged_os_refusal: Option<FileIoError>,
+    /// Damage of the device that was logged already.
     logged_damage: LoggedDamage,
+    /// Progress of the scrub (a read of all flash pages in use) in idle time.
     idle_scrub: IdleScrub,
 }
 
-/// Most lost logical pages that are logged one by one when damage is found; of further pages only the number is logged.
+/// Most lost logical pages that are logged one by one when damage is found. Of further pages only the number is logged.
 /// The command `scrub` of the control socket lists more.
 const LOGGED_LOST_PAGES_MAX: usize = 100;
 
@@ -170,7 +179,7 @@ struct LoggedDamage {
     lost_lpns: BTreeSet<Lpn>,
 }
 
-/// Progress of the scrub that reads pages of flash in idle time.
+/// Progress of the scrub that reads all flash pages in use while clients send no commands.
 #[derive(Debug)]
 struct IdleScrub {
     /// First flash page that the next step of the idle scrub may read.
@@ -221,7 +230,8 @@ impl FlashDevice {
         Self { is_read_only: true, ..self }
     }
 
-    /// Refuses reads of logical pages whose newest version cannot be proven: those that a rescue left out
+    /// Makes the device refuse reads of the logical pages `unproven`. These are pages of a rescued (damaged) image
+    /// whose newest version cannot be proven
     /// ([`OpenReport::lpns_with_unproven_version`](crate::image::OpenReport::lpns_with_unproven_version)).
     #[must_use]
     pub fn refuse_reads_of_unproven_pages(self, unproven: BTreeSet<Lpn>) -> Self {
@@ -268,7 +278,7 @@ impl FlashDevice {
         self.device.lost_logical_pages()
     }
 
-    /// Reads up to `most_pages` flash pages that are in use, from `first` on, to find damage; see
+    /// Reads up to `most_pages` of the flash pages in use, from page `first` on, to find damage; see
     /// [`Ftl::scrub_step`](wearwell::Ftl::scrub_step).
     ///
     /// # Errors
@@ -297,7 +307,8 @@ impl FlashDevice {
         Ok(())
     }
 
-    /// Logs every logical page that was lost since the last call. Called after a flash page could not be read.
+    /// Logs every logical page that was lost since the last call of this function. Called after a flash page could not
+    /// be read.
     #[cold]
     fn log_new_damage(&mut self) {
         self.logged_damage.media_errors = self.device.stats().media_errors;
@@ -322,7 +333,8 @@ impl FlashDevice {
         self.logged_damage.lost_lpns = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
-    /// Begins to record all operations of the device in a new trace file; see [`OperationRecorder`].
+    /// Begins to record all operations of the device in a new trace file; `provenance` is the note of its origin that
+    /// the file gets. See [`OperationRecorder`].
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
@@ -437,8 +449,8 @@ impl FlashDevice {
         self.device.take_executed_part_of_failed_remap(target, source, len)
     }
 
-    /// Runs an operation of the engine that changes the device. If the operating system refused a write before,
-    /// deferred operations are written again first.
+    /// Runs an engine operation that changes the device. If the operating system refused a write before, deferred
+    /// operations are written again first.
     fn run_changing_operation(
         &mut self,
         operation: impl FnOnce(&mut LiveDevice) -> wearwell::Result<()>,
@@ -487,16 +499,18 @@ impl FlashDevice {
         refused.map_or(Ok(()), |refused| Err(refused.into()))
     }
 
+    /// Returns the medium of the engine: flash in memory or in the files of an image.
     fn medium(&self) -> &dyn Medium {
         self.device.medium()
     }
 
+    /// Returns the size of a logical page, bytes.
     fn page_bytes(&self) -> u64 {
         self.page_buffer.len() as u64
     }
 
-    /// Adds an operation of the engine to the recording, if one runs. If the recording cannot be written, it ends, and
-    /// the device continues.
+    /// Adds an operation of the engine to the trace that is being recorded, if there is one. If the trace file cannot
+    /// be written, the recording ends, and the device continues.
     fn record_operation(&mut self, op: Op, offset: u64, len: u64, more: OperationDetails<'_>) {
         if let Some(recorder) = &mut self.recorder {
             recorder.record(op, offset, len, more);
@@ -546,6 +560,7 @@ impl FlashDevice {
     /// Erases up to 128 of the blocks that hold no valid page, and returns their file space to the file system (punches
     /// holes).
     fn erase_and_punch_dead_blocks(&mut self) -> Result<(), DeviceError> {
+        /// Most blocks that are erased after one trim.
         const ERASED_BLOCKS_PER_TRIM_MAX: u32 = 128;
         self.run_changing_operation(|device| {
             device.medium_mut().set_hole_punching(true);
@@ -568,7 +583,7 @@ impl FlashDevice {
         changed
     }
 
-    /// Makes a part of one logical page zeros. Does nothing if the page is a hole, which reads as zeros already.
+    /// Fills a part of one logical page with zeros. Does nothing if the page is a hole, which reads as zeros already.
     fn zero_page_part(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         if len == 0 || self.logical_page_form_at(offset) == LogicalPageForm::Hole {
             return Ok(());
@@ -576,7 +591,8 @@ impl FlashDevice {
         self.overwrite_page_part(offset, &ZERO_BYTES[..len as usize])
     }
 
-    /// Trims the whole logical pages of a range, and makes its parts of pages zeros.
+    /// Deallocates a range of bytes: trims its whole logical pages, and fills its partial pages at both ends with
+    /// zeros.
     fn deallocate_range(&mut self, offset: u64, len: u64) -> Result<(), DeviceError> {
         let [before, whole, after] = self.split_at_page_boundaries(offset, len);
         self.zero_page_part(offset, before)?;
@@ -586,8 +602,8 @@ impl FlashDevice {
         self.zero_page_part(offset + before + whole, after)
     }
 
-    /// Returns how the logical page that contains byte `offset` is stored. An unproven page (of a rescued image) is not
-    /// reported as a hole, so that a client that skips holes reads the page and receives the error.
+    /// Returns the form in which the logical page that contains byte `offset` is stored. An unproven page (of a rescued
+    /// image) is not reported as a hole, so that a client that skips holes reads the page and receives the error.
     fn logical_page_form_at(&self, offset: u64) -> LogicalPageForm {
         let lpn = Lpn((offset / self.page_bytes()) as u32);
         if self.lpns_with_unproven_version.contains(&lpn) {

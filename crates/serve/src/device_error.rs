@@ -14,7 +14,7 @@ pub enum DeviceError {
     /// The medium (flash in memory or in files) failed.
     #[error("{0}")]
     Failed(String),
-    /// The device is served read-only and the request would change it.
+    /// The device is served read-only, and the request would change the device.
     #[error(
         "the device is served read-only: to write to it, start the server without --read-only; a damaged image that is \
          served with --rescue must first be restored from a copy"
@@ -22,12 +22,12 @@ pub enum DeviceError {
     ReadOnly,
 }
 
-/// A refusal of the operating system: a read, write or sync of the files that store a device failed.
+/// Error of the operating system: a read, write or sync of the files that store a device was refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FileIoError {
-    /// Error message: which operation failed on which file, why, and what the server does now.
+    /// Complete error message: which operation failed on which file, why, and what the server does now.
     pub message: String,
-    /// The beginning of the message: which operation failed on which file, and why.
+    /// Beginning of the error message: which operation failed on which file, and why.
     pub refusal: String,
     /// Whether the operating system refused the operation only because the disk is full, or because a quota or a limit
     /// on the size of files is reached.

@@ -40,9 +40,9 @@ pub struct StepProgress {
 
 /// A piece of work for a device: for example, the requests that arrived together on one connection.
 pub trait DeviceWork<D>: Send {
-    /// Returns the source of the work (a number for its connection). Work of one source is executed in the order in
-    /// which it was queued, and enters the log span of its source itself. `None`: the work has no such order, and is
-    /// logged in the span of the device.
+    /// Returns the source of the work, a number for its connection. The queue executes work of one source in the order
+    /// in which it was queued. Such work enters the log span of its source itself. `None`: the work has no such order,
+    /// and is logged in the span of the device.
     fn work_source_number(&self) -> Option<u64> {
         None
     }
@@ -55,8 +55,8 @@ pub trait DeviceWork<D>: Send {
     /// Executes the next step of the work on the device.
     fn step(&mut self, device: &mut D) -> StepProgress;
 
-    /// Answers the requests that the last step finished. `flush_or_write_outcome` is the outcome of the flush, or of
-    /// the write of deferred operations, that was done after the step.
+    /// Answers the requests that the last step of the work finished. `flush_or_write_outcome` is the outcome of the
+    /// flush, or of the write of deferred operations, that the device executed after the step.
     fn answer_requests(&mut self, flush_or_write_outcome: &Result<(), DeviceError>);
 }
 
@@ -68,9 +68,10 @@ pub trait DeviceWork<D>: Send {
 )]
 pub struct DeviceStopped;
 
-/// A handle to the queue of work in front of a device, by which threads queue work for the device.
+/// Handle to the queue of work in front of a device, by which threads queue work for the device.
 #[derive(Debug)]
 pub struct DeviceQueue<D> {
+    /// State that all handles to the queue and the device thread share.
     shared: Arc<SharedDeviceQueue<D>>,
 }
 
@@ -105,8 +106,8 @@ impl<D: BlockDevice> DeviceQueue<D> {
         (device_queue, DeviceThread { shared, thread: Some(thread) })
     }
 
-    /// Whether the queue accepts and executes work. When it ends, this becomes false before any work is refused with
-    /// [`DeviceStopped`].
+    /// Whether the device queue accepts and executes work. When the queue ends, this becomes false before it refuses
+    /// the first work with [`DeviceStopped`].
     pub fn is_alive(&self) -> bool {
         self.shared.lock_state().phase == DeviceQueuePhase::Serving
     }
@@ -151,10 +152,11 @@ impl<D: BlockDevice> DeviceQueue<D> {
 
 /// A job for a device whose result another thread waits for.
 struct AwaitedJob<F, T> {
-    /// The job, until it is executed.
+    /// Function to run on the device; `None` once it was executed.
     job: Option<F>,
-    /// Result of the job, until it is sent to the waiting thread.
+    /// Value that the job returned; `None` before it ran and after the value was sent to the waiting thread.
     result: Option<T>,
+    /// Channel by which the waiting thread gets the result.
     result_sender: Sender<T>,
 }
 
@@ -172,16 +174,17 @@ impl<D, T: Send, F: FnOnce(&mut D) -> T + Send> DeviceWork<D> for AwaitedJob<F, 
     }
 }
 
-/// A handle to the thread of a device, to be joined when the server ends. If the handle is dropped instead, the thread
-/// ends too, after it has executed the queued work and flushed the device; the outcome of that flush is not reported.
+/// Handle to the thread of a device, to be joined when the server ends. If the handle is dropped instead, the thread
+/// ends after it has executed the queued work and flushed the device. The outcome of that flush is not reported.
 #[derive(Debug)]
 pub struct DeviceThread<D> {
+    /// State that this thread shares with all handles to the queue.
     shared: Arc<SharedDeviceQueue<D>>,
     /// The thread of the device; `None` once it is joined.
     thread: Option<JoinHandle<Result<EndedDevice<D>, DeviceStopped>>>,
 }
 
-/// A device whose queue has ended, and the outcome of the last flush.
+/// A device whose queue has ended, and the outcome of the flush with which the queue ended.
 type EndedDevice<D> = (D, Result<(), DeviceError>);
 
 impl<D: BlockDevice> DeviceThread<D> {
@@ -207,12 +210,13 @@ impl<D> Drop for DeviceThread<D> {
 /// State that all handles to a device queue share with its thread.
 #[derive(Debug)]
 struct SharedDeviceQueue<D> {
+    /// Waiting work and idle device, under one lock.
     state: Mutex<DeviceQueueState<D>>,
     /// Wakes the thread of the device when work may wait for it, or the queue stops.
     device_thread_wakeup: Condvar,
 }
 
-/// Whether a device queue accepts work, still executes what was queued, or has failed.
+/// Phase in the life of a device queue: whether it accepts work, executes its last work, or has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum DeviceQueuePhase {
     /// Work is accepted and executed.
@@ -227,8 +231,10 @@ enum DeviceQueuePhase {
 struct DeviceQueueState<D> {
     /// Work that was queued since a thread last took the device, in the order of arrival.
     arrived_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// The device, while no thread uses it; `None` while a thread executes work on it, and after the queue has ended.
+    /// The device with its work, while no thread uses it. `None` while a thread executes work on the device, and after
+    /// the queue has ended.
     idle_executor: Option<Box<RoundExecutor<D>>>,
+    /// Whether the queue accepts work, executes its last work, or has failed.
     phase: DeviceQueuePhase,
 }
 
@@ -253,6 +259,7 @@ impl<D> DeviceQueueState<D> {
             .is_some_and(|rounds| !rounds.waiting_work.is_empty() || !self.arrived_work.is_empty())
     }
 
+    /// Makes the queue refuse new work; work that was queued before is still executed.
     fn stop_accepting_work(&mut self) {
         if self.phase == DeviceQueuePhase::Serving {
             self.phase = DeviceQueuePhase::Stopping;
@@ -261,6 +268,7 @@ impl<D> DeviceQueueState<D> {
 }
 
 impl<D> SharedDeviceQueue<D> {
+    /// Locks the state of the queue, also if a thread panicked while it held the lock.
     fn lock_state(&self) -> MutexGuard<'_, DeviceQueueState<D>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -309,16 +317,17 @@ impl<D: BlockDevice> SharedDeviceQueue<D> {
     }
 }
 
-/// The device, and the work that waits for it or has done a step in the current round (one step of each waiting piece
-/// of work).
+/// Executor of rounds (one step of each waiting piece of work): the device, and the work that waits for it or has done
+/// a step in the current round.
 struct RoundExecutor<D> {
+    /// Device on which the work is executed.
     device: D,
     /// Log span of the device. Work that has a source enters the span of its source instead.
     log_span: Span,
     /// Work whose next step is due in the next round, in the order of arrival.
     waiting_work: VecDeque<Box<dyn DeviceWork<D>>>,
-    /// Work that has done a step in the current round (one step of each waiting piece of work). The flag states whether
-    /// the piece of work has another step.
+    /// Work that has done a step in the current round (one step of each waiting piece of work). The flag of each piece
+    /// of work states whether it has another step.
     stepped_work: Vec<(Box<dyn DeviceWork<D>>, bool)>,
 }
 
@@ -373,9 +382,10 @@ mod tests {
     use super::*;
     use crate::device::Extent;
 
-    /// A device that stores no data and records the calls that it receives.
+    /// Block device for tests that stores no data and records the calls that it receives.
     #[derive(Debug, Default)]
     struct RecordingDevice {
+        /// Names of the calls so far, oldest first.
         recorded_calls: Vec<String>,
     }
 
@@ -407,16 +417,21 @@ mod tests {
         }
     }
 
-    /// Work of one or more steps that records its name on the device at each step, and reports the thread that executed
-    /// it.
+    /// Work for tests that records its name on the device at each step, and reports the thread that executed it.
     struct RecordedWork {
+        /// Name that each step of the work records on the device.
         name: &'static str,
+        /// Number of the source of the work, whose order is kept; `None` if it has no source.
         source: Option<u64>,
+        /// Number of steps that are still to be executed.
         steps_left: u32,
+        /// Whether the queueing thread may execute the next step itself.
         is_short: bool,
+        /// Whether the work is answered only after a flush.
         wants_flush: bool,
         /// Function that is called within the first step, while the device is in use.
         during_first_step: Option<Box<dyn FnOnce() + Send>>,
+        /// Channel that reports name and executing thread of the work when it is complete.
         executed_by: Sender<(&'static str, ThreadId)>,
     }
 
@@ -448,9 +463,13 @@ mod tests {
 
     /// A device queue with its thread, and a channel that reports which thread executed which work.
     struct QueueUnderTest {
+        /// Handle by which tests queue work.
         device_queue: DeviceQueue<RecordingDevice>,
+        /// Handle to the device thread, by which tests end the queue.
         thread: DeviceThread<RecordingDevice>,
+        /// Channel end that each piece of work gets, to report the thread that executed it.
         execution_sender: Sender<(&'static str, ThreadId)>,
+        /// Channel end from which tests read names of work and the threads that executed it.
         execution_receiver: Receiver<(&'static str, ThreadId)>,
     }
 
@@ -476,6 +495,7 @@ mod tests {
             }
         }
 
+        /// Returns the identifier of the device thread, to compare it with the thread that executed work.
         fn device_thread_id(&self) -> ThreadId {
             self.thread.thread.as_ref().expect("it is not joined").thread().id()
         }
@@ -563,6 +583,7 @@ mod tests {
         assert_eq!(rig.end_and_return_calls(), ["first", "second", "third", "flush"]);
     }
 
+    /// A panic of the device on a client's thread is caught there: the device stops, and the thread goes on.
     #[test]
     fn a_panic_of_the_device_on_a_clients_thread_stops_the_device_and_not_that_thread() {
         let rig = QueueUnderTest::new();

@@ -8,8 +8,8 @@ use wearwell_config::{
     AUTO_SIZED_PRESET_NAME, Config, ConfigError, Precondition, ResolvedDevice, StripingName,
 };
 
-/// Makes every value of `config` explicit that follows from the size of the device. The device exports `size_bytes`,
-/// or, if that is `None`, the size of the preset that the configuration names.
+/// Makes every value of `config` explicit that follows from the size of the device. `size_bytes` is the exported size.
+/// If it is `None`, the configuration must name a preset, which has a size.
 ///
 /// # Errors
 /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, a setting has no
@@ -69,7 +69,7 @@ fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
     }
 }
 
-/// Refuses settings that a size would silently replace.
+/// Refuses settings that would have no effect because the size of the device is given.
 fn refuse_settings_overruled_by_size(config: &Config, size_bytes: Option<u64>) -> Result<(), ConfigError> {
     let Some(bytes) = size_bytes else { return Ok(()) };
     let device = &config.device;
@@ -86,14 +86,14 @@ fn refuse_settings_overruled_by_size(config: &Config, size_bytes: Option<u64>) -
     }
 }
 
-/// Returns whether no preset sets the size of the device.
+/// Whether the configuration leaves the size of the device open: it names no preset, or the preset `auto`.
 fn has_auto_size(config: &Config) -> bool {
     config.device.preset.as_deref().is_none_or(|name| name == AUTO_SIZED_PRESET_NAME)
 }
 
-/// Gives the device a geometry of one plane, so that consecutive pages of a block can be written at once: several
-/// planes would separate them, and neither files nor memory have dies that work in parallel. A configuration that names
-/// a preset, or a number of channels, dies or planes, keeps its own geometry.
+/// Sets the geometry of the device to one plane, so that consecutive pages of a block can be written at once. Several
+/// planes would separate these pages, and neither files nor memory have dies that work in parallel. A configuration
+/// that names a preset, or a number of channels, dies or planes, keeps its own geometry.
 fn default_to_one_plane(config: &mut Config) {
     let is_auto = has_auto_size(config);
     let device = &mut config.device;
@@ -103,8 +103,9 @@ fn default_to_one_plane(config: &mut Config) {
     }
 }
 
-/// Derives a flash geometry with which the device exports `bytes`, and returns the resolved device.
+/// Derives a flash geometry with which the device exports `bytes` bytes, and returns the resolved device.
 fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, ConfigError> {
+    /// Largest size, in pages of 4 KiB, with which the configuration is first resolved to find out its page size.
     const TRIAL_FOOTPRINT_PAGES: u64 = 1 << 24;
     // `resolve` takes a footprint in pages of 4 KiB.
     let footprint_pages = bytes.div_ceil(4096).max(1);

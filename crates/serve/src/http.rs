@@ -14,7 +14,7 @@ use crate::socket::Socket;
 
 /// Longest header of an HTTP request, bytes.
 pub const REQUEST_HEADER_MAX_BYTES: usize = 8 << 10;
-/// Longest time for an HTTP request to arrive, and for the client to accept the answer.
+/// Longest time for the arrival of an HTTP request, and for the client to accept the answer.
 pub const HTTP_TRANSFER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// HTTP headers of every answer. Images are allowed only as `data:` URLs in the page, for its icon.
@@ -28,10 +28,10 @@ const SECURITY_HEADERS: &str = "Content-Security-Policy: default-src 'none'; scr
      Cache-Control: no-store\r\n\
      Connection: close\r\n";
 
-/// Content type of an answer that is a sentence for people.
+/// Content type of an HTTP answer that is one sentence of plain text.
 const PLAIN_TEXT_CONTENT_TYPE: &str = "text/plain; charset=utf-8";
 
-/// A valid GET or HEAD request.
+/// A valid HTTP request with the method GET or HEAD.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Request {
     /// Whether the method is HEAD, whose answer has no body; otherwise it is GET.
@@ -51,13 +51,13 @@ impl Request {
         self.is_head_request
     }
 
-    /// Returns all values of a header.
+    /// Returns all values of the HTTP header `name`.
     pub(crate) fn header_values<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let named = self.headers.iter().filter(move |(known, _)| known.eq_ignore_ascii_case(name));
         named.map(|(_, value)| value.as_str())
     }
 
-    /// Parses the header of an HTTP request.
+    /// ~Parses the header of an HTTP request. => Parses the header of an HTTP request (request line and header lines).
     ///
     /// # Errors
     /// The error answer to send to the client.
@@ -90,23 +90,26 @@ impl Request {
     }
 }
 
-/// Splits a line into the name and the value of a header; `None` if it is no header.
+/// Splits a header line of an HTTP request into name and value; `None` if the line is malformed.
 fn parse_header_line(line: &str) -> Option<(String, String)> {
     let (name, value) = line.split_once(':')?;
     let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic());
     is_name.then(|| (name.to_owned(), value.trim().to_owned()))
 }
 
-/// An HTTP answer whose length is known in advance.
+/// An HTTP answer with status, content type and complete body.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Answer {
-    /// HTTP status: code and reason.
+    /// HTTP status of the answer: code and reason.
     status: &'static str,
+    /// Value of the header `Content-Type`.
     content_type: &'static str,
+    /// Body of the answer.
     body: String,
 }
 
 impl Answer {
+    /// Returns an answer with the status `200 OK`.
     pub(crate) fn ok(content_type: &'static str, body: impl Into<String>) -> Self {
         Self { status: "200 OK", content_type, body: body.into() }
     }
@@ -116,7 +119,7 @@ impl Answer {
         Self { status, content_type: PLAIN_TEXT_CONTENT_TYPE, body: format!("{sentence}\n") }
     }
 
-    /// Encodes the answer: its header, and its body unless the request was HEAD.
+    /// Encodes the HTTP answer: its header, and, unless the request was HEAD, its body.
     fn encode(&self, has_body: bool) -> String {
         let length = self.body.len();
         let allow = if self.status.starts_with("405") { "Allow: GET, HEAD\r\n" } else { "" };
@@ -126,13 +129,13 @@ impl Answer {
     }
 }
 
-/// Returns the status line and the headers that every answer has, without the empty line that ends a header.
+/// Returns the status line and the headers that every HTTP answer has, without the empty line that ends the header.
 fn response_header(status: &str, content_type: &str) -> String {
     format!("HTTP/1.1 {status}\r\nContent-Type: {content_type}\r\n{SECURITY_HEADERS}")
 }
 
-/// Reads an HTTP request. A request that is no valid GET or HEAD is answered with a refusal here. Returns `None` then,
-/// and also if the client disconnects or takes too long.
+/// Reads an HTTP request. A request that is no valid GET or HEAD is refused here with an error answer. Returns `None`
+/// after a refusal, and if the client disconnects or takes too long.
 ///
 /// # Errors
 /// Errors of the socket.
@@ -147,7 +150,7 @@ pub(crate) fn read_request(socket: &Socket) -> io::Result<Option<Request>> {
     }
 }
 
-/// Reads up to the empty line that ends the header of a request, or until the header is too long. `None` if the client
+/// Reads the header of an HTTP request up to its empty line, or until the header is too long. `None` if the client
 /// disconnects, or the header has not arrived within [`HTTP_TRANSFER_TIMEOUT`].
 fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     let deadline = Instant::now() + HTTP_TRANSFER_TIMEOUT;
@@ -174,7 +177,7 @@ fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(head))
 }
 
-/// Sends the answer to an HTTP request.
+/// ~the client did not => for example, the client did not
 ///
 /// # Errors
 /// Errors of the socket; the client did not accept the answer in time.
@@ -182,7 +185,8 @@ pub(crate) fn send_answer(socket: &Socket, request: &Request, answer: &Answer) -
     write_within_timeout(socket, answer.encode(!request.is_head_request).as_bytes())
 }
 
-/// Sends the header of an answer whose length is not known. The caller sends the body, which ends with the connection.
+/// Sends the header of an HTTP answer whose length is not known. The caller sends the body, which ends when the
+/// connection is closed.
 ///
 /// # Errors
 /// As [`send_answer`].
@@ -190,7 +194,7 @@ pub(crate) fn begin_unbounded_answer(socket: &Socket, content_type: &str) -> io:
     write_within_timeout(socket, format!("{}\r\n", response_header("200 OK", content_type)).as_bytes())
 }
 
-/// Sends bytes, all of which the client has to accept within [`HTTP_TRANSFER_TIMEOUT`].
+/// Sends `bytes` to the client, which has to accept all of them within [`HTTP_TRANSFER_TIMEOUT`].
 fn write_within_timeout(socket: &Socket, mut bytes: &[u8]) -> io::Result<()> {
     let deadline = Instant::now() + HTTP_TRANSFER_TIMEOUT;
     while !bytes.is_empty() {

@@ -14,31 +14,38 @@ use crate::device_error::DeviceError;
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 enum Command {
+    /// Gives ranges of the device the contents of other ranges, without a transfer of data.
     Remap {
+        /// Pairs of target and source ranges, remapped in this order.
         ranges: Vec<RemapRange>,
-        /// Whether the source ranges keep their content.
+        /// Mode of the remap: whether the source ranges keep their content.
         #[serde(default)]
         mode: RemapCommandMode,
         /// Whether the device is flushed before the answer to the remap is sent.
         #[serde(default)]
         durable: bool,
     },
+    /// Flushes the device: makes all earlier writes durable.
     Flush {},
+    /// Reports all counters of the device since the server started.
     Stats {},
+    /// Reports the health log of the device, with the field names of an NVMe drive.
     Health {},
     /// Reports the write amplification by cause (command name `wa`).
     Wa {},
+    /// Reads all flash pages in use, to find damaged ones.
     Scrub {},
     /// Lists the exports. The server itself answers this command, because a device does not know the name of its
     /// export.
     Exports {},
+    /// Copies the image of the device, in its present state, to a directory.
     Snapshot {
         /// Directory of the copy of the image, new or empty.
         directory: PathBuf,
     },
 }
 
-/// A range of bytes whose content a remap takes from another range.
+/// A source range and a target range of equal length: a remap gives the target the content of the source.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct RemapRange {
@@ -50,7 +57,7 @@ struct RemapRange {
     len: u64,
 }
 
-/// Whether the source of a remap keeps its content.
+/// Mode of a remap: whether the source range keeps its content.
 #[derive(Deserialize, Clone, Copy, Default)]
 #[serde(rename_all = "kebab-case")]
 enum RemapCommandMode {
@@ -130,11 +137,11 @@ fn scrub_without_interruption(device: &mut FlashDevice) -> Value {
 /// State of a scrub (a read of all flash pages in use) that a client of the control socket requested.
 #[derive(Debug)]
 pub(super) struct Scrub {
-    /// First flash page that the next slice may read; `None` if the scrub is finished.
+    /// First flash page that the next slice of the scrub may read; `None` if the scrub is finished.
     next_page: Option<Ppn>,
     /// Number of flash pages that the scrub has read so far.
     read_pages: u64,
-    /// Error that ended the scrub, as a sentence.
+    /// Result of the scrub so far: the error that ended it, as a sentence, or `Ok`.
     outcome: Result<(), String>,
 }
 
@@ -145,11 +152,13 @@ impl Default for Scrub {
 }
 
 impl Scrub {
-    /// Flash pages that a scrub reads before requests of other clients are executed.
+    /// Number of flash pages that a scrub reads in one slice. After each slice, waiting requests of other clients are
+    /// executed.
     const SCRUB_SLICE_PAGES: u32 = 64;
     /// Most lost logical pages that the answer to a scrub lists.
     const LISTED_LOST_PAGES_MAX: usize = 1000;
 
+    /// Whether the scrub has read all flash pages in use, or was ended by an error.
     pub(super) fn is_finished(&self) -> bool {
         self.next_page.is_none()
     }
@@ -184,7 +193,7 @@ impl Scrub {
     }
 }
 
-/// Returns the answer to a command without further results: success, or the error as a sentence.
+/// Returns the answer to a control command that has no results of its own: success, or the error as a sentence.
 fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
     match outcome {
         Ok(()) => json!({ "ok": true }),
@@ -192,19 +201,19 @@ fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
     }
 }
 
-/// Adds the field that reports success to the answer `reply`.
+/// Adds the field that reports success to `reply`, the JSON answer to a control command, and returns the answer.
 fn success_answer(mut reply: Value) -> Value {
     reply["ok"] = true.into();
     reply
 }
 
-/// Returns the answer to a command that failed for the reason that `sentence` states.
+/// Returns the JSON answer to a control command that failed; `sentence` states the reason.
 pub(super) fn error_answer(sentence: &str) -> Value {
     json!({ "ok": false, "error": sentence })
 }
 
-/// Remaps the ranges one after the other and returns the answer. Ranges that were remapped before an error stay
-/// remapped, and the answer counts them. It also names the part of the failed range that was remapped.
+/// Remaps the ranges one after the other and returns the JSON answer. Ranges that were remapped before an error stay
+/// remapped, and the answer counts them. The answer also states how much of the failed range was remapped.
 fn remap_ranges(
     device: &mut FlashDevice,
     ranges: &[RemapRange],

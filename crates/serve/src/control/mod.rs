@@ -129,7 +129,7 @@ fn execute_control_line(
     }
 }
 
-/// Returns the answer to the command `exports`: names, sizes and states of all exports.
+/// Returns the JSON answer to the control command `exports`: names, sizes and states of all exports.
 pub(crate) fn exports_answer<D: BlockDevice>(served_exports: &[ServedExport<D>]) -> Value {
     let one = |served_export: &ServedExport<D>| {
         json!({
@@ -179,8 +179,9 @@ fn run_scrub(device_queue: &DeviceQueue<FlashDevice>) -> Result<String, DeviceSt
 
 /// Reader that splits the bytes from a client of the control socket into lines.
 struct LineSplitter<'a> {
+    /// Socket of the control client from which lines are read.
     socket: &'a Socket,
-    /// Bytes that were received after the last line that was returned.
+    /// Bytes that were received from the socket, but that do not belong to a line that was returned already.
     buffered_bytes: Vec<u8>,
 }
 
@@ -188,6 +189,7 @@ impl LineSplitter<'_> {
     /// Returns the next line without its line break; `None` when the client disconnects, or sends a line that is too
     /// long.
     fn next_line(&mut self) -> io::Result<Option<Vec<u8>>> {
+        /// Most bytes that one read from the socket of a control client returns.
         const SOCKET_READ_BYTES: usize = 4096;
         let mut searched = 0;
         loop {

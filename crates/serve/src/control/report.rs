@@ -10,9 +10,10 @@ use wearwell::stats::{CountsByCause, Stats, nonzero_counts_by_cause};
 
 use crate::device::FlashDevice;
 
-/// Bytes of a data unit of the NVMe health log.
+/// Number of bytes of one data unit, in which the NVMe health log counts data read and written: 1000 sectors of 512
+/// bytes.
 const NVME_DATA_UNIT_BYTES: u64 = 1000 * 512;
-/// Share of the spare blocks that are still good, percent, below which the health log warns.
+/// Threshold of the share of spare blocks that are still good, percent; below it the health log warns.
 const AVAILABLE_SPARE_THRESHOLD_PERCENT: u64 = 10;
 
 /// Returns the answer to the control command `stats`: every counter since the server started.
@@ -122,7 +123,8 @@ pub(super) fn write_amplification_answer(device: &FlashDevice) -> Value {
     })
 }
 
-/// Returns the programs per page write of the host for each cause that has any.
+/// For each cause that programmed pages, returns the page programs of that cause divided by the pages that the host
+/// wrote.
 fn write_amplification_by_cause(stats: &Stats, programs: &CountsByCause) -> Map<String, Value> {
     let host_pages = stats.host_page_writes.max(1) as f64;
     let causes = Cause::ALL.iter().map(|&cause| (cause.name(), programs[cause as usize]));
@@ -132,7 +134,7 @@ fn write_amplification_by_cause(stats: &Stats, programs: &CountsByCause) -> Map<
         .collect()
 }
 
-/// Wear of the blocks of a device.
+/// Wear of the blocks of a device: erase counts of good blocks, and number of bad blocks.
 #[derive(Debug, Default)]
 pub(crate) struct WearReport {
     /// Erase counts of the good blocks.
@@ -142,6 +144,7 @@ pub(crate) struct WearReport {
 }
 
 impl WearReport {
+    /// Returns the wear of all blocks of `device`.
     fn of(device: &FlashDevice) -> Self {
         let mut wear = Self::default();
         wear.add_blocks(device, 0..device.device().geometry().blocks());
@@ -160,6 +163,7 @@ impl WearReport {
         }
     }
 
+    /// Returns the mean number of erases per good block; 0 if there is no good block.
     fn mean_erase_count(&self) -> f64 {
         let sum: u64 = self.erase_counts.iter().copied().map(u64::from).sum();
         sum as f64 / self.erase_counts.len().max(1) as f64

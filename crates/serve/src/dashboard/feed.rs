@@ -23,16 +23,17 @@ use crate::connection::ServedExport;
 use crate::device::FlashDevice;
 use crate::socket::Socket;
 
-/// Shortest time from one dashboard update of the devices to the next.
+/// Shortest time between two rounds of dashboard updates (one update of each device that clients look at).
 const UPDATE_INTERVAL_MIN: Duration = Duration::from_secs(1);
-/// Longest time from one dashboard update of the devices to the next.
+/// Longest time between two rounds of dashboard updates, however long an update uses a device.
 const UPDATE_INTERVAL_MAX: Duration = Duration::from_secs(10);
-/// Shortest time between dashboard updates as a multiple of the time for which one update uses the device, so that
-/// updates take at most a hundredth of the device's time. If an update takes longer, updates are made less often, down
-/// to one per [`UPDATE_INTERVAL_MAX`].
+/// Factor that limits the cost of dashboard updates: the time between updates is at least this many times the time for
+/// which one update uses its device. So updates take at most a hundredth of the device's time. The time between updates
+/// is at most [`UPDATE_INTERVAL_MAX`].
 const UPDATE_INTERVAL_PER_DEVICE_TIME: u32 = 100;
-/// Number of recent rounds of dashboard updates whose device times are kept. The shortest of these times counts as the
-/// cost of an update, because other programs on the processor only make updates slower.
+/// Number of recent rounds of dashboard updates whose device times (times for which an update used its device) are
+/// kept. The shortest of these times counts as the cost of an update, because other programs on the processor only make
+/// updates slower.
 const KEPT_UPDATE_DEVICE_TIMES_MAX: usize = 8;
 /// Longest time that a dashboard client may take to receive an event (an update). After that it is disconnected.
 const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
@@ -41,14 +42,15 @@ const EVENT_SEND_TIMEOUT: Duration = Duration::from_secs(5);
 pub(super) struct UpdateSubscriber {
     /// Index of the export whose device the updates describe.
     export_index: usize,
+    /// Socket of the dashboard client.
     socket: Arc<Socket>,
     /// Slot of the client among all that receive updates. The thread of its connection owns the slot.
     subscriber_slot: Weak<UpdateSubscriberSlot>,
-    /// The dashboard event that is being sent; the client's socket has accepted only the first bytes of it.
+    /// The dashboard event (one update as text) that is being sent to this client.
     event_being_sent: Arc<str>,
-    /// Number of bytes of this event that the socket has accepted.
+    /// Number of bytes of `event_being_sent` that the client's socket has accepted.
     sent_event_bytes: usize,
-    /// Time at which sending of the event began.
+    /// Time at which sending of `event_being_sent` began.
     event_send_start: Instant,
 }
 
@@ -91,7 +93,7 @@ impl Drop for UpdateSubscriber {
     }
 }
 
-/// A handle to the thread that sends updates of the devices to dashboard clients.
+/// Handle to the thread that sends updates of the devices to dashboard clients.
 #[derive(Clone)]
 pub(super) struct UpdateFeed(Sender<UpdateSubscriber>);
 
@@ -126,27 +128,33 @@ impl UpdateFeed {
 
 /// State of the thread that sends updates of the devices to dashboard clients.
 struct UpdateSender {
+    /// Exports of the server whose devices the updates describe.
     served_exports: Arc<[ServedExport<FlashDevice>]>,
+    /// Channel by which newly connected dashboard clients reach this thread.
     new_subscribers: Receiver<UpdateSubscriber>,
+    /// Dashboard clients that are connected.
     subscribers: Vec<UpdateSubscriber>,
     /// Time at which the feed was started; times in updates count from here.
     feed_start: Instant,
+    /// Time at which the next round of dashboard updates is due.
     next_update_time: Instant,
     /// Number of dashboard updates made so far; each event carries the number of its update.
     updates_made: u64,
-    /// For each of the last rounds of updates, newest first: the longest time for which one update used its device.
+    /// Device times of the last rounds of dashboard updates, newest first: for each round, the longest time for which
+    /// one update used its device.
     slowest_device_time_by_round: VecDeque<Duration>,
 }
 
 impl UpdateSender {
-    /// Sends updates whenever they are due, until no client can connect any more.
+    /// Sends dashboard updates whenever they are due, until the dashboard is closed and no client is connected.
     fn run(mut self) {
         while self.wait_until_updates_are_due() {
             self.send_updates();
         }
     }
 
-    /// Waits until an update is due and a client is connected. Returns false once no client can connect any more.
+    /// Waits until a dashboard update is due and a client is connected. Returns false once the dashboard is closed and
+    /// all its connections have ended.
     fn wait_until_updates_are_due(&mut self) -> bool {
         loop {
             let arrived = if self.subscribers.is_empty() {
@@ -168,8 +176,8 @@ impl UpdateSender {
         }
     }
 
-    /// Sends an update of each device that clients look at to these clients, and drops the clients that are gone or too
-    /// slow, or whose device has stopped.
+    /// Sends dashboard clients an update of the device that each of them looks at. Drops the clients that are gone or
+    /// too slow, or whose device has stopped.
     fn send_updates(&mut self) {
         let began = Instant::now();
         let mut longest = Duration::ZERO;

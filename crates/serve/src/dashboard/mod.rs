@@ -37,8 +37,11 @@ const NON_SUBSCRIBER_CONNECTIONS_MAX: usize = 64;
 /// enough.
 const SEND_BUFFER_BYTES: usize = 16 << 10;
 
+/// HTML of the dashboard's page.
 const PAGE_HTML: &str = include_str!("dashboard.html");
+/// CSS style sheet that only the dashboard uses.
 const STYLE_CSS: &str = include_str!("dashboard.css");
+/// JavaScript program of the dashboard's page.
 const SCRIPT_JS: &str = include_str!("dashboard.js");
 
 /// Style and scripts that the dashboard shares with the HTML pages of results.
@@ -95,12 +98,17 @@ impl Server<FlashDevice> {
     }
 }
 
-/// State from which the dashboard's HTTP requests are answered. Each connection has a clone.
+/// State from which the dashboard answers HTTP requests. Each connection has a clone of it.
 struct DashboardSite {
+    /// Exports of the server, whose devices the dashboard shows.
     served_exports: Arc<[ServedExport<FlashDevice>]>,
+    /// Handle to the thread that sends device updates to dashboard clients.
     feed: UpdateFeed,
+    /// Limit on the number of clients that receive updates, with the slots in use.
     subscriber_limit: UpdateSubscriberLimit,
+    /// CSS style sheet that is sent for `/dashboard.css`.
     style: Arc<str>,
+    /// JavaScript that is sent for `/dashboard.js`.
     script: Arc<str>,
 }
 
@@ -117,7 +125,7 @@ impl Clone for DashboardSite {
 }
 
 impl DashboardSite {
-    /// Answers the HTTP request of a client, or sends updates to the client until it disconnects.
+    /// Answers the HTTP request of a dashboard client, or sends device updates to the client until it disconnects.
     fn serve(&self, socket: &Arc<Socket>) -> io::Result<()> {
         let Some(request) = http::read_request(socket)? else { return Ok(()) };
         match self.answer(&request) {
@@ -149,8 +157,8 @@ impl DashboardSite {
         }
     }
 
-    /// Reserves a slot for a client that requests `/events/N`, the updates of export number N. Refuses a path without
-    /// export, a stopped device, and a client for whom no slot is free.
+    /// Reserves a slot for a dashboard client that requests `/events/N`, the updates of export number N. Refuses a path
+    /// without export, a stopped device, and a client for whom no slot is free.
     fn begin_event_stream(&self, path: &str) -> Result<DashboardAnswer, Answer> {
         let number = path.strip_prefix("/events/").and_then(|number| number.parse().ok());
         let found = number.and_then(|export: usize| Some((export, self.served_exports.get(export)?)));
@@ -172,7 +180,7 @@ impl DashboardSite {
         Ok(DashboardAnswer::EventStream { export, place })
     }
 
-    /// Adds a client to those that receive updates of export number `export`, and waits until the client disconnects.
+    /// Adds a client to the receivers of updates of export number `export`, and waits until the client disconnects.
     /// Another thread (the update feed) gathers and sends the updates.
     fn serve_event_stream(
         &self,
@@ -190,16 +198,16 @@ impl DashboardSite {
     }
 }
 
-/// Content type of server-sent events.
+/// Content type of HTTP answers that are streams of server-sent events.
 const EVENT_STREAM_CONTENT_TYPE: &str = "text/event-stream";
 
-/// Answer to a valid dashboard request: a whole page, or a stream of updates.
+/// Answer to a valid dashboard request: a whole document, or a stream of updates.
 enum DashboardAnswer {
-    /// A whole page, style sheet, script or list.
+    /// Complete HTTP answer: a page, style sheet, script or list.
     Whole(Answer),
-    /// Stream of updates of the device of this export, for a client that has a slot.
+    /// Stream of updates of one export's device, sent to a client that has a slot.
     EventStream {
-        /// Index of the export.
+        /// Index of the export whose device the updates describe.
         export: usize,
         /// The client's slot among the limited number of clients that receive updates.
         place: UpdateSubscriberSlot,
@@ -209,7 +217,9 @@ enum DashboardAnswer {
 /// Limit on the number of dashboard clients that receive updates at a time, and the number of slots in use.
 #[derive(Clone)]
 struct UpdateSubscriberLimit {
+    /// Number of slots that connected clients use.
     used_slots: Arc<AtomicUsize>,
+    /// Most clients that may receive updates at a time.
     max_slots: usize,
 }
 

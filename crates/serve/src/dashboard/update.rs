@@ -13,11 +13,11 @@ use crate::control::report::{self, WearReport};
 use crate::device::FlashDevice;
 use crate::device_queue::{DeviceQueue, DeviceStopped};
 
-/// Most cells of the block chart, two bytes each. On a device with more blocks, several consecutive blocks share a
-/// cell.
+/// Most cells of the dashboard's block chart, two bytes each. On a device with more blocks, several consecutive blocks
+/// share a cell.
 const BLOCK_CHART_CELLS_MAX: u32 = 2048;
-/// Number of blocks that are examined for a dashboard update in one step, between requests of clients. If one cell of
-/// the block chart stands for more blocks, a step examines the blocks of one cell.
+/// Number of blocks that one step of a dashboard update examines. Requests of clients are executed between steps. If
+/// one cell of the block chart stands for more blocks, a step examines the blocks of one cell.
 const BLOCKS_PER_EXAMINATION_STEP: u32 = 1 << 14;
 
 /// Counters, health, wear and block chart of a device, as sent to dashboard clients.
@@ -26,6 +26,7 @@ pub(super) struct DashboardUpdate {
     stats: Value,
     /// Answer to the control command `health`: the health log.
     health: Value,
+    /// Examined blocks of the device: block chart and wear.
     block_examination: BlockExamination,
     /// Time for which the device was in use for the update.
     pub(super) device_time_spent: Duration,
@@ -75,22 +76,23 @@ impl DashboardUpdate {
 
 /// Progress of the examination of a device's blocks for a dashboard update: block chart and wear so far.
 struct BlockExamination {
+    /// Number of blocks of the device.
     block_count: u32,
     /// Number of consecutive blocks for which one cell of the block chart stands.
     blocks_per_cell: u32,
-    /// Number of the first block that is not examined yet: the next call of [`BlockExamination::examine_next_blocks`]
+    /// Number of the first block that is not examined yet. The next call of [`BlockExamination::examine_next_blocks`]
     /// begins there.
     next_block_to_examine: u32,
     /// Cells of the block chart for the blocks examined so far, two characters each.
     block_chart_cells: String,
+    /// Wear of the blocks examined so far.
     wear: WearReport,
     /// Time for which the examination has used the device so far.
     device_time_spent: Duration,
 }
 
 impl BlockExamination {
-    /// Begins the examination of a device's blocks for a dashboard update, and examines the first blocks, as many as
-    /// [`BlockExamination::examine_next_blocks`] examines in one call.
+    /// Begins the examination of a device's blocks for a dashboard update, and examines the blocks of the first step.
     fn begin_examination(device: &FlashDevice) -> Self {
         let blocks = device.device().geometry().blocks();
         let mut survey = Self {
@@ -105,8 +107,8 @@ impl BlockExamination {
         survey
     }
 
-    /// Adds the next blocks of the device to the block chart and the wear report, as many as one step examines. A step
-    /// consists of whole cells of the chart, except at the end of the device.
+    /// Examines the blocks of one step: adds them to the block chart and the wear report. A step consists of whole
+    /// cells of the chart, except at the end of the device.
     fn examine_next_blocks(&mut self, device: &FlashDevice) {
         let began = Instant::now();
         let cells = (BLOCKS_PER_EXAMINATION_STEP / self.blocks_per_cell).max(1);

@@ -1,5 +1,5 @@
-//! Audit of an image that is not in use: compares every checksum, then runs recovery and checks every conservation law
-//! of the engine, on a view that changes no file.
+//! Audit of an image that is not in use. It compares every checksum, runs recovery, and checks every conservation law
+//! of the engine. It works on a view that changes no file.
 
 use std::path::Path;
 
@@ -16,10 +16,10 @@ use crate::live_device::LiveDevice;
 /// Overall result of an audit of an image. The variants are ordered from best to worst.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum AuditVerdict {
-    /// The image was closed, is undamaged and consistent.
+    /// The image was closed by its last session, is undamaged and is consistent.
     Clean,
-    /// The last session did not close the image, or metadata is damaged in one of its two copies: the image is
-    /// consistent after the recovery and repair that opening does.
+    /// The image is consistent after the recovery and repair that opening does. The last session did not close it, or
+    /// metadata is damaged in one of its two copies.
     Unclean,
     /// Data or metadata of the image is damaged beyond repair, or inconsistent.
     Corrupt,
@@ -30,20 +30,20 @@ pub enum AuditVerdict {
 pub struct AuditReport {
     /// Overall result of the audit.
     pub verdict: AuditVerdict,
-    /// What is damaged or inconsistent, one sentence per place.
+    /// Findings of the audit: what is damaged or inconsistent, one sentence for each damaged item.
     pub findings: Vec<String>,
-    /// Number of pages whose data was compared with its checksum.
+    /// Number of flash pages whose data was compared with its checksum.
     pub verified_pages: u64,
-    /// Number of pages that a crash of the server machine left half programmed.
+    /// Number of flash pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
     /// Whether the last session closed the image.
     pub was_closed_cleanly: bool,
     /// Number of metadata records, and of sectors of state words (the content of NVRAM), that are valid in only one of
-    /// their two copies. In an image that was not closed, a second copy (in the file `mirror`) that is older than the
-    /// first is counted as well, although it is not damaged.
+    /// their two copies. In an image that was not closed, a second copy (in the file `mirror`) may only be older than
+    /// the first. Such copies are counted as well, although they are not damaged.
     pub repairable_metadata_copies: u64,
-    /// Whether a rescue (`wearwell serve --rescue`) may read a part of the image, if the image is so damaged that the
-    /// server refuses it.
+    /// Whether a rescue (`wearwell serve --rescue`) may be able to read a part of an image that is too damaged to be
+    /// served normally.
     pub may_be_rescued: bool,
     /// Number of logical pages that hold data; `None` if the device could not be recovered.
     pub mapped_pages: Option<u64>,
@@ -112,7 +112,7 @@ fn examine_image(backing: impl Backing) -> Result<AuditReport, ImageError> {
     Ok(report)
 }
 
-/// Adds to the report what the recovered device of the image shows.
+/// Examines the recovered device of an image (lost pages, conservation laws), and adds the findings to `report`.
 fn examine_device(
     recovered: RecoveredDevice,
     damaged_pages: Vec<Ppn>,
@@ -130,8 +130,8 @@ fn examine_device(
     report.findings.extend(device.check().err());
 }
 
-/// Returns the logical pages that are lost by damage: by the pages `damaged` that this audit found, and by damage found
-/// in earlier sessions.
+/// Returns the logical pages that are lost by damage, each with its unreadable flash page. `damaged` are the pages that
+/// this audit found damaged; damage of earlier sessions is included.
 fn lost_pages(device: &mut LiveDevice, damaged: &[Ppn]) -> Vec<(Lpn, Ppn)> {
     for &ppn in damaged {
         device.report_unreadable_page(ppn);
@@ -145,7 +145,8 @@ fn loss_sentences(lost: &[(Lpn, Ppn)], image_header: &ImageHeader) -> Vec<String
     lost.iter().map(|&(lpn, ppn)| lost_page_sentence(lpn, ppn, page_bytes)).collect()
 }
 
-/// Returns the report of an image that could not be examined because of the damage `findings`; all its counts are 0.
+/// Returns the audit report of an image that could not be examined because of the damage `findings`. All counts in this
+/// report are 0.
 fn corrupt_report(findings: Vec<String>, may_be_rescued: bool) -> AuditReport {
     AuditReport {
         verdict: AuditVerdict::Corrupt,

@@ -1,4 +1,4 @@
-//! Storage of the bytes of an image: files, or a view of files that keeps its changes in memory.
+//! Storage of the bytes of an image: its files, or a view of the files that keeps its changes in memory.
 //!
 //! A write has reached the page cache of the server machine when it returns, in program order and without a buffer of
 //! our own, so the end of the process loses nothing. Only [`Backing::sync`] waits for the disk.
@@ -20,7 +20,7 @@ use super::layout::{IMAGE_HEADER_FIXED_BYTES, IMAGE_HEADER_MAGIC, ImageHeader, R
 use super::resize::try_remove_remains_of_resizing;
 use super::unfinished::UnfinishedImage;
 
-/// Random access to the files of one image.
+/// Random access to the files of one image. Implementations store the bytes in files, or keep changes in memory.
 pub trait Backing: Debug + Send + 'static {
     /// Fills `bytes` from the file, from byte `offset` on.
     ///
@@ -28,7 +28,8 @@ pub trait Backing: Debug + Send + 'static {
     /// Errors of the operating system; a range that reaches beyond the end of the file.
     fn read(&self, file: ImageFile, bytes: &mut [u8], offset: u64) -> io::Result<()>;
 
-    /// Writes all of `bytes` at `offset`, and extends the file if necessary. After an error a prefix may be written.
+    /// Writes all of `bytes` at byte `offset` of the file, and extends the file if necessary. After an error, the first
+    /// of the bytes may be written.
     ///
     /// # Errors
     /// Errors of the operating system.
@@ -46,7 +47,7 @@ pub trait Backing: Debug + Send + 'static {
     /// Errors of the operating system.
     fn sync(&mut self, file: ImageFile) -> io::Result<()>;
 
-    /// Fills the buffers `parts` one after the other with consecutive bytes of the file, from `offset` on.
+    /// Fills the buffers `parts` one after the other with consecutive bytes of the file, from byte `offset` on.
     ///
     /// # Errors
     /// As [`Backing::read`].
@@ -59,7 +60,7 @@ pub trait Backing: Debug + Send + 'static {
         Ok(())
     }
 
-    /// Syncs several files. The error names the file whose sync failed.
+    /// Syncs several files of the image. If a sync fails, the error names its file.
     ///
     /// # Errors
     /// As [`Backing::sync`].
@@ -67,7 +68,8 @@ pub trait Backing: Debug + Send + 'static {
         files.iter().try_for_each(|&file| self.sync(file).map_err(|error| (file, error)))
     }
 
-    /// Starts writing a file to the disk in the background, so that the next sync has less to do. Gives no guarantee.
+    /// Starts writing the data of a file to the disk in the background, so that the next sync has less to do.
+    /// Guarantees nothing.
     fn begin_sync(&mut self, _: ImageFile) {}
 
     /// Returns the space of a range of a file to the file system (punches a hole). The bytes of the range are not
@@ -94,7 +96,7 @@ pub trait Backing: Debug + Send + 'static {
     }
 }
 
-/// Reads the first `most` bytes of a file, or all of a shorter one.
+/// Returns the first `most` bytes of a file, or all bytes of a shorter file.
 pub(super) fn read_prefix(backing: &impl Backing, file: ImageFile, most: u64) -> io::Result<Vec<u8>> {
     let mut bytes = vec![0; backing.len(file)?.min(most) as usize];
     backing.read(file, &mut bytes, 0)?;
@@ -104,17 +106,18 @@ pub(super) fn read_prefix(backing: &impl Backing, file: ImageFile, most: u64) ->
 /// Way in which an image directory is opened: for reading only, or for writing too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ImageAccess {
-    /// Reading only: other processes may read the image too (shared lock).
+    /// The image is opened for reading only: other processes may read it too (shared lock).
     ReadOnly,
-    /// Reading and writing: no other process may use the image (exclusive lock).
+    /// The image is opened for reading and writing: no other process may use it (exclusive lock).
     ReadWrite,
 }
 
 /// The open files of an image directory. The image stays locked until this is dropped.
 #[derive(Debug)]
 pub struct OpenImageFiles {
-    /// The files in the order of `ImageFile::ALL`.
+    /// The open files, in the order of `ImageFile::ALL`.
     open_files: [File; ImageFile::ALL.len()],
+    /// Path of the directory of the image, for messages.
     image_directory: String,
     /// Thread that syncs the flash file in the background; `None` until it is first needed.
     background_sync: Option<BackgroundSync>,
@@ -129,6 +132,7 @@ struct BackgroundSync {
 }
 
 impl BackgroundSync {
+    /// Starts the thread that syncs the flash file at `path` on request.
     fn start(path: &Path) -> Self {
         let (requests, asked) = mpsc::sync_channel(1);
         // The thread opens the file itself: an error of the disk is reported once to each open file, and the real sync
@@ -149,8 +153,8 @@ impl BackgroundSync {
     }
 }
 
-/// Returns a function that makes an `ImageError::Io` of an error of the operating system: `refused_operation`, a verb,
-/// failed on the file or directory `path`.
+/// Returns a function that makes an `ImageError::Io` of an error of the operating system. `refused_operation` is a
+/// verb: the operation that failed on the file or directory `path`.
 pub(super) fn io_error_at<'a>(
     refused_operation: &'static str,
     path: &'a Path,
@@ -190,8 +194,8 @@ impl OpenImageFiles {
         remove_image_files(Path::new(&self.image_directory));
     }
 
-    /// Opens and locks the files of an existing image. If it is opened for writing, what an interrupted resizing left
-    /// behind is removed.
+    /// Opens and locks the files of an existing image. If the image is opened for writing, what an interrupted resizing
+    /// left behind is removed.
     ///
     /// # Errors
     /// [`ImageError::NoImage`], [`ImageError::Unfinished`], [`ImageError::MissingFile`], [`ImageError::InUse`],
@@ -252,14 +256,15 @@ impl OpenImageFiles {
         sync_parent_directory(directory)
     }
 
-    /// Returns an upper bound of the length of the mirror, which may become the largest file of the image: the sum of
-    /// the lengths of all other files, each rounded up to 4096 bytes.
+    /// Returns an upper bound of the length of the mirror (the file with the second copies), bytes. The mirror may
+    /// become the largest file of the image. The bound is the sum of the lengths of all other files, each rounded up to
+    /// 4096 bytes.
     fn largest_mirror_bytes(&self) -> io::Result<u64> {
         let originals = ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Mirror);
         originals.map(|file| Ok(self.len(file)?.next_multiple_of(REGION_ALIGNMENT_BYTES))).sum()
     }
 
-    /// Returns the open file of this kind.
+    /// Returns the open file for `file`, one of the kinds of files that an image has.
     pub(super) fn handle_of(&self, file: ImageFile) -> &File {
         &self.open_files[file as usize]
     }
@@ -320,14 +325,13 @@ fn open_file(
     }
 }
 
-/// Syncs the directory that contains `directory`, so that the name of `directory` survives a crash of the server
-/// machine.
+/// Syncs the parent directory of `directory`, so that the name of `directory` survives a crash of the server machine.
 pub(super) fn sync_parent_directory(directory: &Path) -> io::Result<()> {
     let parent = directory.parent().filter(|parent| !parent.as_os_str().is_empty());
     File::open(parent.unwrap_or(Path::new(".")))?.sync_all()
 }
 
-/// Removes the files of an image, and its directory if nothing else is in it.
+/// Removes the files of an image in `directory`, and the directory if nothing else is in it.
 pub(super) fn remove_image_files(directory: &Path) {
     for file in ImageFile::ALL {
         // Files that cannot be removed are removed by the next creation or resizing.
@@ -383,15 +387,15 @@ pub(super) fn holds_unfinished_image(directory: &Path) -> bool {
     })
 }
 
-/// Returns the first bytes of a file, as many as the fixed part of an image header has, or all of a shorter file.
+/// Returns the first bytes of a file, at most as many as the fixed part of an image header has.
 fn read_header_prefix(file: &File) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(IMAGE_HEADER_FIXED_BYTES as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 
-/// Whether a mirror begins with a copy of the image header, perhaps a damaged one. Until an image is complete, zeros
-/// stand in the place of the letters with which the copy begins.
+/// Whether a mirror (the file with the second copies) begins with a copy of the image header, perhaps a damaged one.
+/// Until an image is complete, zeros stand in the place of the letters with which the copy begins.
 pub(super) fn begins_with_image_header_copy(mirror: &[u8]) -> bool {
     mirror.iter().take(IMAGE_HEADER_MAGIC.len()).any(|&byte| byte != 0)
 }
@@ -399,6 +403,7 @@ pub(super) fn begins_with_image_header_copy(mirror: &[u8]) -> bool {
 /// Returns whether this process ignores SIGXFSZ, so that a write beyond the limit on the size of files (`ulimit -f`)
 /// fails with an error. By default this signal ends the process.
 pub fn is_file_size_signal_ignored() -> bool {
+    /// Number of the signal that Linux sends to a process whose write exceeds the limit on the size of files.
     const SIGXFSZ: u32 = 25;
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -406,8 +411,8 @@ pub fn is_file_size_signal_ignored() -> bool {
     ignored >> (SIGXFSZ - 1) & 1 == 1
 }
 
-/// Refuses to make or use an image whose largest file may grow to `bytes` if this process may not write files of that
-/// size. A process that ignores SIGXFSZ is not refused: its writes beyond the limit fail like writes to a full disk.
+/// Refuses an image whose largest file may grow to `bytes`, if this process may not write files of that size. A process
+/// that ignores the signal SIGXFSZ is not refused: its writes beyond the limit fail like writes to a full disk.
 pub(super) fn require_permitted_file_size(bytes: u64) -> Result<(), ImageError> {
     match rustix::process::getrlimit(rustix::process::Resource::Fsize).current {
         Some(limit) if limit < bytes && !is_file_size_signal_ignored() => {
@@ -456,8 +461,9 @@ impl Backing for OpenImageFiles {
         }
     }
 
-    /// Syncs the files in parallel: a disk that gets several flush requests at once can serve them by one flush. A file
-    /// for which no thread can be started (a container may limit their number) is synced by this thread.
+    /// Syncs the files in parallel, because a disk that gets several flush requests at once can serve them by one
+    /// flush. A file for which no thread can be started (a container may limit their number) is synced by the calling
+    /// thread.
     fn sync_all(&mut self, files: &[ImageFile]) -> Result<(), (ImageFile, io::Error)> {
         let sync = |file: ImageFile| self.handle_of(file).sync_data().map_err(|error| (file, error));
         let Some((&last, others)) = files.split_last() else { return Ok(()) };
@@ -507,14 +513,15 @@ impl Backing for OpenImageFiles {
     }
 }
 
-/// Size of the pieces of a file that a [`CopyOnWrite`] view copies when they are first changed, bytes.
+/// Size in bytes of the pieces of a file. A [`CopyOnWrite`] view copies a piece to memory when the piece is first
+/// changed.
 const COPY_ON_WRITE_PIECE_BYTES: u64 = 4096;
 
-/// A view of an image's files that keeps all writes in memory. It serves to see what recovery would do without changing
+/// A view of an image's files that keeps all writes in memory. With it, recovery can run for a trial without changing
 /// the files.
 #[derive(Debug)]
 pub struct CopyOnWrite<B> {
-    /// The files of the view, which are only read.
+    /// Files of which this is a view; they are only read.
     underlying: B,
     /// Pieces of 4 KiB that were written, by file and number of the piece in the file.
     changed_pieces: BTreeMap<(ImageFile, u64), Box<[u8]>>,
@@ -531,7 +538,7 @@ impl<B: Backing> CopyOnWrite<B> {
         self.underlying
     }
 
-    /// Reads the 4-KiB piece number `piece_number` of a file from the underlying files; bytes after the end of the file
+    /// Reads piece number `piece_number` (4 KiB) of a file from the underlying files. Bytes after the end of the file
     /// are zeros.
     fn load_piece(&self, file: ImageFile, piece_number: u64) -> io::Result<Box<[u8]>> {
         let mut piece = vec![0; COPY_ON_WRITE_PIECE_BYTES as usize];
@@ -551,8 +558,8 @@ impl<B: Backing> CopyOnWrite<B> {
     }
 }
 
-/// Splits a range into the 4-KiB pieces that it touches: piece number, first byte within the piece, first byte within
-/// the range, number of bytes.
+/// Splits a range of bytes into the 4-KiB pieces that it touches. Each item has the piece number, the first byte within
+/// the piece, the first byte within the range, and the number of bytes.
 fn split_into_pieces(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, usize, usize)> {
     let end = offset + len as u64;
     (offset / COPY_ON_WRITE_PIECE_BYTES..end.div_ceil(COPY_ON_WRITE_PIECE_BYTES)).map(move |at| {
@@ -610,7 +617,7 @@ impl<B: Backing> Backing for CopyOnWrite<B> {
 mod tests {
     use super::*;
 
-    /// Creates the files of an image with some content: empty ones would be those of an interrupted creation.
+    /// Creates the files of an image with some content. Empty files would be those of an interrupted creation.
     fn files_with_content(path: &Path) -> OpenImageFiles {
         let mut files = OpenImageFiles::create(path).unwrap();
         for file in ImageFile::ALL {
@@ -619,7 +626,8 @@ mod tests {
         files
     }
 
-    /// A process that was just forked shares every open file until it executes another program.
+    /// Regression: closing an image unlocks it explicitly, because a process that was just forked shares every open
+    /// file until it executes another program.
     #[test]
     fn a_closed_image_can_be_reopened_while_a_forked_child_holds_its_files() {
         let folder = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! Copies of images: of the files (as a snapshot, or before a repair), and of the contents, into an image of another
-//! size or design.
+//! Copies of images: of the files (as a snapshot, or before a repair), and of the contents into a new image with
+//! another size or design.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use super::unfinished::UnfinishedImage;
 use super::{Image, ImageOpenOptions, end_session};
 use crate::live_device::LiveDevice;
 
-/// What is different in a new image, compared with the image from which it is copied.
+/// Options of a copy of an image: in what the new image differs from the original.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImageCopyOptions {
     /// Bytes that the new image exports; `None`: as many as the old image.
@@ -32,19 +32,19 @@ pub struct ImageCopyOptions {
 /// Report of a copy of the contents of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CopyReport {
-    /// Number of logical pages that were copied: those that hold anything but zeros.
+    /// Number of logical pages that were copied. Pages that hold only zeros are not copied.
     pub copied_pages: u64,
     /// Logical pages that could not be read and were skipped.
     pub lost_pages: Vec<Lpn>,
-    /// Bytes that the new image exports.
+    /// Number of bytes that the new image exports.
     pub size_bytes: u64,
-    /// Name of the new image's design.
+    /// Name of the design of the new image.
     pub design: String,
 }
 
-/// Makes a new image with the contents of another one, with a larger size, another design or other settings. The other
-/// image is only read. Wear and counters begin at zero. `progress` is called with the number of logical pages processed
-/// and the total number.
+/// Makes a new image with the contents of the image in `from`, but with a larger size, another design or other
+/// settings. The original is only read. Wear and counters begin at zero. `progress` is called with the number of
+/// logical pages processed and the total number.
 ///
 /// # Errors
 /// As [`Image::open`] and [`create`](super::create()); a size that is too small; lost pages, unless they are skipped.
@@ -63,8 +63,8 @@ pub fn copy(
     )
 }
 
-/// Makes a new image with the contents of an open one, as [`copy`] does. Until the copy is complete, its directory is
-/// no image.
+/// Makes a new image with the contents of an open image, as [`copy`] does. Until the copy is complete, the new
+/// directory is no image.
 pub(super) fn copy_contents(
     original: &mut Image,
     to: &Path,
@@ -100,8 +100,8 @@ pub(super) fn copy_contents(
     }
 }
 
-/// Returns the refusal of the operating system that ended the copy, if there was one. The engine reports such a refusal
-/// only as a failure of the medium.
+/// Returns the error for an operation of the operating system that was refused and ended the copy, if there was one.
+/// The engine reports such a refusal only as a failure of the medium.
 fn os_refusal_of_new_image(device: &LiveDevice) -> Option<ImageError> {
     let refused = device.medium().unresolved_write_error()?;
     Some(ImageError::IoWhileInUse { refusal: refused.refusal.clone(), is_disk_full: refused.is_disk_full })
@@ -136,14 +136,15 @@ fn changed_specification(
     })
 }
 
-/// Copies the logical pages that hold data, in units of the original's page size. Returns their number, and the lost
-/// pages.
+/// Copies the logical pages that hold data, in units of the original's page size. Returns the number of pages copied,
+/// and the lost pages.
 fn copy_pages(
     from: &mut LiveDevice,
     to: &mut LiveDevice,
     skips_lost_pages: bool,
     progress: &mut dyn FnMut(u64, u64),
 ) -> Result<(u64, Vec<Lpn>), ImageError> {
+    /// Number of logical pages after which progress is reported again.
     const PAGES_PER_PROGRESS_REPORT: u64 = 1 << 14;
     let page_bytes = from.page_bytes();
     let all = from.capacity_bytes() / page_bytes;

@@ -1,4 +1,4 @@
-//! Creation of an image.
+//! Creation of an image: a directory with the files of a new, empty device.
 
 use std::hash::{BuildHasher as _, RandomState};
 use std::path::Path;
@@ -28,9 +28,9 @@ pub struct ImageSpecification {
     pub design: String,
     /// Configuration of the device and the design. The preset `auto` needs a size.
     pub config: Config,
-    /// Bytes that the image exports: the flash is sized to fit. `None`: the size of the preset.
+    /// Number of bytes that the image exports; the flash is sized to fit. `None`: the size of the preset.
     pub size_bytes: Option<u64>,
-    /// Durability of the image's sessions, unless a session chooses another.
+    /// Durability mode of the image (what acknowledged data survives), unless a session chooses another.
     pub durability: Durability,
 }
 
@@ -69,9 +69,10 @@ impl ImageSpecification {
 }
 
 /// Refuses a device whose tables do not fit into the memory that the system grants to this process. The engine panics
-/// without memory, and other allocations end the process.
+/// if it gets no memory, and other failed allocations end the process.
 fn require_memory(parts: &Parts, image_header: &ImageHeader) -> Result<(), ImageError> {
-    /// Address space of the process itself: its code, stacks and heaps.
+    /// Estimate of the address space, in bytes, that the process needs besides the tables of the device: code, stacks
+    /// and heaps.
     const PROCESS_OVERHEAD_BYTES: u64 = 512 << 20;
     let needed = estimated_table_bytes(parts, image_header) + PROCESS_OVERHEAD_BYTES;
     let refused = ImageError::InsufficientMemory { needed_mib: needed.div_ceil(1 << 20) };
@@ -83,8 +84,9 @@ fn require_memory(parts: &Parts, image_header: &ImageHeader) -> Result<(), Image
     if limit.is_some_and(|limit| limit < needed) || !is_granted { Err(refused) } else { Ok(()) }
 }
 
-/// Returns an estimate of the bytes of all tables of a device in this process. The bytes per page were measured for
-/// each design at 64 and 512 GiB; the sum is up to 1.5 times too large for a design with several content mechanisms.
+/// Returns an estimate of the memory, in bytes, for all tables of a device in this process. The bytes per page were
+/// measured for each design at 64 and 512 GiB. For a design with several content mechanisms (such as compression and
+/// deduplication) the estimate is up to 1.5 times too large.
 fn estimated_table_bytes(parts: &Parts, image_header: &ImageHeader) -> u64 {
     let content = &parts.content;
     let of_content = [
@@ -139,8 +141,8 @@ pub(super) fn random_nonzero_number() -> u64 {
     RandomState::new().hash_one(std::process::id()).max(1)
 }
 
-/// Writes the files of a new image to `backing`. All metadata is written now, so that later, when the disk of the
-/// server machine is full, only writes of data can be refused.
+/// Writes the files of a new image to `backing`. All metadata is written at creation, so that a full disk of the server
+/// machine can later refuse only writes of data.
 ///
 /// # Errors
 /// [`ImageError::Io`].
@@ -176,8 +178,8 @@ fn write_image_files(
     finish_creation(backing, image_header)
 }
 
-/// Syncs all files of a new image, then writes both copies of its header (file `superblock`). The copy in its own file
-/// is written first, which makes the directory an image.
+/// Completes the creation of an image: syncs all its files, then writes both copies of its header. The copy in its own
+/// file `superblock` is written first, which makes the directory an image.
 pub(super) fn finish_creation(
     backing: &mut impl Backing,
     image_header: &ImageHeader,
@@ -187,8 +189,8 @@ pub(super) fn finish_creation(
     write_image_header(backing, image_header, ImageFile::Mirror)
 }
 
-/// Completes an upgrade, when only the mirror holds the new metadata: syncs the mirror, then writes both copies of the
-/// header, the one in the mirror first.
+/// Completes the upgrade of an image, when only the mirror (the file with the second copies) holds the new metadata.
+/// Syncs the mirror, then writes both copies of the header, the one in the mirror first.
 pub(super) fn finish_upgrade(
     backing: &mut impl Backing,
     image_header: &ImageHeader,
@@ -198,6 +200,7 @@ pub(super) fn finish_upgrade(
     write_image_header(backing, image_header, ImageFile::ImageHeader)
 }
 
+/// Syncs `files` of the image.
 fn sync_image_files(backing: &mut impl Backing, files: &[ImageFile]) -> Result<(), ImageError> {
     let synced = backing.sync_all(files);
     synced.map_err(|(file, source)| io_error(backing, "sync", file)(source))
@@ -214,29 +217,33 @@ fn write_image_header(
     sync_image_files(backing, &[file])
 }
 
-/// Bytes of metadata that are written at a time when an image is created: the unit in which metadata is read and
-/// written later. Larger writes would make the page cache use large folios; a file system that walks all blocks of a
+/// Bytes of metadata that are written at a time when an image is created, the size in which metadata is read and
+/// written later. Larger writes would make the page cache use large folios. A file system that walks all blocks of a
 /// folio then makes every later write of 64 bytes several times as expensive.
 const METADATA_PIECE_BYTES: usize = 4096;
 
-/// Writer of the metadata of a new image; writes each part in both copies.
+/// Writer of the metadata of a new image, which can write both copies: the one in its own file and the one in the
+/// mirror.
 struct MetadataWriter<'a, B> {
+    /// Files of the new image.
     backing: &'a mut B,
+    /// Offsets of the metadata in the files.
     layout: &'a Layout,
-    /// Bytes of metadata of the new image that were written so far, one copy counted.
+    /// Number of metadata bytes written so far; the two copies of a byte count once.
     written_bytes: u64,
-    /// Callback for the bytes written so far and their total.
+    /// Callback that is called with the bytes written so far and their total.
     progress: &'a mut dyn FnMut(u64, u64),
 }
 
 impl<B: Backing> MetadataWriter<'_, B> {
-    /// Writes bytes to one file, without the second copy in the mirror.
+    /// Writes bytes to one file, without their second copy in the mirror.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
         self.backing.write(file, bytes, offset).map_err(io_error(self.backing, "write", file))
     }
 
     /// Writes metadata to `file` and to the mirror, and calls the progress callback from time to time.
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), ImageError> {
+        /// Number of 4-KiB pieces of metadata after which the progress callback is called again.
         const PIECES_PER_PROGRESS_REPORT: u64 = 1 << 12;
         for side in METADATA_COPIES {
             let (file, offset) = side.location_of(self.layout, file, offset);
@@ -255,8 +262,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
         Ok(())
     }
 
-    /// Writes those parts of a new image's metadata that begin as zeros: the OOB records, all blank, and an empty
-    /// journal.
+    /// Writes the blank metadata of a new image: OOB records and journal, which begin as zeros.
     fn write_blank_metadata(&mut self) -> Result<(), ImageError> {
         let regions = [
             (ImageFile::Flash, self.layout.bytes_before_spare_areas()),
@@ -273,6 +279,7 @@ impl<B: Backing> MetadataWriter<'_, B> {
 
     /// Writes all sectors of state words (NVRAM and blocks), and the first record of the journal.
     fn write_state_words(&mut self, journal: &Journal) -> Result<(), ImageError> {
+        /// Number of sectors of state words (512 bytes each) that are written in one write.
         const STATE_SECTORS_PER_WRITE: usize = METADATA_PIECE_BYTES / STATE_SECTOR_BYTES;
         for from in (0..self.layout.state_sector_count()).step_by(STATE_SECTORS_PER_WRITE) {
             let to = self.layout.state_sector_count().min(from + STATE_SECTORS_PER_WRITE as u64);

@@ -1,4 +1,4 @@
-//! Errors of images, each with its message.
+//! Errors of images (devices that are stored in files), each with its message.
 
 use std::io;
 use std::path::Path;
@@ -14,9 +14,9 @@ pub enum ImageError {
     /// The operating system refused an operation on a file.
     #[error("cannot {refused_operation} {path}: {source}{}", advice_for_io_error(refused_operation, .source))]
     Io {
-        /// Refused operation, as a verb.
+        /// Operation that was refused, as a verb.
         refused_operation: &'static str,
-        /// Path of the file of the refused operation.
+        /// Path of the file on which the operation was refused.
         path: String,
         /// Error of the operating system.
         source: io::Error,
@@ -27,7 +27,7 @@ pub enum ImageError {
         if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the cause" }
     )]
     IoWhileInUse {
-        /// Which operation failed on which file, and why.
+        /// Sentence that states which operation failed on which file, and why.
         refusal: String,
         /// Whether the disk is full, or a quota or a limit on the size of files is reached.
         is_disk_full: bool,
@@ -87,14 +87,14 @@ pub enum ImageError {
         /// Path of the image's directory.
         path: String,
     },
-    /// Data or metadata that was read is not what was written, and no copy of it is whole.
+    /// Data or metadata of the image differs from what was written, and no copy of it is undamaged.
     #[error(
         "the image is damaged: {}; restore it from a copy{}",
         join_findings(.findings),
         if *.may_be_rescued { ", or try to read what is left with `wearwell serve --rescue`" } else { "" }
     )]
     Damaged {
-        /// What is damaged, one sentence per place.
+        /// Damage found, one sentence for each damaged item.
         findings: Vec<String>,
         /// Whether a rescue can begin: the image header is readable and the image has the version of this program.
         may_be_rescued: bool,
@@ -102,10 +102,11 @@ pub enum ImageError {
     /// The image is so damaged that for no logical page it can be proven which version is the newest.
     #[error("nothing of the image can be rescued: {}; restore the image from a copy", join_findings(.findings))]
     NoProvenPage {
-        /// What is damaged, or why nothing can be proven, one sentence each.
+        /// Reasons why nothing can be rescued, one sentence each: damage, or why no page can be proven to be the
+        /// newest.
         findings: Vec<String>,
     },
-    /// A logical page of an image that is to be copied is lost.
+    /// A logical page that is lost prevents the copying of the image.
     #[error(
         "{refusal}; or leave lost pages out, so that they read as zeros in the new image: `wearwell copy \
          --leave-lost-out`"
@@ -135,7 +136,7 @@ pub enum ImageError {
 }
 
 impl ImageError {
-    /// Returns the message with the place of the image, which the messages of some errors do not contain.
+    /// Returns the error message with the path of the image, which the messages of some errors do not contain.
     pub fn message_about(&self, directory: &Path) -> String {
         match self {
             Self::Io { .. }
@@ -148,8 +149,8 @@ impl ImageError {
         }
     }
 
-    /// Whether the error lies in the request: it asks for something that is impossible or exists already. Otherwise the
-    /// system or the image is the cause, and the same request may succeed later.
+    /// Whether the request is the cause of the error: it asks for something that is impossible or exists already.
+    /// Otherwise the system or the image is the cause, and the same request may succeed later.
     pub fn is_wrong_request(&self) -> bool {
         match self {
             Self::DirectoryNotEmpty { .. }
@@ -170,7 +171,7 @@ impl ImageError {
         }
     }
 
-    /// Returns what is damaged, in a few words, without advice; the whole message if the error is no damage.
+    /// Returns the damage in a few words, without advice. For an error that is no damage, returns the whole message.
     pub fn damage_text(&self) -> String {
         match self {
             Self::Damaged { findings, .. } => join_findings(findings),
@@ -178,14 +179,15 @@ impl ImageError {
         }
     }
 
-    /// Whether the files of the image exist and their contents are wrong, so that `--rescue` may help.
+    /// Whether the error is damage: the files of the image exist and their contents are wrong, so that `--rescue` may
+    /// help.
     pub fn is_damage(&self) -> bool {
         matches!(self, Self::Damaged { .. } | Self::Device(_))
     }
 }
 
-/// Returns what to do when the operating system refused an operation (a verb, perhaps with an object) on an image, as
-/// the end of a sentence; empty if the error itself says what to do.
+/// Returns advice after the operating system refused an operation on an image, as the end of a sentence; empty if the
+/// error itself says what to do. `refused_operation` is a verb, perhaps with an object.
 pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) -> &'static str {
     let makes_directory = refused_operation.starts_with("create") || refused_operation.starts_with("copy");
     match error.kind() {
@@ -204,8 +206,9 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
     }
 }
 
-/// Joins the first three findings into a text, followed by the number of the further ones.
+/// Joins the first three findings (sentences about damage) into a text, followed by the number of further findings.
 fn join_findings(findings: &[String]) -> String {
+    /// Most findings that are shown in full.
     const SHOWN_FINDINGS_MAX: usize = 3;
     let shown = findings.iter().take(SHOWN_FINDINGS_MAX).cloned().collect::<Vec<_>>().join("; ");
     match findings.len().saturating_sub(SHOWN_FINDINGS_MAX) {

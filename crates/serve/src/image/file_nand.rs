@@ -1,4 +1,5 @@
-//! Flash and NVRAM of an image in files, under the rules of the strict flash model.
+//! ~Flash and NVRAM of an image in files, under the rules of the strict flash model. => Flash and NVRAM of an image,
+//! stored in files and checked by the rules of the strict flash model.
 //!
 //! The rules are those of [`SimNand`]: it checks every operation and holds OOB and wear of all pages in RAM (28 bytes
 //! per page, and 16 more here, for the checksums of the data and for the journal). The files hold the durable state. A
@@ -54,18 +55,18 @@ use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
 
-/// Most flash pages that are read from the file in one read.
+/// Most flash pages that one read from the flash file returns.
 const PAGES_PER_READ_MAX: usize = 256;
-/// Bytes of waiting page programs after which all waiting operations are written to the files. While the operating
-/// system refuses writes, more may wait.
+/// Number of bytes of waiting page programs from which on all waiting operations are written to the files. More may
+/// wait while the operating system refuses writes.
 const WAITING_PROGRAM_THRESHOLD_BYTES: usize = 2 << 20;
-/// Number of waiting batches of operations after which all of them are written to the files.
+/// Number of waiting batches of operations from which on all of them are written to the files.
 const WAITING_BATCHES_WRITE_THRESHOLD: usize = 8;
-/// Bytes of written pages after which the disk is asked to begin writing them, ahead of the next sync, in a `host`
-/// session.
+/// Number of written page bytes after which, in a session of durability `host`, the disk is asked to begin writing them
+/// ahead of the next sync.
 const BEGIN_SYNC_THRESHOLD_BYTES: usize = 1 << 20;
 
-/// Files of an image that change while the image is open, except the session file.
+/// Files of an image that are written while the image is in use, except the session file.
 const MEDIUM_FILES: [ImageFile; 4] =
     [ImageFile::Flash, ImageFile::Nvram, ImageFile::Journal, ImageFile::Mirror];
 
@@ -74,41 +75,46 @@ const MEDIUM_FILES: [ImageFile; 4] =
 pub struct FileNand<B = OpenImageFiles> {
     /// The files of the image.
     backing: B,
+    /// Offsets of data and metadata in the files.
     layout: Layout,
     /// Strict flash model, which checks every operation and holds OOB and wear of all pages and the NVRAM, but no page
     /// data.
     flash_model: SimNand,
-    /// For each page, the checksum of its data and the length of its spare bytes, with which a read is verified.
+    /// Checksum of the data, and length of the spare bytes, of each page. A read is verified with them.
     page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
     /// Session record of the present session, as stored in the file `session`.
     session: SessionRecord,
-    /// Waiting operations in batches, oldest first. New operations are added to the last batch; there is always one.
+    /// Operations (programs, erases, NVRAM stores) that wait to be written to the files, in batches, oldest first. New
+    /// operations are added to the last batch. There is always a last batch.
     waiting_batches: VecDeque<OperationBatch>,
-    /// Buffers of page runs that were written to the files, kept for later runs.
+    /// Buffers of page runs (adjacent pages) that were written to the files, kept for later runs.
     run_buffers: RunBuffers,
-    /// Bytes of the pages whose programs wait to be written.
+    /// Number of bytes of pages whose programs wait to be written to the files.
     waiting_program_bytes: usize,
     /// Blocks whose erase waits in the last batch of operations. A program of such a block begins another batch.
     waiting_erases: WaitingErases,
+    /// Journal of the image: the log of changes of the state words (NVRAM and blocks).
     journal: Journal,
-    /// Blocks that hold metadata of the engine, whose data is stored twice.
+    /// Numbers of the blocks that hold metadata of the engine, whose data is stored twice.
     metadata_blocks: BTreeSet<u32>,
     /// For each file, whether it was written to since its last sync.
     has_unsynced_writes: [bool; ImageFile::ALL.len()],
-    /// The last refusal of the operating system; `None` after an operation on the files that succeeded.
+    /// Last file operation that the operating system refused; `None` once an operation on the files has succeeded
+    /// again.
     unresolved_refusal: Option<FileIoError>,
-    /// Pages whose data was found damaged when they were read in this session.
+    /// Numbers of the pages whose data was found damaged when they were read in this session.
     damaged_ppns: BTreeSet<u32>,
     /// Whether an erase returns the file space of its block to the file system (by punching a hole). The caller changes
     /// this from operation to operation.
     punches_erased_blocks: bool,
-    /// Bytes of pages written since the disk was last asked to begin writing ahead of a sync.
+    /// Number of page bytes written since the disk was last asked to begin writing ahead of a sync.
     bytes_since_begin_sync: usize,
 }
 
 /// Blocks whose erase waits, counted for each pool (a plane, or the planes over which superblocks extend).
 #[derive(Debug, Default)]
 struct WaitingErases {
+    /// Numbers of the blocks whose erase waits.
     waiting_blocks: BTreeSet<u32>,
     /// Number of blocks in each pool whose erase waits.
     waiting_blocks_per_pool: Vec<u32>,
@@ -117,6 +123,7 @@ struct WaitingErases {
 }
 
 impl WaitingErases {
+    /// Adds a block whose erase waits.
     fn insert(&mut self, block: BlockId) {
         self.waiting_blocks.insert(block.0);
         let pool = block.index() % self.waiting_blocks_per_pool.len();
@@ -128,6 +135,7 @@ impl WaitingErases {
         self.waiting_blocks_per_pool.iter().any(|&count| count > self.max_waiting_blocks_per_pool)
     }
 
+    /// Removes all blocks, after their erases were written.
     fn clear(&mut self) {
         self.waiting_blocks.clear();
         self.waiting_blocks_per_pool.fill(0);
@@ -135,6 +143,7 @@ impl WaitingErases {
 }
 
 impl<B: Backing> FileNand<B> {
+    /// Makes the medium of an image from its files and from the state that was loaded from them.
     pub(super) fn new(backing: B, layout: Layout, loaded: LoadedFlash, session: SessionRecord) -> Self {
         let LoadedFlash { flash_model, page_crcs_and_spare_lengths: guards, journal, .. } = loaded;
         let of_pool = vec![0; layout.geometry.allocation_pools() as usize];
@@ -160,8 +169,8 @@ impl<B: Backing> FileNand<B> {
         nand
     }
 
-    /// Restores the state of all blocks when the image is opened: finds the blocks that hold metadata, and puts the
-    /// state words of blocks that have more programmed pages than the journal counts into the next journal record.
+    /// Restores the state of all blocks when the image is opened. Finds the blocks that hold metadata. A block may have
+    /// more programmed pages than the journal counts; its state word is put into the next journal record.
     fn restore_block_state(&mut self) {
         for block in (0..self.layout.geometry.blocks()).map(BlockId) {
             let (record, first) = (self.block_record(block), self.layout.geometry.first_page(block));
@@ -193,7 +202,7 @@ impl<B: Backing> FileNand<B> {
         BlockRecord { health, erase_count: self.flash_model.erase_count(block), programmed_pages }
     }
 
-    /// Returns the durability of the present session of the image.
+    /// Returns the durability mode of the present session: which crashes its acknowledged data survives.
     pub fn durability(&self) -> Durability {
         self.session.durability
     }
@@ -206,14 +215,15 @@ impl<B: Backing> FileNand<B> {
     /// Bytes of RAM that an open image needs per flash page.
     pub const RAM_BYTES_PER_FLASH_PAGE: u64 = 28 + size_of::<PageCrcAndSpareLength>() as u64 + 8;
 
-    /// Sets how many erased blocks of one pool may wait together to be written. In a `host` session the engine has to
-    /// keep more free blocks than this number in each pool, because a program of a block whose erase still waits needs
-    /// a sync.
+    /// Sets how many erased blocks of one pool may wait together to be written to the files. In a session of durability
+    /// `host`, a program of a block whose erase still waits needs a sync. Therefore the engine has to keep more free
+    /// blocks than this number in each pool.
     pub fn set_max_waiting_erases_per_pool(&mut self, blocks_of_a_pool: u32) {
         self.waiting_erases.max_waiting_blocks_per_pool = blocks_of_a_pool;
     }
 
-    /// Begins the session: writes the session record. In a `host` session all files are synced first.
+    /// Begins the session of an opened image: writes the session record. In a session of durability `host`, all files
+    /// are synced first.
     pub(super) fn begin_session(&mut self) -> Result<(), NandError> {
         self.run_file_write(|nand| {
             if nand.durability() == Durability::Host {
@@ -236,9 +246,9 @@ impl<B: Backing> FileNand<B> {
         self.run_file_write(|nand| nand.write_torn_mark(ppn, block_erase_count))
     }
 
-    /// Records in the files that the data of a page is lost, after it was found damaged and no logical page needs it.
-    /// Later readers then do not report the page as new damage. Returns `false`, and changes nothing, if the page holds
-    /// metadata, which recovery may want to read, or if its OOB record cannot be read.
+    /// Records in the files that the data of a damaged page is lost, if no logical page needs the page. Later readers
+    /// then do not report the page as new damage. Returns `false`, and changes nothing, if the page holds metadata,
+    /// which recovery may want to read, or if its OOB record cannot be read.
     pub(super) fn mark_dead_page_lost(&mut self, ppn: Ppn) -> Result<bool, NandError> {
         let is_of_host = |record: &OobRecord| record.oob.is_some_and(|oob| oob.kind.is_host_data());
         let Some(record) = self.load_oob_record(ppn).filter(is_of_host) else { return Ok(false) };
@@ -285,13 +295,14 @@ impl<B: Backing> FileNand<B> {
         &mut self.backing
     }
 
-    /// Returns the files of the image without closing it. Waiting operations are lost, as at the end of the process.
+    /// Returns the files of the image without closing the image. Waiting operations are lost, as at the end of the
+    /// process.
     pub fn into_backing(self) -> B {
         self.backing
     }
 
-    /// Runs `work`, which writes to files immediately. A refusal of the operating system is kept as the unresolved
-    /// refusal, and is returned as `NandError::PowerLost`, which stops the engine.
+    /// Runs `work`, which writes to files immediately. If the operating system refuses the write, the refusal is kept
+    /// in `unresolved_refusal`, and `NandError::PowerLost` is returned, which stops the engine.
     fn run_file_write(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<(), FileIoError>,
@@ -300,14 +311,14 @@ impl<B: Backing> FileNand<B> {
         self.record_file_io_outcome(done).map_err(|_| NandError::PowerLost)
     }
 
-    /// Keeps the error of an operation on the files as the unresolved refusal, or forgets the last refusal after a
-    /// success. Returns the outcome.
+    /// Keeps the error of a file operation as the unresolved refusal, or forgets the last refusal if the operation
+    /// succeeded. Returns the outcome unchanged.
     fn record_file_io_outcome(&mut self, done: Result<(), FileIoError>) -> Result<(), FileIoError> {
         self.unresolved_refusal = done.clone().err();
         done
     }
 
-    /// Makes the error for an operation (`doing`, a verb) on a file that the operating system refused, with advice.
+    /// Makes the error for a refused file operation, with advice. `doing` is the verb of the operation.
     fn file_io_error_of(&self, doing: &str, file: ImageFile, error: &io::Error) -> FileIoError {
         let place = self.backing.path_for_messages(file);
         let is_full = matches!(
@@ -338,13 +349,13 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Writes bytes to one file, and notes that the file has to be synced.
+    /// Writes bytes to one file, and marks the file as not synced.
     fn write(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), FileIoError> {
         self.has_unsynced_writes[file as usize] = true;
         self.backing.write(file, bytes, offset).map_err(|error| self.file_io_error_of("write", file, &error))
     }
 
-    /// Writes metadata to both copies: its own file and the mirror.
+    /// Writes metadata to both copies: in its own file, and in the mirror.
     fn write_both_copies(&mut self, file: ImageFile, bytes: &[u8], offset: u64) -> Result<(), FileIoError> {
         METADATA_COPIES.into_iter().try_for_each(|side| {
             let (file, offset) = side.location_of(&self.layout, file, offset);
@@ -352,7 +363,7 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Syncs those of the files that were written to since their last sync.
+    /// Syncs those of `files` that were written to since their last sync.
     fn sync_files(&mut self, files: &[ImageFile]) -> Result<(), FileIoError> {
         let written: Vec<_> =
             files.iter().copied().filter(|&file| self.has_unsynced_writes[file as usize]).collect();
@@ -365,6 +376,7 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
+    /// Returns the block that contains a flash page.
     fn block_of(&self, ppn: Ppn) -> BlockId {
         BlockId(ppn.0 / self.layout.geometry.block_pages())
     }
@@ -376,12 +388,13 @@ impl<B: Backing> FileNand<B> {
         self.write_both_copies(ImageFile::Flash, &bytes, self.layout.oob_record_offset(ppn))
     }
 
+    /// Returns the last batch of waiting operations, to which new operations are added.
     fn last_batch_mut(&mut self) -> &mut OperationBatch {
         self.waiting_batches.back_mut().expect("there is always one")
     }
 
-    /// Ends the last batch of waiting operations and begins another. Later operations are written after all earlier
-    /// ones; in a `host` session, a sync separates them.
+    /// Ends the last batch of waiting operations and begins a new one. Later operations are written after all earlier
+    /// ones. In a session of durability `host`, a sync separates them.
     fn end_last_batch(&mut self) {
         let last = self.last_batch_mut();
         if !last.is_empty() {
@@ -391,8 +404,9 @@ impl<B: Backing> FileNand<B> {
         self.waiting_erases.clear();
     }
 
-    /// Writes the waiting operations to the files: all complete batches, and the open one. In a `host` session only the
-    /// programs of the open batch are written, since its journal record would need a sync that was not asked for.
+    /// Writes the waiting operations to the files: all complete batches, and the last batch. In a session of durability
+    /// `host` only the programs of the last batch are written, because its journal record would need a sync that was
+    /// not asked for.
     fn write_waiting_operations(&mut self) -> Result<(), FileIoError> {
         if let Some(refused) = self.unresolved_refusal.as_ref().filter(|refused| refused.needs_image_reopen) {
             return Err(refused.clone());
@@ -410,8 +424,8 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Writes one batch of waiting operations to the files: all of it, or only its programs. What could not be written,
-    /// or was not to be written, is put back as the oldest batch.
+    /// Writes one batch of waiting operations to the files. If `writes_journal_record` is false, only the programs of
+    /// the batch are written. Operations that stay unwritten are put back as the oldest batch.
     fn write_batch(
         &mut self,
         mut batch: OperationBatch,
@@ -435,8 +449,8 @@ impl<B: Backing> FileNand<B> {
         written
     }
 
-    /// Counts bytes of pages that were written. In a `host` session, from time to time asks the disk to begin writing
-    /// these bytes, so that the next sync takes less time.
+    /// Adds `bytes` to the count of page bytes written. In a session of durability `host`, from time to time asks the
+    /// disk to begin writing these bytes, so that the next sync takes less time.
     fn count_written_bytes_and_begin_sync(&mut self, bytes: usize) {
         self.bytes_since_begin_sync += bytes;
         if self.durability() == Durability::Host && self.bytes_since_begin_sync > BEGIN_SYNC_THRESHOLD_BYTES {
@@ -471,8 +485,9 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Writes the journal record of a batch whose programs are written already; this makes the batch valid. In a `host`
-    /// session the flash file is synced before the record, and the journal after it.
+    /// Writes the journal record of a batch of operations whose programs are written already, which makes the batch
+    /// valid. In a session of durability `host` the flash file is synced before the record is written, and the journal
+    /// afterwards.
     fn write_journal_record(&mut self, batch: &OperationBatch) -> Result<(), FileIoError> {
         let syncs = self.durability() == Durability::Host;
         assert_eq!(
@@ -499,7 +514,7 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Returns the space of the blocks that the batch erased to the file system (punches holes).
+    /// Returns the file space of the blocks that a batch erased to the file system (punches holes).
     fn punch_erased_blocks(&mut self, batch: &OperationBatch) {
         let homes = batch.blocks_to_punch.iter().map(|&block| (METADATA_COPIES[0], block));
         let copies = batch.mirror_blocks_to_punch.iter().map(|&block| (METADATA_COPIES[1], block));
@@ -513,7 +528,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Writes all waiting operations if too many wait. Called after each operation that was added.
+    /// Writes all waiting operations to the files if too many wait. Called after each operation that was added.
     fn write_if_too_many_operations_wait(&mut self) {
         if self.last_batch_mut().word_changes.len() as u64 > BATCH_END_CHANGED_WORDS {
             self.end_last_batch();
@@ -527,8 +542,7 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Ends the batch of waiting operations if a program of `block` has to become durable after an erase that waits in
-    /// it.
+    /// Ends the batch of waiting operations if an erase in it has to become durable before a program of `block`.
     fn order_program_after_erases(&mut self, block: BlockId, is_metadata: bool) {
         let waiting = &self.waiting_erases.waiting_blocks;
         if !waiting.is_empty() && (is_metadata || waiting.contains(&block.0)) {
@@ -558,8 +572,8 @@ impl<B: Backing> FileNand<B> {
         self.update_state_after_program(ppn, &record);
     }
 
-    /// Updates the block's state word, the waiting bytes and the page's checksum in RAM after a program was added to
-    /// the last batch.
+    /// Updates the state in RAM after a program was added to the last batch: the state word of the block, the number of
+    /// waiting bytes, and the page's checksum.
     fn update_state_after_program(&mut self, ppn: Ppn, record: &OobRecord) {
         let block = self.block_of(ppn);
         let (index, word) = (self.layout.block_word_index(block), self.block_record(block).encode());
@@ -584,7 +598,7 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Returns the OOB record of a page that is to be programmed, without the number of its journal record.
+    /// Makes the OOB record of a page that is to be programmed, still without the number of its journal record.
     fn oob_record_of(&self, ppn: Ppn, oob: Oob, data: &[u8], spare: &[u8]) -> OobRecord {
         let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         OobRecord {
@@ -602,7 +616,8 @@ impl<B: Backing> FileNand<B> {
         }
     }
 
-    /// Returns data and spare bytes of a page whose program waits to be written; `None` if it does not wait.
+    /// Returns data and spare bytes of a page whose program waits to be written to the files; `None` if no program of
+    /// the page waits.
     fn find_waiting_page(&self, ppn: Ppn) -> Option<(&[u8], &[u8])> {
         if self.waiting_program_bytes == 0 {
             return None;
@@ -613,8 +628,8 @@ impl<B: Backing> FileNand<B> {
             .find_map(|batch| batch.find_page(ppn, self.layout.spare_stride_bytes()))
     }
 
-    /// Handles a read that the operating system refused. If only this place of the file is unreadable, the page is
-    /// lost; any other error stops the device.
+    /// Handles a refused read of the flash file. If the file is unreadable only at this page, the page is lost. Any
+    /// other error stops the device.
     fn handle_refused_read(&mut self, ppn: Ppn, error: &io::Error) -> NandError {
         if is_page_local_read_error(error) {
             self.damaged_ppns.insert(ppn.0);
@@ -624,7 +639,7 @@ impl<B: Backing> FileNand<B> {
         NandError::PowerLost
     }
 
-    /// Reads the OOB record of a programmed page from whichever of its two copies is valid; `None` if neither is.
+    /// Reads the OOB record of a programmed page from one of its two copies, whichever is valid; `None` if neither is.
     fn load_oob_record(&self, ppn: Ppn) -> Option<OobRecord> {
         let block_erase_count = self.flash_model.erase_count(self.block_of(ppn));
         METADATA_COPIES.into_iter().find_map(|side| {
@@ -639,8 +654,8 @@ impl<B: Backing> FileNand<B> {
         })
     }
 
-    /// Reads the spare bytes of a programmed page and verifies them by their checksum. A page that was written before
-    /// spare bytes had a checksum of their own is verified as a whole.
+    /// Reads the spare bytes of a programmed page and verifies them by their checksum. In a page of an older format,
+    /// which has no checksum for the spare bytes alone, spare bytes and data are verified together.
     fn load_spare(&mut self, ppn: Ppn) -> Result<Vec<u8>, NandError> {
         let spare_bytes = self.page_crcs_and_spare_lengths[ppn.index()].spare_bytes;
         if spare_bytes == 0 {
@@ -688,7 +703,7 @@ impl<B: Backing> FileNand<B> {
             == self.page_crcs_and_spare_lengths[ppn.index()].data_and_spare_crc
     }
 
-    /// Records a page whose data does not match its checksum, and returns the error for the read.
+    /// Records that the data of a page does not match its checksum, and returns the error for the read of the page.
     fn record_damaged_page(&mut self, ppn: Ppn) -> NandError {
         self.damaged_ppns.insert(ppn.0);
         NandError::Uncorrectable(ppn)
@@ -700,16 +715,16 @@ impl<B: Backing> FileNand<B> {
         if self.matches_checksum(ppn, data, &[]) { Ok(()) } else { Err(self.record_damaged_page(ppn)) }
     }
 
-    /// Whether a page may be read from the flash file in one read together with its neighbours: the page does not wait
-    /// in RAM, and has neither spare bytes nor a second copy of its data.
+    /// Whether one read from the flash file may return a page together with its neighbours. This holds if its program
+    /// does not wait in RAM, and it has neither spare bytes nor a second copy of its data.
     fn is_readable_with_neighbours(&self, ppn: Ppn) -> bool {
         self.page_crcs_and_spare_lengths[ppn.index()].spare_bytes == 0
             && self.find_waiting_page(ppn).is_none()
             && !self.metadata_blocks.contains(&self.block_of(ppn).0)
     }
 
-    /// Returns how many pages at the front of `pages` are adjacent in the flash file and can be read in one read; 0 if
-    /// not even the first can.
+    /// Returns how many pages at the front of `pages` can be read in one read from the flash file, because they are
+    /// adjacent in it. 0 if not even the first can be read in this way.
     fn count_jointly_readable(&self, pages: &[Ppn]) -> usize {
         let first = pages[0].0;
         let follow = (first..).zip(pages).take(PAGES_PER_READ_MAX);
@@ -718,7 +733,7 @@ impl<B: Backing> FileNand<B> {
             .count()
     }
 
-    /// Begins the copy of page number `k` of the copy run `run`: checks the read of the source page in the flash model.
+    /// Begins the copy of page number `k` of a run of copies: checks the read of the source page in the flash model.
     /// Returns the source, the destination, and the OOB of the copy.
     fn check_copy_source(
         &mut self,
@@ -730,7 +745,8 @@ impl<B: Backing> FileNand<B> {
         Ok((from, to, Oob { owner: run.owners[k].0, sequence_number: run.first_sequence + k as u64, ..oob }))
     }
 
-    /// Copies page number `k` of a run by itself: reads and verifies the source, and programs the destination.
+    /// Copies page number `k` of a run of copies by itself: reads and verifies the source page, and programs the
+    /// destination page.
     fn copy_page(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let bytes = self.load_page(from)?;
@@ -738,8 +754,8 @@ impl<B: Backing> FileNand<B> {
         self.program_page(to, oob, data, spare)
     }
 
-    /// Reads the source pages `pages` of a copy run, adjacent in the file and plain
-    /// ([`FileNand::is_readable_with_neighbours`]), into the buffer from which their copies will be written. Returns
+    /// Reads the source pages with the numbers `pages` of a run of copies into the buffer from which the copies will be
+    /// written. The pages must be adjacent in the file and plain ([`FileNand::is_readable_with_neighbours`]). Returns
     /// whether they could be read.
     fn read_copy_sources(&mut self, run: &ConsecutiveCopies<'_>, pages: &Range<usize>) -> bool {
         let to = Ppn(run.first_destination.0 + pages.start as u32);
@@ -752,8 +768,8 @@ impl<B: Backing> FileNand<B> {
         self.backing.read(ImageFile::Flash, place, at).is_ok()
     }
 
-    /// Verifies and programs the copy of page number `k` of a run, after [`FileNand::read_copy_sources`] has read its
-    /// data into the write buffer.
+    /// Verifies and programs the copy of page number `k` of a run of copies. [`FileNand::read_copy_sources`] has read
+    /// its data into the write buffer before.
     fn program_copy(&mut self, run: &ConsecutiveCopies<'_>, k: usize) -> Result<(), NandError> {
         let (from, to, oob) = self.check_copy_source(run, k)?;
         let last = self.waiting_batches.back().expect("there is always one");
@@ -776,8 +792,8 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Reads pages that are given in any order; pages that are adjacent in the file are read together. An error does
-    /// not tell which page failed.
+    /// Reads the flash pages `pages`, whose order is arbitrary. Pages that are adjacent in the file are read together.
+    /// An error does not tell which page failed.
     fn read_pages_in_any_order(&mut self, pages: &[Ppn], into: &mut [u8]) -> Result<(), NandError> {
         let page_bytes = self.layout.geometry.page_bytes as usize;
         let mut order: Vec<usize> = (0..pages.len()).collect();
@@ -806,7 +822,8 @@ impl<B: Backing> FileNand<B> {
         Ok(())
     }
 
-    /// Adds the state of a block that was marked bad or condemned to the waiting operations.
+    /// Adds the state word of a block that was marked bad or condemned (a program failed in it) to the waiting
+    /// operations.
     fn add_block_state_change(&mut self, block: BlockId) {
         let (index, record) = (self.layout.block_word_index(block), self.block_record(block));
         self.last_batch_mut().word_changes.set(index, record.encode());
@@ -834,11 +851,12 @@ impl<B: Backing> Medium for FileNand<B> {
         self.unresolved_refusal.as_ref()
     }
 
+    /// Sets whether an erase returns the file space of its block to the file system (punches a hole).
     fn set_hole_punching(&mut self, gives_back: bool) {
         self.punches_erased_blocks = gives_back;
     }
 
-    /// Copies the files of the image; the copy is an image that was closed cleanly.
+    /// Copies the files of the image to `directory`. The copy is an image that was closed cleanly.
     fn copy_image_to(&mut self, directory: &Path) -> io::Result<()> {
         self.write_operations_to_files().map_err(|refused| io::Error::other(refused.message))?;
         let mut copy = self.backing.copy_files_to(directory)?;
@@ -939,7 +957,7 @@ impl<B: Backing> Nand for FileNand<B> {
         Ok(oob)
     }
 
-    /// Reads pages; pages that are adjacent in the file are read together.
+    /// Reads pages of the flash file. Pages that are adjacent in the file are read together.
     fn read_pages(&mut self, pages: &[Ppn], into: &mut [u8]) -> (usize, Result<(), NandError>) {
         if self.read_pages_in_any_order(pages, into).is_ok() {
             return (pages.len(), Ok(()));
@@ -954,7 +972,7 @@ impl<B: Backing> Nand for FileNand<B> {
         (pages.len(), Ok(()))
     }
 
-    /// Copies pages; source pages that are adjacent in the file are read together.
+    /// Copies pages of the flash. Source pages that are adjacent in the file are read together.
     fn copy(&mut self, run: ConsecutiveCopies<'_>, _: &mut [u8]) -> (usize, Result<(), NandError>) {
         let mut done = 0;
         let mut outcome = Ok(());

@@ -1,4 +1,4 @@
-//! The files of an image, and their names.
+//! The six files in which an image stores a device, and their names.
 
 /// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -6,13 +6,14 @@ pub enum ImageFile {
     /// The header of the image (file `superblock`): geometry, design, configuration. Written once, after all other
     /// files.
     ImageHeader,
-    /// Record of the last session: durability, boot, whether the image was closed.
+    /// Record of the last session: durability mode, boot of the server machine, and whether the session closed the
+    /// image.
     Session,
     /// OOB records, spare areas and data of all flash pages.
     Flash,
     /// State words (8 bytes each): the NVRAM, and one word for each block.
     Nvram,
-    /// Log of the changes of the state words (NVRAM and blocks).
+    /// Log of the changes of the state words (NVRAM and states of blocks).
     Journal,
     /// Second copy of all metadata of the other files.
     Mirror,

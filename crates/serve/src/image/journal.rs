@@ -26,17 +26,19 @@ use super::layout::{
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy};
 
-/// Fewest sectors of state words that are rewritten together, except when the journal turns (begins its other area).
+/// Fewest sectors of state words (NVRAM and blocks) that are rewritten in one write, except when the journal turns
+/// (begins its other area).
 const REWRITTEN_STATE_SECTORS_MIN: u64 = 16;
-/// Alignment of journal records, bytes: each record begins at a multiple of it.
+/// Alignment of journal records, bytes: the offset of each record is a multiple of it.
 const RECORD_ALIGNMENT_BYTES: usize = FIXED_RECORD_BYTES;
 
 /// A journal record: the state words that a batch of operations changed.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct JournalRecord {
-    /// Generation of the journal: the number of times that it had turned to its other area when the record was written.
+    /// Generation of the journal in which the record was written: the number of times that the journal had begun its
+    /// other area.
     pub journal_generation: u64,
-    /// Number of the record; records are numbered consecutively.
+    /// Number of the record; the records of a journal are numbered consecutively.
     pub record_number: u64,
     /// Number of the newest journal record that was certainly on the disk of the server machine when this record was
     /// written.
@@ -46,7 +48,7 @@ pub struct JournalRecord {
 }
 
 impl JournalRecord {
-    /// Encodes the record, which begins at byte `at` of the journal.
+    /// Encodes the record for byte offset `at` of the journal. The offset is part of the checksum.
     pub fn encode(&self, layout: &Layout, at: u64) -> Vec<u8> {
         let len = FIXED_RECORD_BYTES + self.word_changes.len() * JOURNAL_ENTRY_BYTES;
         let mut bytes = Vec::with_capacity(len.next_multiple_of(RECORD_ALIGNMENT_BYTES));
@@ -65,7 +67,8 @@ impl JournalRecord {
         bytes
     }
 
-    /// Decodes a journal record. `bytes` is the journal from byte `at` on. `None` if no valid record begins there.
+    /// Decodes the journal record at byte offset `at` of the journal. `bytes` is the journal from this offset on.
+    /// `None` if no valid record begins there.
     pub fn decode(layout: &Layout, at: u64, bytes: &[u8]) -> Option<Self> {
         let len = Self::record_len_bytes(bytes)?;
         let bytes = bytes.get(..len)?;
@@ -83,8 +86,8 @@ impl JournalRecord {
         })
     }
 
-    /// Returns the length in bytes of a journal record without its padding, computed from the number of changed state
-    /// words in its header; `None` if the header is too short or the number impossible.
+    /// Returns the length in bytes of a journal record without padding, computed from the number of changed state words
+    /// in its header `head`. `None` if `head` is too short or this number is impossible.
     fn record_len_bytes(head: &[u8]) -> Option<usize> {
         let count = usize::try_from(u64_at(head.get(..FIXED_RECORD_BYTES)?, 8)).ok()?;
         count.checked_mul(JOURNAL_ENTRY_BYTES)?.checked_add(FIXED_RECORD_BYTES)
@@ -94,13 +97,13 @@ impl JournalRecord {
 /// The journal of an open image, and the state words that follow from its records.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Journal {
-    /// State words (NVRAM and blocks) after all records so far.
+    /// State words (NVRAM and blocks) with the changes of all records so far.
     state_words: Vec<u64>,
     /// Number of times that the journal has turned to its other area.
     generation: u64,
-    /// Number of the newest record.
+    /// Number of the newest record of the journal.
     last_record_number: u64,
-    /// Number of the newest record that is certainly on the disk of the server machine.
+    /// Number of the newest journal record that is certainly on the disk of the server machine.
     synced_record_number: u64,
     /// Offset in the current area at which the next record begins, bytes.
     next_record_offset: u64,
@@ -108,7 +111,7 @@ pub(super) struct Journal {
     rewritten_sectors: u64,
 }
 
-/// A prepared append to the journal: the sectors of state words to rewrite first, then the encoded record.
+/// A prepared append of a record to the journal: the sectors of state words to rewrite first, then the encoded record.
 pub(super) struct PreparedAppend {
     /// Offset in the file `nvram`, and bytes, of the sectors to rewrite before the record; `None` if no sector has to
     /// be rewritten.
@@ -117,13 +120,13 @@ pub(super) struct PreparedAppend {
     /// of state words have to be synced before the record is written, because otherwise recovery would still need the
     /// overwritten records.
     pub(super) begins_other_area: bool,
-    /// Offset in the file `journal`, and bytes, of the encoded record.
+    /// Offset in the file `journal` at which the record is written, and the encoded record.
     pub(super) record_write: (u64, Vec<u8>),
-    /// The record that `record_write` contains in encoded form.
+    /// The record in decoded form; `record_write` contains its encoded form.
     record: JournalRecord,
-    /// Value of [`Journal::next_record_offset`] once the record is written, bytes.
+    /// New value of [`Journal::next_record_offset`] after the record was written, bytes.
     next_record_offset: u64,
-    /// Value of [`Journal::rewritten_sectors`] once the record is written: a number of sectors of state words.
+    /// New value of [`Journal::rewritten_sectors`] after the record was written: a number of sectors of state words.
     rewritten_sectors: u64,
 }
 
@@ -153,9 +156,10 @@ impl Journal {
         JournalRecord::default().encode(layout, 0)
     }
 
-    /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value), and the sectors
-    /// of state words that have to be rewritten before it. `syncs` states whether the files are synced when the record
-    /// is written. This journal changes only in [`Journal::apply_append`], after sectors and record were written.
+    /// Prepares the journal record that sets the state words `word_changes` (pairs of index and value). Determines the
+    /// sectors of state words that have to be rewritten before the record. `syncs` states whether the files are synced
+    /// when the record is written. This journal itself changes only in [`Journal::apply_append`], after sectors and
+    /// record were written.
     pub(super) fn prepare_append(
         &self,
         layout: &Layout,
@@ -221,7 +225,7 @@ impl Journal {
         if due >= self.rewritten_sectors + REWRITTEN_STATE_SECTORS_MIN { due } else { self.rewritten_sectors }
     }
 
-    /// Encodes the sectors `from..to` of the file `nvram` with the present state words.
+    /// Encodes the sectors number `from` to `to` (exclusive) of the file `nvram` with the present state words.
     pub(super) fn encode_state_sectors(&self, layout: &Layout, from: u64, to: u64) -> Vec<u8> {
         let mut bytes = Vec::new();
         for index in from..to {
@@ -242,7 +246,7 @@ impl Journal {
 
 /// A journal as it was found in the files of an image.
 pub(super) struct FoundJournal {
-    /// The journal at its last record, still without state words.
+    /// The journal with its counters at the last record found, but still without state words.
     journal: Journal,
     /// Changes of all records found, in order: index and value of a state word.
     word_changes: Vec<(u64, u64)>,
@@ -255,7 +259,7 @@ pub(super) struct FoundJournal {
 }
 
 impl FoundJournal {
-    /// Returns the number of the last record that was found in the journal.
+    /// Returns the number of the last journal record that was found.
     pub(super) fn last_record_number(&self) -> u64 {
         self.journal.last_record_number
     }
@@ -266,9 +270,9 @@ impl FoundJournal {
         self.journal.synced_record_number
     }
 
-    /// Whether a sector of state words (NVRAM and states of blocks) agrees with this journal. The generation of the
-    /// sector must be that of the journal or the one before, and the last record whose changes it holds must have been
-    /// found in the journal.
+    /// Whether the content of a sector of state words can be correct according to this journal. The generation of the
+    /// sector must be that of the journal or the generation before it. The last record whose changes the sector holds
+    /// must have been found in the journal.
     pub(super) fn accepts_state_sector(&self, sector: &StateSector) -> bool {
         let Journal { generation, last_record_number: number, .. } = self.journal;
         if let Some(first) = self.first_record_number_after_gap {
@@ -285,8 +289,8 @@ impl FoundJournal {
     }
 
     /// Applies the records found to `state`, the state words as read from the sectors, and returns the open journal.
-    /// `generations` has the generation of each sector. The sectors from the first one on that have the generation of
-    /// the journal were rewritten since this generation began, and are counted as such.
+    /// `generations` has the generation of each sector. Leading sectors with the generation of the journal count as
+    /// rewritten since this generation began.
     pub(super) fn into_journal(self, mut state: Vec<u64>, generations: &[u64]) -> Journal {
         for (index, word) in self.word_changes {
             state[index as usize] = word;
@@ -297,14 +301,14 @@ impl FoundJournal {
     }
 }
 
-/// Consecutive records found in one of the two areas of the journal.
+/// Consecutive records that were found in one of the two areas of the journal.
 #[derive(Default)]
 struct FoundArea {
-    /// The records, oldest first.
+    /// Records found in the area, oldest first.
     records: Vec<JournalRecord>,
-    /// Bytes that the records occupy in the area.
+    /// Number of bytes that the records occupy in the area.
     used_bytes: u64,
-    /// Number of record copies that were missing or damaged and were rewritten from the other copy.
+    /// Number of record copies that were missing or damaged and were rewritten from the record's other copy.
     repaired_records: u64,
 }
 
@@ -353,9 +357,9 @@ pub(super) fn read_and_repair_journal(
     })
 }
 
-/// Reads what is left of a journal of which records are missing in both copies: the newest records without a gap.
-/// `last` is a record number that other metadata names, so the journal had a record with this number. Sectors of state
-/// words that are older than the gap are not accepted later, because the changes of the missing records are unknown.
+/// Reads the rest of a journal in which records are missing in both copies: the newest records without a gap. `last` is
+/// the highest record number that other metadata names. Sectors of state words that are older than the gap are not
+/// accepted later, because the changes of the missing records are unknown.
 pub(super) fn salvage_newest_records(backing: &impl Backing, layout: &Layout, last: u64) -> FoundJournal {
     let records = read_all_records(backing, layout);
     let number = records.keys().next_back().copied().unwrap_or(0).max(last);
@@ -401,8 +405,9 @@ fn read_all_records(backing: &impl Backing, layout: &Layout) -> BTreeMap<u64, Jo
     records
 }
 
-/// Reads one copy of the whole journal, with zeros where it cannot be read.
+/// Reads one of the two copies of the whole journal. Parts that cannot be read are filled with zeros.
 fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy) -> Vec<u8> {
+    /// Number of bytes that are read at a time, so that an unreadable place of the disk costs no more.
     const READ_PIECE_BYTES: usize = 4096;
     let mut bytes = vec![0; layout.journal_file_bytes() as usize];
     for (at, piece) in (0..).step_by(READ_PIECE_BYTES).zip(bytes.chunks_mut(READ_PIECE_BYTES)) {
@@ -413,8 +418,8 @@ fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
     bytes
 }
 
-/// Reads the consecutive records of area number `number` (0 or 1) of the journal. If one of the two copies of a record
-/// is damaged, it is rewritten from the other. An error, as a sentence, if a record is missing before later ones.
+/// ~Reads the consecutive records of area number `number` (0 or 1) of the journal. => Reads the consecutive records of
+/// one of the two areas of the journal (`number` is 0 or 1).
 fn read_and_repair_area(
     backing: &mut impl Backing,
     layout: &Layout,
@@ -455,8 +460,8 @@ fn read_and_repair_area(
     }
 }
 
-/// Reads the journal record that begins at `offset_bytes` of the journal from one of the two copies of the journal.
-/// `None` if no valid record begins there, or if it would extend beyond the end of its area.
+/// Reads the journal record at byte `offset_bytes` of one of the two copies of the journal. `None` if no valid record
+/// begins there, or if the record would extend beyond the end of its area.
 fn read_record(
     backing: &impl Backing,
     layout: &Layout,
@@ -479,8 +484,8 @@ fn read_record(
     is_read.then(|| JournalRecord::decode(layout, offset_bytes, &bytes)).flatten()
 }
 
-/// Whether a valid journal record that is newer than `last`, of the same generation, follows anywhere in `rest`. `last`
-/// is the last record that could be read, so such a record proves that one between them is damaged.
+/// Whether the part `rest` of the journal contains a valid record that is newer than `last` and of the same generation.
+/// `last` is the last record that could be read, so a later record proves that a record between the two is damaged.
 fn has_later_record(
     backing: &impl Backing,
     layout: &Layout,

@@ -19,7 +19,7 @@ use wearwell::nand::{Geometry, Oob, PageKind};
 
 use super::image_file::ImageFile;
 
-/// First bytes of the header of an image (file `superblock`).
+/// Magic number: the first bytes of the header of an image (file `superblock`).
 pub const IMAGE_HEADER_MAGIC: [u8; 8] = *b"WEARWELL";
 /// Version of the image format that this code reads and writes.
 pub const FORMAT_VERSION: u32 = 2;
@@ -27,17 +27,19 @@ pub const FORMAT_VERSION: u32 = 2;
 pub const IMAGE_HEADER_FIXED_BYTES: usize = 4096;
 /// Longest configuration text in an image header, bytes.
 pub const MAX_CONFIG_BYTES: u32 = 1 << 20;
-/// Bytes of the OOB record of a page, of the session record, and of the header of a journal record.
+/// Bytes of each metadata record of fixed length: the OOB record of a page, the session record, and the header of a
+/// journal record.
 pub const FIXED_RECORD_BYTES: usize = 64;
 /// Bytes of a sector of state words (NVRAM and blocks).
 pub const STATE_SECTOR_BYTES: usize = 512;
 /// Number of state words (8 bytes each) in a sector.
 pub const STATE_SECTOR_WORDS: usize = (STATE_SECTOR_BYTES - STATE_SECTOR_HEADER_BYTES) / 8;
+/// Bytes of the header of a sector of state words: checksum, journal generation and journal record number.
 const STATE_SECTOR_HEADER_BYTES: usize = 24;
-/// Bytes of an entry of a journal record: index and value of a state word.
+/// Bytes of one state-word change in a journal record: index and new value of the word.
 pub const JOURNAL_ENTRY_BYTES: usize = 16;
-/// Number of changed state words (8 bytes each) after which a batch of operations is ended. The operation that exceeds
-/// the number may add a few more words.
+/// Number of changed state words (8 bytes each) from which on a batch of operations is ended. The operation that
+/// reaches this number may add a few more words.
 pub const BATCH_END_CHANGED_WORDS: u64 = 1 << 14;
 /// Most changed state words by which one operation may exceed [`BATCH_END_CHANGED_WORDS`] before its batch ends.
 const BATCH_EXCESS_WORDS_MAX: u64 = 1 << 11;
@@ -57,11 +59,11 @@ pub struct ImageHeader {
     pub nvram_words: u64,
     /// Random number drawn when the image was created; it seeds every checksum.
     pub checksum_salt: u64,
-    /// Durability of a session, unless the session chooses another.
+    /// Durability mode of the image (what acknowledged data survives), unless a session chooses another.
     pub durability: Durability,
     /// Name of the design of the device.
     pub design: String,
-    /// The resolved configuration of the device, as TOML.
+    /// Resolved configuration of the device, as TOML text.
     pub config_toml: String,
 }
 
@@ -70,28 +72,28 @@ pub struct ImageHeader {
 pub enum ImageHeaderError {
     /// The magic number of an image header is missing.
     Magic,
-    /// The image header has this other version of the format.
+    /// The image header has a format version that is not supported; the value is that version.
     Version(u32),
     /// The checksum or a field of the image header is wrong.
     Damaged,
 }
 
-/// Writes `value` at byte `at`, little-endian.
+/// Writes `value` as 4 little-endian bytes to `bytes`, from index `at` on.
 pub(super) fn put_u32(bytes: &mut [u8], at: usize, value: u32) {
     bytes[at..at + 4].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Writes `value` at byte `at`, little-endian.
+/// Writes `value` as 8 little-endian bytes to `bytes`, from index `at` on.
 pub(super) fn put_u64(bytes: &mut [u8], at: usize, value: u64) {
     bytes[at..at + 8].copy_from_slice(&value.to_le_bytes());
 }
 
-/// Reads the little-endian number at byte `at`.
+/// Reads 4 bytes of `bytes`, from index `at` on, as a little-endian number.
 pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// Reads the little-endian number at byte `at`.
+/// Reads 8 bytes of `bytes`, from index `at` on, as a little-endian number.
 pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
@@ -102,12 +104,12 @@ pub(super) fn checksum(salt: u64, address: u64, bytes: &[u8]) -> u32 {
 }
 
 /// Returns the bytes that precede the data in the computation of every checksum: the image's salt and the record's
-/// address. So a record of another image or another place does not match.
+/// address. Because of them, a record of another image or from another place does not match its checksum.
 fn checksum_prefix(salt: u64, address: u64) -> [u8; 16] {
     (u128::from(address) << 64 | u128::from(salt)).to_le_bytes()
 }
 
-/// Returns the CRC-32C of several parts, one after the other.
+/// Returns the CRC-32C of the concatenation of `parts`.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut digest = Digest::new(CrcAlgorithm::Crc32Iscsi);
     for part in parts {
@@ -116,13 +118,13 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
     digest.finalize() as u32
 }
 
-/// Writes the checksum of a record into its first four bytes.
+/// Computes the checksum of a metadata record and writes it into the first four bytes of the record.
 fn write_record_checksum(record: &mut [u8; FIXED_RECORD_BYTES], salt: u64, address: u64) {
     let crc = checksum(salt, address, &record[4..]);
     put_u32(record, 0, crc);
 }
 
-/// Whether the first four bytes of a record are its checksum.
+/// Whether the first four bytes of a metadata record are its correct checksum.
 pub(super) fn has_valid_checksum(record: &[u8; FIXED_RECORD_BYTES], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == checksum(salt, address, &record[4..])
 }
@@ -172,8 +174,8 @@ impl ImageHeader {
         crc32c(&[of_version, &bytes[16..]])
     }
 
-    /// Returns whether `file_bytes` bytes that begin with `beginning` are only the beginning of an image header: an
-    /// interrupted creation wrote no more.
+    /// Whether a file is only the beginning of an image header, as an interrupted creation leaves it. The file has
+    /// `file_bytes` bytes and begins with `beginning`.
     pub(super) fn is_incomplete(beginning: &[u8], file_bytes: u64) -> bool {
         if beginning.len() < IMAGE_HEADER_FIXED_BYTES {
             return beginning.is_empty();
@@ -185,7 +187,7 @@ impl ImageHeader {
             && file_bytes < IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(text_bytes)
     }
 
-    /// Decodes an image header: the file `superblock`, or its copy in the mirror, which other bytes may follow.
+    /// Decodes an image header from the file `superblock`, or from the mirror, where other bytes may follow the header.
     ///
     /// # Errors
     /// [`ImageHeaderError`]: the reason why the bytes are no image header.
@@ -260,7 +262,7 @@ pub struct Layout {
     oob_records_offset: u64,
     /// Offset of the spare areas in the flash file, bytes.
     spare_areas_offset: u64,
-    /// Offset of the data of the first page in the flash file, bytes.
+    /// Offset of the region with the data of all pages in the flash file, bytes.
     data_region_offset: u64,
     /// Offset in the mirror of the copy of the session file, bytes.
     session_copy_offset: u64,
@@ -275,7 +277,7 @@ pub struct Layout {
 /// Health of a block: whether it can be programmed or erased.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockHealth {
-    /// The block can be used.
+    /// The block can be programmed and erased.
     Good,
     /// An erase of the block was interrupted: it can be used only after another erase.
     HalfErased,
@@ -288,12 +290,12 @@ pub enum BlockHealth {
 /// State of a block, as encoded in its state word of 8 bytes: health, erase count, programmed pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BlockRecord {
-    /// Health of the block: whether it can be used.
+    /// Health of the block: whether it can be programmed or erased.
     pub health: BlockHealth,
     /// Number of erases of the block so far. A page is erased if the erase count in its OOB record differs from this
     /// number.
     pub erase_count: u32,
-    /// Number of pages programmed since the block's last erase: so many pages, from the first one on, have an OOB
+    /// Number of pages programmed since the block's last erase. As many pages, from the first one on, have an OOB
     /// record that names the present erase count.
     pub programmed_pages: u32,
 }
@@ -323,7 +325,8 @@ impl BlockRecord {
     }
 }
 
-/// A sector of the file `nvram`: consecutive state words, with the number of the last journal record that they contain.
+/// A sector of the file `nvram` (512 bytes): consecutive state words, and the number of the last journal record that
+/// they contain.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateSector {
     /// Generation of the journal in which the sector was written: how often the journal had begun its other area.
@@ -343,13 +346,13 @@ pub struct OobRecord {
     pub oob: Option<Oob>,
     /// Number of bytes that are stored in the page's spare area.
     pub spare_bytes: u16,
-    /// Checksum of the page's data and spare bytes. For a lost page it is the complement of the right checksum, so that
+    /// Checksum of the page's data and spare bytes. In a lost page it is the complement of the right checksum, so that
     /// a reader that does not know of lost pages finds the page damaged.
     pub data_and_spare_crc: u32,
     /// Checksum of the spare bytes alone; 0 if there are none, or if the page was written before this checksum existed.
     pub spare_crc: u32,
-    /// Whether the page's data was already lost when it was programmed: the program only records to which logical page
-    /// the lost data belonged. Or a repair found the data damaged and needed by no logical page.
+    /// Whether the data of the page is lost. Either it was lost before this program, which only records to which
+    /// logical page the data belonged, or a repair found the data damaged and needed by no logical page.
     pub is_lost: bool,
     /// Number of the journal record that counts the page as programmed; 0 in pages that format version 1 wrote.
     pub journal_record_number: u64,
@@ -370,14 +373,14 @@ impl OobRecord {
     }
 }
 
-/// What the 64 bytes reserved for the OOB record of a page contain.
+/// Content of the 64 bytes in the flash file that are reserved for the OOB record of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OobSlot {
-    /// Zeros: this page was never programmed.
+    /// The bytes are zeros: the page was never programmed.
     Blank,
-    /// A whole OOB record.
+    /// The bytes are a valid OOB record.
     Record(OobRecord),
-    /// Bytes that are neither zeros nor a whole OOB record.
+    /// The bytes are neither zeros nor a valid OOB record.
     Damaged,
 }
 
@@ -416,8 +419,8 @@ impl Layout {
         self.data_region_offset + self.geometry.physical_bytes()
     }
 
-    /// Returns the length, in bytes, that the mirror has if the last page of the flash holds metadata. No file of the
-    /// image becomes larger.
+    /// Returns the length, in bytes, of the mirror (the file with the second copies) if the last page of the flash
+    /// holds metadata. No file of the image becomes larger.
     pub fn largest_mirror_bytes(&self) -> u64 {
         self.flash_metadata_copy_offset + self.flash_file_bytes()
     }
@@ -442,9 +445,9 @@ impl Layout {
         self.state_sector_count() * STATE_SECTOR_BYTES as u64
     }
 
-    /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record,
-    /// so that a record fits. It is at least half the length of all sectors, so that the sectors rewritten during one
-    /// pass over an area are not many more bytes than the records of that pass.
+    /// Returns the length, in bytes, of each of the two areas of the journal. It is at least twice the longest record.
+    /// It is also at least half the length of all sectors of state words, so that the sectors rewritten during one pass
+    /// over an area are not many more bytes than the records of that pass.
     pub fn journal_area_bytes(&self) -> u64 {
         let words = self.state_word_count().min(BATCH_END_CHANGED_WORDS + BATCH_EXCESS_WORDS_MAX);
         let longest_bytes = FIXED_RECORD_BYTES as u64 + words * JOURNAL_ENTRY_BYTES as u64;
@@ -456,8 +459,9 @@ impl Layout {
         2 * self.journal_area_bytes()
     }
 
-    /// Returns the offset in the mirror of the copy of byte `offset` of a file: of the image header, the session
-    /// record, the NVRAM, the journal, or metadata in the flash file. (Data of the host has no copy.)
+    /// Returns the offset in the mirror (the file with the second copies) of the copy of byte `offset` of `file`. The
+    /// byte must be metadata: image header, session record, NVRAM, journal, or metadata in the flash file. (Data of the
+    /// host has no copy.)
     ///
     /// # Panics
     /// If `file` is the mirror itself.
@@ -484,22 +488,22 @@ impl Layout {
         self.spare_areas_offset
     }
 
-    /// Returns the offset of a page's OOB record in the flash file.
+    /// Returns the offset of a page's OOB record in the flash file, bytes.
     pub fn oob_record_offset(&self, ppn: Ppn) -> u64 {
         self.oob_records_offset + u64::from(ppn.0) * FIXED_RECORD_BYTES as u64
     }
 
-    /// Returns the offset of a page's spare bytes in the flash file.
+    /// Returns the offset of a page's spare bytes in the flash file, bytes.
     pub fn spare_area_offset(&self, ppn: Ppn) -> u64 {
         self.spare_areas_offset + u64::from(ppn.0) * spare_stride_bytes_of(&self.geometry)
     }
 
-    /// Returns the offset of a page's data in the flash file.
+    /// Returns the offset of a page's data in the flash file, bytes.
     pub fn data_offset(&self, ppn: Ppn) -> u64 {
         self.data_region_offset + u64::from(ppn.0) * u64::from(self.geometry.page_bytes)
     }
 
-    /// Encodes the OOB record of page `ppn`.
+    /// Encodes the OOB record of page `ppn` as the bytes that are stored in the flash file.
     pub fn encode_oob(&self, ppn: Ppn, record: &OobRecord) -> [u8; FIXED_RECORD_BYTES] {
         let mut bytes = [0; FIXED_RECORD_BYTES];
         bytes[4] = 2;
@@ -522,7 +526,7 @@ impl Layout {
         bytes
     }
 
-    /// Decodes the OOB record of page `ppn`.
+    /// Decodes the 64 bytes in the flash file that are reserved for the OOB record of page `ppn`.
     pub fn decode_oob_slot(&self, ppn: Ppn, bytes: &[u8; FIXED_RECORD_BYTES]) -> OobSlot {
         if bytes.iter().all(|&byte| byte == 0) {
             return OobSlot::Blank;
@@ -561,7 +565,8 @@ impl Layout {
         })
     }
 
-    /// Returns the checksum of data and spare bytes of a page that was programmed when its block had this erase count.
+    /// Returns the checksum of data and spare bytes of a page that was programmed when its block had the erase count
+    /// `block_erase_count`.
     pub fn page_crc(&self, ppn: Ppn, block_erase_count: u32, data: &[u8], spare: &[u8]) -> u32 {
         crc32c(&[
             &checksum_prefix(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(block_erase_count)),
@@ -570,7 +575,8 @@ impl Layout {
         ])
     }
 
-    /// Returns the checksum of the spare bytes alone of a page, written when its block had this erase count; never 0.
+    /// Returns the checksum of the spare bytes alone of a page, programmed when its block had the erase count
+    /// `block_erase_count`; never 0.
     pub fn spare_crc(&self, ppn: Ppn, block_erase_count: u32, spare: &[u8]) -> u32 {
         checksum(self.checksum_salt, u64::from(ppn.0) << 32 | u64::from(block_erase_count), spare).max(1)
     }
@@ -580,7 +586,7 @@ impl Layout {
         spare.is_empty() || self.spare_crc(ppn, record.block_erase_count, spare) == record.spare_crc
     }
 
-    /// Encodes sector number `index` of the file `nvram`, with its checksum.
+    /// Encodes sector number `index` of the file `nvram` (a sector of state words), with its checksum.
     pub fn encode_state_sector(&self, index: u64, sector: &StateSector) -> [u8; STATE_SECTOR_BYTES] {
         let mut bytes = [0; STATE_SECTOR_BYTES];
         put_u64(&mut bytes, 8, sector.journal_generation);
@@ -593,7 +599,7 @@ impl Layout {
         bytes
     }
 
-    /// Decodes sector number `index` of the file `nvram`; `None` if its checksum is wrong.
+    /// Decodes sector number `index` of the file `nvram` (a sector of state words); `None` if its checksum is wrong.
     pub fn decode_state_sector(&self, index: u64, bytes: &[u8; STATE_SECTOR_BYTES]) -> Option<StateSector> {
         let is_whole =
             u32_at(bytes, 0) == checksum(self.checksum_salt, index, &bytes[4..]) && u32_at(bytes, 4) == 0;
@@ -611,7 +617,7 @@ fn spare_stride_bytes_of(geometry: &Geometry) -> u64 {
     u64::from(geometry.spare_bytes).next_multiple_of(FIXED_RECORD_BYTES as u64)
 }
 
-/// Returns the number of a page kind in an OOB record.
+/// Returns the number by which OOB records represent a page kind.
 fn page_kind_code(kind: PageKind) -> u8 {
     match kind {
         PageKind::Data => 0,
@@ -625,30 +631,30 @@ fn page_kind_code(kind: PageKind) -> u8 {
     }
 }
 
-/// Returns the page kind with this number in an OOB record; `None` if there is none.
+/// Returns the page kind that the number `code` represents in OOB records; `None` if no kind has this number.
 fn page_kind_of_code(code: u8) -> Option<PageKind> {
     use PageKind::{Chunk, Data, Delta, Head, RemapLog, Tail, Translation, Validity};
     let mut kinds = [Data, Translation, Delta, Chunk, RemapLog, Validity, Head, Tail].into_iter();
     kinds.find(|&kind| page_kind_code(kind) == code)
 }
 
-/// What the acknowledged data of an image survives.
+/// Durability mode of a session: which crashes the acknowledged data of an image survives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Durability {
-    /// A crash of the server process at any instant: every operation is in the page cache of the server machine when it
-    /// returns.
+    /// Acknowledged data survives a crash of the server process at any instant: every operation is in the page cache of
+    /// the server machine when it returns.
     #[default]
     Process,
-    /// A crash of the server process, and also a crash or power loss of the server machine: a flush waits for the disk
-    /// of this machine, and a block is programmed again only after its erase is on the disk.
+    /// Acknowledged data survives a crash of the server process, and also a crash or power loss of the server machine.
+    /// A flush waits for the disk of this machine, and a block is programmed again only after its erase is on the disk.
     Host,
 }
 
 impl Durability {
-    /// Both durabilities of a session.
+    /// Both durability modes.
     pub const ALL: [Self; 2] = [Self::Process, Self::Host];
 
-    /// Returns the name of the durability in options and messages.
+    /// Returns the name of the durability mode in options and messages.
     pub fn name(self) -> &'static str {
         match self {
             Self::Process => "process",
@@ -656,43 +662,42 @@ impl Durability {
         }
     }
 
-    /// Returns the number of the durability in records.
+    /// Returns the number by which image header and session record represent the durability mode.
     fn code(self) -> u8 {
         u8::from(self == Self::Host)
     }
 
-    /// Returns the durability with this number in records; `None` if there is none.
+    /// Returns the durability mode that the number `code` represents in records; `None` if no mode has this number.
     fn from_code(code: u8) -> Option<Self> {
         Self::ALL.into_iter().find(|durability| durability.code() == code)
     }
 }
 
-/// Record of the last session of an image: its durability, and how it ended.
+/// Record of the last session of an image: its durability mode, and how it ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SessionRecord {
     /// Whether the session closed the image.
     pub was_closed: bool,
-    /// Durability of the session.
+    /// Durability mode of the session.
     pub durability: Durability,
     /// Identifier of the boot of the server machine in which the session ran; zeros if unknown.
     pub boot_id: [u8; 16],
-    /// Number of earlier sessions of the image that did not end cleanly, without this session.
+    /// Number of earlier sessions of the image that did not end cleanly; this session is not counted.
     pub unsafe_shutdowns: u64,
     /// Number of sessions of the image so far, this session included.
     pub session_count: u64,
-    /// Number of the journal's last record, if the session closed the image.
+    /// Number of the last journal record when the session closed the image.
     pub last_journal_record_number: u64,
-    /// Random number of the session; 0 if an older version of Wearwell wrote the record.
+    /// Random number that identifies the session; 0 if an older version of Wearwell wrote the record.
     pub session_id: u64,
-    /// Random number of the session before this one, as its record had it; 0 if there was none or its number is
-    /// unknown.
+    /// Random number that identifies the session before this one; 0 if there was none or its number is unknown.
     pub previous_session_id: u64,
 }
 
 impl SessionRecord {
-    /// Whether two records may be the two copies of the record of one image: they are of one session, or of two
-    /// consecutive ones, because a crash may come between the writes of the copies. Records without the random number,
-    /// of older versions, may belong to any session.
+    /// Whether two session records may be the two copies of the record of one image. Both must be of one session, or of
+    /// two consecutive ones, because a crash may come between the writes of the copies. Records without the random
+    /// number, of older versions, may belong to any session.
     pub fn may_be_copy_of(&self, other: &Self) -> bool {
         if self.session_id == 0 || other.session_id == 0 {
             return true;
@@ -706,7 +711,7 @@ impl SessionRecord {
         }
     }
 
-    /// Encodes the session record, which is the file `session`.
+    /// Encodes the session record as the content of the file `session`.
     pub fn encode(&self, salt: u64) -> [u8; FIXED_RECORD_BYTES] {
         let mut bytes = [0; FIXED_RECORD_BYTES];
         bytes[4] = u8::from(self.was_closed);
@@ -721,7 +726,7 @@ impl SessionRecord {
         bytes
     }
 
-    /// Decodes the session file; `None` if its checksum is wrong.
+    /// Decodes the content of the file `session`; `None` if its checksum is wrong.
     pub fn decode(bytes: &[u8; FIXED_RECORD_BYTES], salt: u64) -> Option<Self> {
         let durability = Durability::from_code(bytes[5])?;
         (has_valid_checksum(bytes, salt, 0) && bytes[4] <= 1).then(|| Self {

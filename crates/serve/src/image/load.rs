@@ -31,16 +31,16 @@ use super::layout::{
 };
 use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_and_repair_page};
 
-/// Number of sectors of state words that are read in one read.
+/// Number of sectors of state words (512 bytes each) that one read returns.
 const STATE_SECTORS_PER_READ: u64 = 256;
 
-/// How an image is loaded: what must be undamaged in its files, and what happens at damage.
+/// Settings for loading an image: what must be undamaged in its files, and what happens at damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct FlashLoadSettings {
-    /// Number of a journal record: everything up to this record was certainly on the disk. `u64::MAX` if no page can be
-    /// half programmed.
+    /// Number of the last journal record that was certainly on the disk, with everything written before it. `u64::MAX`
+    /// if no page can be half programmed.
     pub(super) last_durable_journal_record_number: u64,
-    /// Whether the data of every page is read and verified by its checksum.
+    /// Whether the data of every page is read and compared with its checksum.
     pub(super) verifies_all_data: bool,
     /// Number of logical pages that the image exports.
     pub(super) logical_pages: u32,
@@ -48,50 +48,56 @@ pub(super) struct FlashLoadSettings {
     pub(super) skips_damaged_metadata: bool,
 }
 
-/// Metadata that is damaged in both copies and was left out of the loaded state.
+/// Metadata that is damaged in both of its copies, and therefore was left out of the loaded state.
 #[derive(Debug, Default)]
 pub(super) struct SkippedMetadata {
     /// Indices of state words (NVRAM and blocks) whose newest value is unknown; they are loaded as 0.
     pub(super) unknown_state_word_indices: BTreeSet<u64>,
-    /// Blocks whose state word was left out, each with the kind of its pages, if any page can be read.
+    /// Blocks whose state word was left out. Each is listed with the kind of its pages, or `None` if no page can be
+    /// read.
     pub(super) blocks: Vec<(BlockId, Option<PageKind>)>,
-    /// Pages without a usable OOB record, each with the kind of the other pages of its block, if any can be read.
+    /// Pages without a usable OOB record. Each is listed with the kind of the other pages of its block, or `None` if
+    /// none can be read.
     pub(super) pages: Vec<(Ppn, Option<PageKind>)>,
 }
 
 /// Checksum of a page's data and length of its spare bytes, with which the page is verified when it is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PageCrcAndSpareLength {
-    /// Checksum of data and spare bytes.
+    /// Checksum of the page's data and spare bytes.
     pub(super) data_and_spare_crc: u32,
+    /// Number of spare bytes of the page.
     pub(super) spare_bytes: u16,
 }
 
 /// State of the flash as loaded from the files of an image, with the damage found and the repairs that are left to do.
 pub(super) struct LoadedFlash {
-    /// Simulated flash with the states and contents that were read from the files.
+    /// Simulated flash with the block states, OOBs and NVRAM that were read from the files.
     pub(super) flash_model: SimNand,
-    /// For each page, the checksum and the length with which a read is verified.
+    /// Checksum of the data, and length of the spare bytes, of each page. A read is verified with them.
     pub(super) page_crcs_and_spare_lengths: Vec<PageCrcAndSpareLength>,
+    /// Open journal of the image, with the current state words.
     pub(super) journal: Journal,
     /// Half-programmed pages that have to be marked unreadable, each with the erase count of its block.
     pub(super) torn_pages_with_erase_counts: Vec<(Ppn, u32)>,
-    /// Pages whose data does not match its checksum.
+    /// Flash pages whose data does not match its checksum.
     pub(super) damaged_pages: Vec<Ppn>,
-    /// Damage of metadata that no copy repairs, one sentence per place.
+    /// Damage of metadata that no copy repairs, one sentence for each damaged item.
     pub(super) findings: Vec<String>,
-    /// The damaged state words, blocks and pages that were left out. Empty unless the image is rescued.
+    /// State words, blocks and pages that were left out because their metadata is damaged. Empty unless the image is
+    /// rescued.
     pub(super) skipped_metadata: SkippedMetadata,
-    /// Number of pages whose data was compared with its checksum.
+    /// Number of flash pages whose data was compared with its checksum.
     pub(super) verified_pages: u64,
-    /// Number of metadata records and sectors that were repaired from their other copy.
+    /// Number of metadata records, and of sectors of state words, that were repaired from their other copy.
     pub(super) repaired_metadata_copies: u64,
 }
 
-/// A block as found in the files: its state word, and the OOB records of its pages.
+/// State of a block as found in the files: its state word, and the OOB records of its pages.
 struct FoundBlock {
+    /// Number of the block.
     id: BlockId,
-    /// State of the block, as its state word has it.
+    /// Content of the state word of the block: health, erase count, programmed pages.
     record: BlockRecord,
     /// OOB record of each page of the block; `None` if the page was not programmed since the last erase of the block,
     /// or if neither copy of its record is valid.
@@ -142,18 +148,22 @@ pub(super) fn load_and_repair_flash_state(
     Ok(loader.loaded)
 }
 
-/// Loads the state of the flash from the files of an image, block by block.
+/// Loader of the flash state from the files of an image, block by block.
 struct FlashLoader<'a, B> {
+    /// What must be undamaged, and what happens at damage.
     settings: FlashLoadSettings,
+    /// Offsets of data and metadata in the files.
     layout: &'a Layout,
+    /// Files of the image, which are read and repaired.
     backing: &'a mut B,
-    /// Number of the journal's last record.
+    /// Number of the last record of the journal.
     last_journal_record_number: u64,
-    /// The state that was loaded so far.
+    /// State that was loaded so far.
     loaded: LoadedFlash,
 }
 
 impl<B: Backing> FlashLoader<'_, B> {
+    /// Adds a sentence about damage to the findings.
     fn add_finding(&mut self, sentence: String) {
         self.loaded.findings.push(sentence);
     }
@@ -163,8 +173,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.settings.skips_damaged_metadata || self.loaded.findings.is_empty()
     }
 
-    /// Whether a crash of the server machine may have left a page half programmed. `number` is that of the journal
-    /// record for which the page was programmed.
+    /// Whether a crash of the server machine may have left a page half programmed. `number` is the number of the
+    /// journal record with which the page was programmed.
     fn may_be_half_programmed(&self, number: u64) -> bool {
         number > self.settings.last_durable_journal_record_number
     }
@@ -268,8 +278,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         newest
     }
 
-    /// Loads a block: its state word and its OOB records. A block whose state word is invalid is recorded as damaged,
-    /// and loaded without the state word if the image is being rescued.
+    /// Loads a block: its state word and its OOB records. If its state word is invalid, the block is recorded as
+    /// damaged, and a rescue loads it without the state word.
     fn load_block(&mut self, id: BlockId) -> io::Result<()> {
         let index = self.layout.block_word_index(id);
         let word = self.loaded.journal.state_words()[index as usize];
@@ -296,9 +306,9 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
-    /// Loads a block whose state word is unknown. Its programmed pages are those whose OOB records have the highest
-    /// erase count in the block. If the block was erased later, this does no harm, because the map then names none of
-    /// these pages.
+    /// Loads a block whose state word is unknown. Its programmed pages are taken to be those whose OOB records have the
+    /// highest erase count in the block. This does no harm if the block was erased later, because the map then names
+    /// none of these pages.
     fn rescue_block(&mut self, id: BlockId) -> io::Result<()> {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
@@ -327,7 +337,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         self.load_block_into_model(&block)
     }
 
-    /// Reads the OOB records that were written since the block's last erase, each from a copy whose checksum is right.
+    /// Reads the OOB records that were written since the last erase of a block, each from a copy whose checksum is
+    /// right.
     fn read_block(&mut self, id: BlockId, record: BlockRecord) -> FoundBlock {
         let (first, count) = (self.layout.geometry.first_page(id), self.layout.geometry.block_pages());
         let at = self.layout.oob_record_offset(first);
@@ -342,8 +353,9 @@ impl<B: Backing> FlashLoader<'_, B> {
         FoundBlock { id, record, pages }
     }
 
-    /// Chooses the copy of a page's OOB record that was written since the block's last erase, and repairs the other
-    /// copy. If only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy is valid.
+    /// Chooses between the two copies of a page's OOB record the one written since the block's last erase, and repairs
+    /// the other copy. If only one copy marks the page torn, the page is torn. `None` if the page is erased or no copy
+    /// is valid.
     fn choose_and_repair_oob_copy(
         &mut self,
         ppn: Ppn,
@@ -421,7 +433,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         }
     }
 
-    /// Returns a sentence that states how a page's OOB record contradicts other metadata; `None` if it does not.
+    /// Returns a sentence that states how a page's OOB record contradicts other metadata; `None` if there is no
+    /// contradiction.
     fn describe_contradiction(
         &self,
         ppn: Ppn,
@@ -494,16 +507,16 @@ impl<B: Backing> FlashLoader<'_, B> {
         Ok(())
     }
 
-    /// Loads a page that a crash of the server machine left half programmed as torn (consumed and unreadable), and
-    /// lists it to be marked so in the files.
+    /// Loads a page as torn (consumed and unreadable), because a crash of the server machine left it half programmed.
+    /// Lists the page, so that it is marked torn in the files.
     fn load_as_torn(&mut self, ppn: Ppn, block_erase_count: u32) {
         self.loaded.torn_pages_with_erase_counts.push((ppn, block_erase_count));
         self.loaded.flash_model.tear_program(ppn);
     }
 
     /// Whether a page is to be loaded as programmed. The data is compared with its checksum if the page may be torn, or
-    /// if all pages are verified. If the data does not match, a page that may be torn is not loaded; any other page is
-    /// loaded and recorded as damaged.
+    /// if all pages are verified. At a mismatch, a page that may be torn is not loaded. Any other page is loaded and
+    /// recorded as damaged.
     fn check_fully_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
         if !may_be_torn && !self.settings.verifies_all_data {

@@ -1,4 +1,4 @@
-//! Two copies of all metadata: at home (in its own file), and in the mirror.
+//! The two copies of all metadata of an image: one in its own file (at home), the other in the file `mirror`.
 //!
 //! Metadata is written to both sides, home first. A reader takes the copy that is whole and newest, from whichever
 //! side, and repairs the other one. So damage to one side (a flipped bit, a sector, or a file that is missing) loses
@@ -24,7 +24,7 @@ pub(super) enum MetadataCopy {
 /// Both copies of metadata, in the order in which they are written.
 pub(super) const METADATA_COPIES: [MetadataCopy; 2] = [MetadataCopy::OwnFile, MetadataCopy::Mirror];
 
-/// `EIO`, the error of a disk that cannot read or write.
+/// Number of the error `EIO`, with which the operating system reports that a disk cannot read or write.
 const EIO: i32 = 5;
 
 impl MetadataCopy {
@@ -36,7 +36,7 @@ impl MetadataCopy {
         }
     }
 
-    /// Fills `bytes` from this copy of the metadata, at `offset` of `file`. Returns `false` if the operating system
+    /// Fills `bytes` with this copy of the metadata at byte `offset` of `file`. Returns `false` if the operating system
     /// refuses the read, or the file is too short.
     pub(super) fn read_metadata(
         self,
@@ -51,7 +51,7 @@ impl MetadataCopy {
     }
 
     /// Overwrites this copy of the metadata with `bytes`, the content of the other copy. If the write is refused, the
-    /// next opening tries again.
+    /// next opening of the image repeats it.
     pub(super) fn repair_metadata(
         self,
         backing: &mut impl Backing,
@@ -65,13 +65,16 @@ impl MetadataCopy {
     }
 }
 
-/// A page to be read and verified: its number, the erase count of its block, its checksum, and the length of its spare
-/// bytes.
+/// A flash page to be read and verified, with its checksum and the length of its spare bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageToVerify {
+    /// Number of the flash page.
     pub(super) ppn: Ppn,
+    /// Erase count of the block when the page was programmed, which is part of the checksum.
     pub(super) block_erase_count: u32,
+    /// Checksum of data and spare bytes, to which the page is compared.
     pub(super) data_and_spare_crc: u32,
+    /// Number of spare bytes of the page.
     pub(super) spare_bytes: u16,
     /// Whether the page holds metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
@@ -124,8 +127,8 @@ pub(super) fn read_and_repair_page(
     Ok(None)
 }
 
-/// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
-/// error of the disk (`EIO`), or a file that was cut short.
+/// Whether a failed read concerns only this place of the file, so that no more than one page is lost: an error of the
+/// disk (`EIO`), or a file that was cut short.
 pub(super) fn is_page_local_read_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -72,10 +72,10 @@ use crate::device::DriveHealthFacts;
 use crate::live_device::LiveDevice;
 use crate::medium::Medium;
 
-/// Options with which an image is opened.
+/// Options for opening an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ImageOpenOptions {
-    /// Durability of this session; `None` means the durability with which the image was created.
+    /// Durability mode of this session; `None` means the mode with which the image was created.
     pub durability: Option<Durability>,
 }
 
@@ -83,7 +83,7 @@ pub struct ImageOpenOptions {
 /// durability does not matter.
 const COPY_ON_WRITE_OPTIONS: ImageOpenOptions = ImageOpenOptions { durability: Some(Durability::Process) };
 
-/// What opening an image found and repaired.
+/// Report of opening an image: what was found and repaired.
 #[derive(Clone, Debug, Default)]
 pub struct OpenReport {
     /// Whether the last session ended without closing the image.
@@ -91,12 +91,13 @@ pub struct OpenReport {
     /// Whether the server machine was restarted after an unclean session of durability `process`. If so, the last
     /// writes of that session may be lost.
     pub may_have_lost_last_writes: bool,
-    /// Number of pages that a crash of the server machine left half programmed.
+    /// Number of flash pages that a crash of the server machine left half programmed.
     pub torn_pages: u64,
-    /// Number of metadata records and sectors that were missing or damaged in one of their two copies, and were
-    /// rewritten from the other copy. After an unclean session the mirror may only have lagged.
+    /// Number of metadata records, and of sectors of state words, that were missing or damaged in one of their two
+    /// copies and were rewritten from the other copy. After an unclean session, copies in the mirror may only have been
+    /// older.
     pub repaired_metadata_copies: u64,
-    /// Number of pages whose data was compared with its checksum.
+    /// Number of flash pages whose data was compared with its checksum.
     pub verified_pages: u64,
     /// Number of sessions in the life of the image that did not end cleanly.
     pub unsafe_shutdowns: u64,
@@ -106,11 +107,10 @@ pub struct OpenReport {
     pub recovery: RecoveryReport,
     /// Number of logical pages that hold data; `None` if a part of the map cannot be read.
     pub mapped_pages: Option<u64>,
-    /// Metadata that is damaged in both copies, one sentence for each place. Empty unless the image is rescued.
+    /// Damage of metadata in both of its copies, one sentence for each damaged item. Empty unless the image is rescued.
     pub findings: Vec<String>,
-    /// Logical pages whose newest version cannot be proven. Empty unless the image is rescued. The device reads them as
-    /// zeros, so a server has to refuse reads of them
-    /// ([`FlashDevice::refuse_reads_of_unproven_pages`](crate::FlashDevice::refuse_reads_of_unproven_pages)).
+    /// ~Logical pages whose newest version cannot be proven. Empty unless the image is rescued. => Logical pages whose
+    /// newest version cannot be proven. Empty unless the image (a damaged one) is rescued.
     pub lpns_with_unproven_version: BTreeSet<Lpn>,
 }
 
@@ -121,15 +121,15 @@ pub struct Image {
     pub device: LiveDevice,
     /// Header of the image (file `superblock`): geometry, design, configuration.
     pub image_header: ImageHeader,
-    /// Durability of this session.
+    /// Durability mode of this session.
     pub durability: Durability,
-    /// What opening the image found and repaired.
+    /// Report of opening the image: what was found and repaired.
     pub report: OpenReport,
-    /// The configuration in force, as TOML. A replay with it does the same flash operations.
+    /// Configuration in force, as TOML text. A replay with it does the same flash operations.
     pub config_toml: String,
     /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
-    /// Pages whose data does not match its checksum, if opening verified all data.
+    /// Flash pages whose data does not match its checksum, if all data was verified at opening.
     damaged_pages: Vec<Ppn>,
 }
 
@@ -143,7 +143,7 @@ impl Image {
         Self::open_on(OpenImageFiles::open(directory, ImageAccess::ReadWrite)?, options)
     }
 
-    /// Opens a view of the image in `files`: all that is written, also by opening, stays in memory and is lost with the
+    /// Opens a view of the image in `files`. All changes, also those by opening, stay in memory and are lost with the
     /// view.
     ///
     /// # Errors
@@ -168,8 +168,8 @@ impl Image {
         report_panic_as_damage(|| Self::recover_on(backing, ImageOpenOptions::default(), loading))
     }
 
-    /// Opens what can be rescued of an image of which both copies of some metadata are damaged (see the module
-    /// `rescue`). `backing` must be a view that leaves the files unchanged, such as [`CopyOnWrite`].
+    /// Opens the part of a damaged image that can be rescued, if both copies of some metadata are damaged (see the
+    /// module `rescue`). `backing` must be a view that leaves the files unchanged, such as [`CopyOnWrite`].
     ///
     /// # Errors
     /// As [`Image::open`]; damage after which no logical page can be proven.
@@ -182,8 +182,8 @@ impl Image {
         })
     }
 
-    /// Opens the image in the files of `backing` as `loading` requests: repairs it, begins a session, and recovers the
-    /// device.
+    /// Opens the image in the files of `backing`: repairs it, begins a session, and recovers the device. `loading`
+    /// states how much is read and how damage is handled.
     fn recover_on(
         mut backing: impl Backing,
         options: ImageOpenOptions,
@@ -238,7 +238,7 @@ impl Image {
         })
     }
 
-    /// Writes all data and metadata to the files and records that the image was closed.
+    /// Closes the image: writes all data and metadata to the files, and records that the image was closed.
     ///
     /// # Errors
     /// As [`close`].
@@ -256,7 +256,7 @@ impl Image {
         }
     }
 
-    /// Returns the files without closing the image, as the end of the process would leave them.
+    /// Returns the files of the image without closing the image. They are then as after a crash of the process.
     ///
     /// # Panics
     /// If the image was opened on a backing of another type.
@@ -265,7 +265,8 @@ impl Image {
     }
 }
 
-/// Writes all data and metadata of a device to the files of its image and records that the image was closed.
+/// Closes the image of `device`: writes all data and metadata of the device to the files, and records that the image
+/// was closed.
 ///
 /// # Errors
 /// Errors of [`LiveDevice::flush`]; a refusal of the operating system. The image is then as after an unclean end.
@@ -283,7 +284,7 @@ fn end_session(device: &mut LiveDevice) -> Result<(), ImageError> {
     nand.end_session().map_err(|_| medium_failure(nand))
 }
 
-/// Returns the configuration of an image.
+/// Returns the configuration in the header of an image.
 ///
 /// # Errors
 /// [`ImageError::Config`].
@@ -337,7 +338,7 @@ fn parts_and_endurance_cycles_of(
     Ok((parts, resolved.endurance_cycles))
 }
 
-/// Returns the error for a medium that failed, with the refusal of the operating system if there was one.
+/// Returns the error for a failed medium of an image. It contains the refusal of the operating system if there was one.
 fn medium_failure(medium: &dyn Medium) -> ImageError {
     let refused = medium.unresolved_write_error();
     ImageError::IoWhileInUse {
@@ -349,10 +350,10 @@ fn medium_failure(medium: &dyn Medium) -> ImageError {
     }
 }
 
-/// Runs `work`, which opens or audits an image, and returns a panic of the engine as damage. The engine assumes that
-/// its own data on flash is consistent and panics where it is not; files from different moments, each of them
-/// undamaged, can be inconsistent. State that the panic left behind is not used: the device was built inside and is
-/// gone.
+/// Runs `work`, which opens or audits an image, and converts a panic of the engine into an error of kind damage. The
+/// engine assumes that its own data on flash is consistent and panics otherwise. Files from different moments can be
+/// inconsistent although each of them is undamaged. The state in which the panic left the device is not used, because
+/// the device was built inside `work`.
 fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Result<T, ImageError> {
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
@@ -364,12 +365,13 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
 
 /// The device of an image after the recovery, with what the recovery found.
 struct RecoveredDevice {
+    /// The recovered device.
     device: LiveDevice,
     /// Report of the recovery by the engine.
     recovery: RecoveryReport,
     /// Number of logical pages that hold data; `None` if a part of the map cannot be read.
     mapped_pages: Option<u64>,
-    /// The configuration in force, as TOML.
+    /// Configuration in force, as TOML text.
     config_toml: String,
     /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
@@ -389,7 +391,9 @@ fn recover(
 
 /// Parts and settings with which the device of an image is built in a session.
 struct DevicePlan {
+    /// Configuration of the device in this session.
     config: Config,
+    /// Parts (map, page validity, content mechanisms and others) of which the device consists.
     parts: Parts,
     /// Program/erase cycles for which a block is rated.
     endurance_cycles: u32,
@@ -398,6 +402,7 @@ struct DevicePlan {
 }
 
 impl DevicePlan {
+    /// Chooses the parts and settings of the device of an image, for a session with this durability mode.
     fn new(
         image_header: &ImageHeader,
         mut config: Config,
@@ -422,8 +427,8 @@ impl DevicePlan {
         Ok(Self { config, parts, endurance_cycles, max_waiting_erases_per_pool })
     }
 
-    /// Builds the device over `medium` and recovers it. The medium is a trait object, so that the engine is compiled
-    /// once for all backings.
+    /// Builds the device over `medium` and recovers it. `medium` is a trait object, so that the engine is compiled once
+    /// for all backings.
     fn recover_device(
         self,
         medium: Box<dyn Medium>,
@@ -446,14 +451,15 @@ impl DevicePlan {
 /// one sync. It is an eighth of the spare blocks, which costs little write amplification, and at most 32 blocks in all
 /// pools.
 fn free_blocks_per_pool_for_joint_erases(image_header: &ImageHeader) -> u32 {
+    /// Most blocks, in all pools together, that are kept free for joint erases.
     const JOINT_ERASE_FREE_BLOCKS_MAX: u32 = 32;
     let ImageHeader { geometry, logical_pages, .. } = image_header;
     let spare = geometry.blocks().saturating_sub(logical_pages.div_ceil(geometry.block_pages()));
     spare.div_ceil(8).min(JOINT_ERASE_FREE_BLOCKS_MAX) / geometry.allocation_pools()
 }
 
-/// Returns a function that makes an `ImageError::Io` of an error of the operating system: `refused_operation`, a verb,
-/// failed on `file`.
+/// Returns a function that makes an `ImageError::Io` of an error of the operating system. `refused_operation` is a
+/// verb: the operation that failed on `file`.
 fn io_error<'a>(
     backing: &'a impl Backing,
     refused_operation: &'static str,
@@ -469,25 +475,29 @@ fn current_boot_id() -> [u8; 16] {
     u128::from_str_radix(&digits, 16).unwrap_or_default().to_be_bytes()
 }
 
-/// How much of an image is read when it is loaded, and how damage is handled.
+/// Mode in which an image is loaded: how much of it is read, and how damage is handled.
 #[derive(Clone, Copy)]
 struct LoadMode {
     /// Whether the data of all pages is compared with its checksum.
     verifies_all_data: bool,
-    /// Whether metadata that is damaged in both copies is left out, instead of being an error.
+    /// Whether the image is rescued: metadata that is damaged in both copies is left out, instead of being an error.
     rescues: bool,
 }
 
-/// Contents of an image's small files (image header, session record) and of its journal.
+/// Contents of the small files of an image (image header, session record) and of its journal.
 struct FoundImage {
+    /// Header of the image: geometry, design, configuration.
     image_header: ImageHeader,
     /// The configuration in the image header.
     config: Config,
+    /// Offsets of data and metadata in the files.
     layout: Layout,
-    /// Record of the last session; it counts as closed only if no later session began.
+    /// Record of the last session. It states that the session closed the image only if no later session has begun.
     session: SessionRecord,
+    /// Journal of the image (the log of changes of state words) as found in the files.
     journal: journal::FoundJournal,
-    /// Whether the server machine was restarted after an unclean session of durability `process`.
+    /// Whether the last writes may be lost, because the server machine was restarted after an unclean session of
+    /// durability `process`.
     may_have_lost_last_writes: bool,
     /// Number of copies of the image header and the session record that were rewritten from the other copy.
     repaired_metadata_copies: u64,
@@ -536,7 +546,7 @@ impl FoundImage {
         })
     }
 
-    /// Returns the report of opening the image, as far as header, session record and journal determine it.
+    /// Returns the report of opening the image, with the facts that header, session record and journal determine.
     fn open_report(&self) -> OpenReport {
         OpenReport {
             was_shut_down_uncleanly: !self.session.was_closed,
@@ -548,7 +558,7 @@ impl FoundImage {
         }
     }
 
-    /// Loads the state of the flash, with a list of the damage that cannot be repaired.
+    /// Loads the state of the flash from the files of the image, with a list of the damage that cannot be repaired.
     fn load(self, backing: &mut impl Backing, loading: LoadMode) -> Result<LoadedFlash, ImageError> {
         let LoadMode { verifies_all_data: verifies_all, rescues } = loading;
         let Self { image_header, layout, session, journal, may_have_lost_last_writes, .. } = self;
@@ -571,8 +581,8 @@ impl FoundImage {
     }
 }
 
-/// Refuses an image header that names much more NVRAM than its design needs: loading that NVRAM would use up time and
-/// memory before a contradiction is found.
+/// Refuses an image header that names much more NVRAM than its design needs. Loading so much NVRAM would use up time
+/// and memory before another contradiction is found.
 fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Result<(), ImageError> {
     let (parts, _) = parts_and_endurance_cycles_of(config, image_header)?;
     let needed_bytes = parts.total_nvram_bytes(&image_header.geometry, image_header.logical_pages);
@@ -588,9 +598,9 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
     Err(ImageError::Damaged { findings: vec![finding], may_be_rescued: false })
 }
 
-/// Reads the image header from a copy that is whole, and repairs the other. Returns it with the number of copies that
-/// were repaired. An image of format version 1 is refused, whatever the mirror holds: an interrupted upgrade has not
-/// changed its file `superblock` yet.
+/// Reads the image header from one of its two copies that is whole, and repairs the other. Returns the header and the
+/// number of copies that were repaired. An image of format version 1 is refused, whatever the mirror holds: an
+/// interrupted upgrade has not changed its file `superblock` yet.
 fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), ImageError> {
     let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
     let home = read_prefix(backing, ImageFile::ImageHeader, most);
@@ -643,9 +653,9 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
     Ok((image_header, repaired))
 }
 
-/// Whether an image header belongs to this image: the checksum of a record in another file than `superblock` and
-/// `mirror` is right under the salt in the header. These records are the session record, the sectors of the NVRAM, and
-/// the OOBs of the first pages of the blocks.
+/// Whether an image header belongs to this image. This is so if the checksum of a record outside the files `superblock`
+/// and `mirror` is right under the salt in the header. Such records are the session record, the sectors of the NVRAM,
+/// and the OOB records of the first pages of the blocks.
 fn belongs_to_this_image(backing: &impl Backing, image_header: &ImageHeader) -> bool {
     let (layout, geometry) = (Layout::new(image_header), &image_header.geometry);
     let is_state_sector = |index: u64| {
@@ -684,7 +694,7 @@ fn extend_short_flash_file(backing: &mut impl Backing, layout: &Layout) -> Resul
 }
 
 /// Returns the newer copy of the session record, and the number of copies that were repaired. If neither copy is whole,
-/// the last session counts as one that a crash of the server machine ended; the other fields of the record are
+/// the last session counts as ended by a crash of the server machine. The other fields of the record are only
 /// statistics.
 ///
 /// # Errors
@@ -722,8 +732,9 @@ fn read_and_repair_session(
     Ok((session, repaired))
 }
 
-/// Returns the refusal of an image whose files `session` and `mirror` are of two copies of the image, or of two moments
-/// that are several sessions apart. Nothing shows which of the files is the wrong one, so none is changed.
+/// Returns the error by which an image is refused whose files `session` and `mirror` do not belong together. They are
+/// of two copies of the image, or of two moments that are several sessions apart. No file is changed, because nothing
+/// shows which of them is wrong.
 fn foreign_mirror_error(backing: &impl Backing) -> ImageError {
     let finding = format!(
         "its files `{}` and `{}` are not of the same moment, or one of them is of another copy of the image: put the right \

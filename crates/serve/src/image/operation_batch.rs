@@ -8,28 +8,31 @@ use wearwell::address::{BlockId, Ppn};
 
 use super::layout::FIXED_RECORD_BYTES;
 
-/// A run of pages that are adjacent in the flash file and whose programs wait to be written: data, spare areas and OOB
-/// records.
+/// A run of adjacent pages whose programs wait to be written: their data, spare areas and OOB records.
 #[derive(Debug, Default)]
 pub(super) struct PageRun {
+    /// Number of the first flash page of the run.
     first_page: u32,
+    /// Size of the data of one page, bytes.
     page_bytes: usize,
     /// Whether the run's pages hold metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
-    /// Data of the run's pages, one page after the other. Bytes after them are free for further pages.
+    /// Data of the run's pages, one page after the other. It may be followed by reserved bytes for further pages.
     page_data: Vec<u8>,
     /// Spare areas of the run's pages, each of full length, up to the last page that has spare bytes. Empty if no page
-    /// has any.
+    /// has spare bytes.
     spare_areas: Vec<u8>,
     /// OOB records of the run's pages, one after the other.
     pub(super) oob_records: Vec<u8>,
 }
 
 impl PageRun {
+    /// Returns the first flash page of the run.
     pub(super) fn first_page(&self) -> Ppn {
         Ppn(self.first_page)
     }
 
+    /// Returns the number of pages in the run.
     fn page_count(&self) -> u32 {
         (self.oob_records.len() / FIXED_RECORD_BYTES) as u32
     }
@@ -50,7 +53,8 @@ impl PageRun {
         (!self.spare_areas.is_empty()).then_some(&self.spare_areas)
     }
 
-    /// Extends the run's data buffer by room for `count` more pages, and returns that room, whose content is arbitrary.
+    /// Extends the data buffer of the run by the bytes of `count` more pages, and returns these bytes, whose content is
+    /// arbitrary.
     fn reserve_page_data_buffer(&mut self, count: usize) -> &mut [u8] {
         let used = self.page_data().len();
         let end = used + count * self.page_bytes;
@@ -78,8 +82,8 @@ impl PageRun {
     }
 }
 
-/// Buffers of runs (adjacent pages) that were written, kept for later runs: allocating fresh memory costs as much as
-/// the copy into it.
+/// Buffers of runs (adjacent pages) that were written, kept for later runs, because allocating fresh memory costs as
+/// much as the copy into it.
 #[derive(Debug, Default)]
 pub(super) struct RunBuffers(Vec<PageRun>);
 
@@ -87,12 +91,13 @@ impl RunBuffers {
     /// Most runs (groups of adjacent pages) whose buffers are kept for later runs.
     const KEPT_RUN_BUFFERS_MAX: usize = 32;
 
-    /// Returns an empty run that begins with page `first`, in the buffers of an earlier run if some are kept.
+    /// Returns an empty run of adjacent pages that begins with page `first`. It uses the buffers of an earlier run if
+    /// some are kept.
     fn begin_run(&mut self, first: Ppn, page_bytes: usize, is_metadata: bool) -> PageRun {
         PageRun { first_page: first.0, page_bytes, is_metadata, ..self.0.pop().unwrap_or_default() }
     }
 
-    /// Keeps the buffers of a run that was written, unless enough are kept already.
+    /// Keeps the buffers of a run of pages that was written, unless enough buffers are kept already.
     fn return_run(&mut self, mut run: PageRun) {
         if self.0.len() < Self::KEPT_RUN_BUFFERS_MAX {
             run.clear();
@@ -104,27 +109,29 @@ impl RunBuffers {
 /// A page that is to be programmed, with its data, spare bytes and encoded OOB record.
 #[derive(Clone, Copy)]
 pub(super) struct PageProgram<'a> {
+    /// Data of the page.
     pub(super) data: &'a [u8],
-    /// Spare bytes that the engine stores with the page.
+    /// Spare bytes that the engine stores with the page; empty if there are none.
     pub(super) spare: &'a [u8],
-    /// Bytes of a full spare area in the flash file.
+    /// Distance of the spare areas of consecutive pages in the flash file, bytes.
     pub(super) spare_stride_bytes: usize,
+    /// Encoded OOB record of the page.
     pub(super) oob_record: [u8; FIXED_RECORD_BYTES],
     /// Whether the page holds metadata of the engine, whose data is stored twice.
     pub(super) is_metadata: bool,
 }
 
-/// State words that a batch of operations changes: index and new value, in the order in which they changed. A word may
-/// occur several times; its last value counts.
+/// Changes of state words by a batch of operations: index and new value, in the order of the changes. A word may occur
+/// several times; its last value counts.
 #[derive(Debug, Default)]
 pub(super) struct StateWordChanges(Vec<(u64, u64)>);
 
 impl StateWordChanges {
-    /// Number of latest changes that are searched for a change of the same word. A few suffice: the state word of a
-    /// block changes with each of its pages, together with few other words.
+    /// Number of latest changes that are searched for a change of a given word, which can then be overwritten. A few
+    /// suffice, because the state word of a block changes with each of its pages, together with few other words.
     const SEARCHED_WORD_CHANGES_MAX: usize = 4;
 
-    /// Records that the state word with this index gets the value `word`. A recent change of the same word is
+    /// Records that the state word with index `index` gets the value `word`. A recent change of this word is
     /// overwritten.
     pub(super) fn set(&mut self, index: u64, word: u64) {
         let mut latest = self.0.iter_mut().rev().take(Self::SEARCHED_WORD_CHANGES_MAX);
@@ -138,12 +145,12 @@ impl StateWordChanges {
         self.0.is_empty()
     }
 
-    /// Returns the number of recorded changes; a word that changed several times may count several times.
+    /// Returns the number of recorded changes. A word that changed several times may count several times.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Returns each changed word once, with its last value, in the order of the indices.
+    /// Returns each changed state word once, as index and last value, in the order of the indices.
     pub(super) fn last_word_values(&self) -> Vec<(u64, u64)> {
         let mut values = self.0.clone();
         values.reverse();
@@ -153,24 +160,25 @@ impl StateWordChanges {
     }
 }
 
-/// A batch of programs and changed state words that is written to the files of an image together.
+/// A batch of operations (programs and changes of state words) that is written to the files of an image together.
 #[derive(Debug, Default)]
 pub(super) struct OperationBatch {
     /// Number of the journal record that will make the operations of the batch valid.
     pub(super) journal_record_number: u64,
     /// Waiting programs, in runs of adjacent pages.
     runs: Vec<PageRun>,
-    /// State words (NVRAM and blocks) that the batch changes.
+    /// Changes of state words (NVRAM and blocks) by the batch.
     pub(super) word_changes: StateWordChanges,
     /// Erased blocks whose space in the flash file is returned to the file system.
     pub(super) blocks_to_punch: Vec<BlockId>,
-    /// Erased blocks that held metadata: the space of their copies in the mirror is returned to the file system.
+    /// Erased blocks that held metadata. The file space of their copies in the mirror is returned to the file system.
     pub(super) mirror_blocks_to_punch: Vec<BlockId>,
-    /// Bytes of data of all pages that the batch programs.
+    /// Number of bytes of data of all pages that the batch programs.
     pub(super) programmed_data_bytes: usize,
 }
 
 impl OperationBatch {
+    /// Makes an empty batch of operations, which the journal record with this number will make valid.
     pub(super) fn new(journal_record_number: u64) -> Self {
         Self { journal_record_number, ..Self::default() }
     }
@@ -185,8 +193,8 @@ impl OperationBatch {
         self.runs.iter().filter(|run| run.page_count() > 0)
     }
 
-    /// Returns the run (waiting programs of adjacent pages) whose next page is `ppn`. If this batch has none, a new run
-    /// is begun with the page.
+    /// Returns the run (waiting programs of adjacent pages) that page `ppn` extends. If this batch has none, a new run
+    /// that begins with the page is returned.
     fn find_or_begin_run(
         &mut self,
         ppn: Ppn,
@@ -203,7 +211,7 @@ impl OperationBatch {
     }
 
     /// Reserves buffer space for `count` pages of host data, of `page_bytes` each, from page `first` on, and returns
-    /// the space. The pages become part of the batch one by one, by [`OperationBatch::add_reserved_page`].
+    /// the space. [`OperationBatch::add_reserved_page`] adds the pages to the batch one by one.
     pub(super) fn reserve_page_buffers(
         &mut self,
         first: Ppn,
@@ -214,8 +222,8 @@ impl OperationBatch {
         self.find_or_begin_run(first, page_bytes, false, run_buffers).reserve_page_data_buffer(count)
     }
 
-    /// Returns the data in the space that [`OperationBatch::reserve_page_buffers`] reserved for page `ppn`, which must
-    /// be the next page to be added.
+    /// Returns the data that was put into the space reserved for page `ppn` by
+    /// [`OperationBatch::reserve_page_buffers`]. The page must be the next one to be added.
     pub(super) fn reserved_data(&self, ppn: Ppn) -> &[u8] {
         let run = self
             .runs
@@ -226,8 +234,8 @@ impl OperationBatch {
         &run.page_data[used..used + run.page_bytes]
     }
 
-    /// Adds the program of page `ppn`, which has no spare bytes, to the batch. The page must be the next one of those
-    /// that [`OperationBatch::reserve_page_buffers`] reserved.
+    /// Adds the program of page `ppn`, which has no spare bytes, to the batch of operations. The page must be the next
+    /// one of those that [`OperationBatch::reserve_page_buffers`] reserved.
     pub(super) fn add_reserved_page(&mut self, ppn: Ppn, record: &[u8; FIXED_RECORD_BYTES]) {
         let mut runs = self.runs.iter_mut();
         let run = runs.rfind(|run| run.is_continued_by(ppn, false)).expect("room was made for the page");
@@ -235,7 +243,7 @@ impl OperationBatch {
         self.programmed_data_bytes += run.page_bytes;
     }
 
-    /// Adds the program of a page to the batch of operations, in a run with its neighbours if there is one.
+    /// Adds the program of a page to the batch of operations. The page extends a run of adjacent pages if there is one.
     pub(super) fn add_program(&mut self, ppn: Ppn, page: &PageProgram<'_>, run_buffers: &mut RunBuffers) {
         let run = self.find_or_begin_run(ppn, page.data.len(), page.is_metadata, run_buffers);
         run.reserve_page_data_buffer(1).copy_from_slice(page.data);
@@ -243,8 +251,8 @@ impl OperationBatch {
         self.programmed_data_bytes += page.data.len();
     }
 
-    /// Returns data and spare area of a page whose program waits in the batch; `None` if it does not wait here. The
-    /// spare area is empty if neither this page nor a later one of its run has spare bytes.
+    /// Returns data and spare area of a page whose program waits in the batch of operations; `None` if the batch has no
+    /// program of it. The spare area is empty if neither this page nor a later one of its run has spare bytes.
     pub(super) fn find_page(&self, ppn: Ppn, spare_stride: usize) -> Option<(&[u8], &[u8])> {
         let run = self
             .runs
@@ -266,9 +274,12 @@ impl OperationBatch {
 mod tests {
     use super::*;
 
+    /// Size of the pages in these tests, bytes.
     const PAGE_BYTES: usize = 4;
+    /// OOB record of all pages in these tests; its content does not matter.
     const OOB_RECORD: [u8; FIXED_RECORD_BYTES] = [7; FIXED_RECORD_BYTES];
 
+    /// Makes the program of a page of host data with the given data and spare bytes.
     fn page<'a>(data: &'a [u8; PAGE_BYTES], spare: &'a [u8]) -> PageProgram<'a> {
         PageProgram { data, spare, spare_stride_bytes: 2, oob_record: OOB_RECORD, is_metadata: false }
     }

@@ -16,9 +16,9 @@ use crate::device::lost_page_sentence;
 /// Report of the repair of an image.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RepairReport {
-    /// Number of metadata records and sectors that were rewritten from their second copies.
+    /// Number of metadata records, and of sectors of state words, that were rewritten from their second copies.
     pub repaired_metadata_copies: u64,
-    /// Number of flash pages that were read and verified by their checksums.
+    /// Number of flash pages whose data was read and compared with its checksum.
     pub verified_pages: u64,
     /// Logical pages that are lost, each with the flash page that cannot be read.
     pub lost_pages: Vec<(Lpn, Ppn)>,
@@ -26,6 +26,7 @@ pub struct RepairReport {
     pub pages_marked_lost: Vec<Ppn>,
     /// Damaged flash pages that no logical page needs, and that were left as they are, because they hold metadata.
     pub damaged_pages_left: Vec<Ppn>,
+    /// Size of a page, bytes, for the messages.
     page_bytes: u64,
 }
 
@@ -77,7 +78,7 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     repaired
 }
 
-/// Repairs the image in `files`, closes it, and passes the files to `finish`.
+/// Repairs the image in `files`, closes the image, and passes the files to `finish`.
 fn repair_files<B: Backing>(
     files: B,
     finish: impl FnOnce(B) -> Result<(), ImageError>,

@@ -36,9 +36,9 @@ use super::load::{LoadedFlash, SkippedMetadata};
 use super::metadata_copy::METADATA_COPIES;
 use super::parts_and_endurance_cycles_of;
 
-/// Returns the highest journal record number that other metadata names (session record, sectors, OOB records). An OOB
-/// record counts with its number minus one, because its page may have been programmed for a record that was never
-/// written.
+/// Returns the highest journal record number that other metadata names (session record, sectors of state words, OOB
+/// records). An OOB record counts with its number minus one, because its page may have been programmed for a record
+/// that was never written.
 pub(super) fn newest_journal_record_number(
     backing: &impl Backing,
     layout: &Layout,
@@ -82,8 +82,8 @@ pub(super) fn newest_journal_record_number(
     sectors.chain(pages).max().unwrap_or(0).max(of_session)
 }
 
-/// Empties the L2P map entries of all logical pages whose newest version cannot be proven with the metadata that is
-/// left, and returns these pages.
+/// Empties the L2P map entries of all logical pages whose newest version cannot be proven with the undamaged metadata,
+/// and returns these pages.
 ///
 /// # Errors
 /// [`ImageError::NoProvenPage`] if no logical page is proven.
@@ -130,8 +130,8 @@ fn has_flat_map_in_nvram(parts: &Parts) -> bool {
     matches!(parts.mapping, MappingPart::Flat) && parts.persistence == Persistence::NvramMap
 }
 
-/// Whether damaged metadata may hide a page of this kind: such a page may be missing from the loaded state, or a loaded
-/// one may have been erased since.
+/// Whether damaged metadata may hide a page of kind `kind`: such a page may be missing from the loaded state, or a
+/// loaded one may have been erased since.
 fn may_lack_page_kind(skipped_metadata: &SkippedMetadata, kind: PageKind) -> bool {
     let is_missing = skipped_metadata.pages.iter().any(|&(_, found)| found.is_none_or(|found| found == kind));
     is_missing || skipped_metadata.blocks.iter().any(|&(_, found)| found == Some(kind))
@@ -164,7 +164,7 @@ fn reason_that_rescue_is_impossible(
     None
 }
 
-/// Returns the numbers of the compressed chunks whose pages were found.
+/// Returns the numbers of the compressed chunks (groups of logical pages) whose pages were found.
 fn found_compressed_chunk_numbers(flash_model: &mut SimNand, layout: &Layout) -> BTreeSet<u32> {
     let pages = (0..layout.geometry.pages() as u32).map(Ppn);
     let oobs = pages.filter_map(|ppn| oob_of(flash_model, layout, ppn));
@@ -184,16 +184,20 @@ fn oob_of(flash_model: &mut SimNand, layout: &Layout, ppn: Ppn) -> Option<Oob> {
 struct FlatNvramMap<'a> {
     /// Index of the NVRAM word with the map entry of logical page 0.
     first_map_word_index: u64,
+    /// Layout of the image.
     layout: &'a Layout,
+    /// Parts of the design, which determine the form of the map entries.
     parts: &'a Parts,
 }
 
 impl FlatNvramMap<'_> {
+    /// Returns the index of the NVRAM word with the map entry of a logical page.
     fn map_word_index(&self, lpn: Lpn) -> u64 {
         self.first_map_word_index + u64::from(lpn.0)
     }
 
-    /// Whether the map entry of a logical page is the newest one, and the page or chunk that it names was found.
+    /// Whether the map entry of a logical page is proven: it is certainly the newest one, and the page or chunk that it
+    /// names was found.
     fn is_map_entry_proven(
         &self,
         lpn: Lpn,

@@ -1,4 +1,4 @@
-//! Growth of an image in its place.
+//! Resizing: makes an image larger and keeps its directory.
 //!
 //! The address of a flash page and the layout of NVRAM depend on the size of the drive, so an image cannot grow by
 //! longer files. Instead a larger image is made beside it, and the two directories exchange their names in one atomic
@@ -27,9 +27,9 @@ use super::copy::{CopyReport, ImageCopyOptions, copy_contents};
 use super::error::ImageError;
 use super::image_file::ImageFile;
 
-/// Makes the image in a directory larger. It holds the same contents, and has the same design, settings and owner
-/// afterwards; wear and counters begin at zero. `progress` is called with the number of logical pages processed and the
-/// total number. Returns `None` if the image already has `size_bytes`.
+/// Makes the image in `directory` larger. Contents, design, settings and owner stay the same; wear and counters begin
+/// at zero. `progress` is called with the number of logical pages processed and the total number. Returns `None` if the
+/// image already has the size `size_bytes`.
 ///
 /// # Errors
 /// As [`Image::open`](super::Image::open) and [`create`](super::create()); a size that is smaller; lost pages; a file
@@ -65,8 +65,8 @@ pub fn resize(
 }
 
 /// Removes what an interrupted resizing of the image in `directory` left behind, as far as that is possible. The caller
-/// has opened the image for writing and holds its lock, so no resizing that has not exchanged the directories is at
-/// work.
+/// has opened the image for writing and holds its lock. Therefore no resizing that has not exchanged the directories
+/// yet is in progress.
 pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     let remains = fs::canonicalize(directory).ok().and_then(|directory| {
         let remains = hidden_sibling_path(&directory).ok()?;
@@ -86,12 +86,13 @@ pub(super) fn try_remove_remains_of_resizing(directory: &Path) {
     }
 }
 
+/// Whether a directory contains at least one file with the name of an image file.
 fn has_image_files(directory: &Path) -> bool {
     ImageFile::ALL.iter().any(|file| directory.join(file.name()).is_file())
 }
 
-/// Removes the directory `replaced` with the old image, which the larger image in `directory` has replaced. First the
-/// exchange of the two names is made durable, and files that are none of an image are moved to `directory`.
+/// Removes the directory `replaced` with the old image, which the larger image in `directory` has replaced. First it
+/// makes the exchange of the two names durable, and moves files that are none of an image to `directory`.
 fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageError> {
     // If the exchange may be undone by a crash, both images stay.
     sync_parent_directory(directory).map_err(io_error_at("sync the parent of", directory))?;
@@ -100,8 +101,8 @@ fn remove_replaced_image(directory: &Path, replaced: &Path) -> Result<(), ImageE
     moved
 }
 
-/// Moves all files and directories except the files of an image. Those that cannot be moved stay, and the error names
-/// them.
+/// Moves all files and directories except the files of an image from `from` to `to`. What cannot be moved stays, and
+/// the error names it.
 fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
     let is_of_image = |name: &OsStr| ImageFile::ALL.iter().any(|file| name == file.name());
     let entries = fs::read_dir(from).and_then(Iterator::collect::<io::Result<Vec<_>>>);
@@ -130,7 +131,7 @@ fn move_non_image_files(from: &Path, to: &Path) -> Result<(), ImageError> {
     )))
 }
 
-/// Returns the hidden name beside a directory under which the larger image is made.
+/// Returns the hidden path beside `directory` at which the larger image is made.
 fn hidden_sibling_path(directory: &Path) -> Result<PathBuf, ImageError> {
     let name = directory.file_name().ok_or_else(|| {
         ImageError::InvalidSetting(
@@ -191,7 +192,7 @@ fn copy_owner_and_mode(from: &Path, to: &Path) -> Result<(), ImageError> {
     of_files.and_then(|()| copy(from, to)).map_err(io_error_at("set the owner or the mode of", to))
 }
 
-/// Syncs all files of an image and its directory.
+/// Syncs all files of the image in `directory`, and the directory.
 fn sync_image(directory: &Path) -> Result<(), ImageError> {
     ImageFile::ALL
         .iter()
@@ -200,7 +201,7 @@ fn sync_image(directory: &Path) -> Result<(), ImageError> {
         .map_err(io_error_at("sync", directory))
 }
 
-/// Exchanges the names of two directories in one atomic step.
+/// Exchanges the names of the directories `directory` and `larger` in one atomic step.
 fn exchange_directories(directory: &Path, larger: &Path) -> Result<(), ImageError> {
     use rustix::io::Errno;
     rustix::fs::renameat_with(CWD, directory, CWD, larger, RenameFlags::EXCHANGE).map_err(|error| match error {

@@ -17,13 +17,15 @@ use super::image_file::ImageFile;
 use super::io_error;
 use super::layout::{IMAGE_HEADER_MAGIC, ImageHeader, Layout};
 
-/// The files of an image without its header (file `superblock`), which is in memory.
+/// An unfinished image: its files, with the header (file `superblock`) still in memory, so that the directory is no
+/// image yet.
 #[derive(Debug)]
 pub struct UnfinishedImage {
+    /// Open files of the directory.
     files: OpenImageFiles,
-    /// Content of the file `superblock`, the header of the image.
+    /// Content for the file `superblock`, the header of the image.
     image_header: Vec<u8>,
-    /// Content of the beginning of the mirror: the second copy of the image header, or its first bytes.
+    /// Content for the beginning of the mirror: the second copy of the image header, or its first bytes.
     image_header_in_mirror: Vec<u8>,
 }
 
@@ -62,11 +64,12 @@ impl UnfinishedImage {
         }
     }
 
-    /// Makes an unfinished image of its open files, with an empty header.
+    /// Makes an unfinished image of open files, with an empty header.
     fn without_content(files: OpenImageFiles) -> Self {
         Self { files, image_header: Vec::new(), image_header_in_mirror: Vec::new() }
     }
 
+    /// Copies the contents of the files `originals` to the files of this image; the header stays in memory.
     fn copy_contents(&mut self, originals: [&File; ImageFile::ALL.len()]) -> io::Result<()> {
         let [image_header, session, flash, nvram, journal, mirror] = originals;
         // A missing file is the null device, whose length is 0.
@@ -90,13 +93,13 @@ impl UnfinishedImage {
         Ok(())
     }
 
-    /// Removes all that was created.
+    /// Removes the files of this unfinished image, and its directory if nothing else is in it.
     pub(super) fn remove(self) {
         self.files.remove_image();
     }
 
-    /// Makes the directory an image, after a sync of all that was written. The caller must have closed the image
-    /// before. After an error, what was created is removed.
+    /// Makes the directory an image: syncs all that was written, then writes the header. The caller must have closed
+    /// the image before. After an error, the created files are removed.
     ///
     /// # Errors
     /// [`ImageError::Io`].
@@ -108,6 +111,7 @@ impl UnfinishedImage {
         finished
     }
 
+    /// Writes both copies of the image header, which makes the directory an image.
     fn write_image_header(&mut self) -> Result<(), ImageError> {
         let synced = self.files.sync_all(&ImageFile::ALL);
         synced.map_err(|(file, source)| io_error(&self.files, "sync", file)(source))?;
@@ -122,8 +126,8 @@ impl UnfinishedImage {
     }
 }
 
-/// Copies a file of an image to the new and empty file `copy`: if the file system supports it, the copy shares its disk
-/// blocks with the original; otherwise holes are copied as holes.
+/// ~Copies a file of an image to the new and empty file `copy`: if => Copies a file of an image to the new and empty
+/// file `copy`. If
 ///
 /// # Errors
 /// Errors of the operating system.
@@ -134,8 +138,9 @@ fn copy_file(original: &File, copy: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Copies the parts of a file that hold data; the rest becomes holes.
+/// Copies the parts of a file that hold data; the other parts become holes.
 fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
+    /// Largest number of bytes that are copied at a time.
     const COPY_PIECE_BYTES: u64 = 1 << 20;
     let len = original.metadata()?.len();
     copy.set_len(len)?;
@@ -155,7 +160,7 @@ fn copy_sparse(original: &File, copy: &File) -> io::Result<()> {
     Ok(())
 }
 
-/// Returns the error of the operating system for a directory in which no copy of an image can be made.
+/// Converts the error of a creation into an I/O error, for a directory in which no copy of an image can be made.
 fn io_error_of_creation(error: ImageError) -> io::Error {
     match error {
         ImageError::Io { source, .. } => source,

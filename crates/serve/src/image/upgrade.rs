@@ -1,4 +1,4 @@
-//! Upgrade of an image from version 1 of the format.
+//! Upgrade of an image from format version 1 to format version 2.
 //!
 //! Pages, spare areas and their OOB records keep their places. All metadata of version 2 is first written to the
 //! mirror, which version 1 does not have. Then the image header is rewritten with version 2; this completes the
@@ -79,7 +79,7 @@ fn convert_to_version_2(backing: &mut impl Backing) -> Result<ImageHeader, Image
     Ok(image_header)
 }
 
-/// Reads the header of an image of format version 1.
+/// Reads the header of an image, which must have format version 1.
 fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> {
     let file = ImageFile::ImageHeader;
     let most = IMAGE_HEADER_FIXED_BYTES as u64 + u64::from(MAX_CONFIG_BYTES);
@@ -97,7 +97,7 @@ fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> 
     })
 }
 
-/// Writes the copy in the mirror of metadata at `offset` of `file`.
+/// Writes the mirror's copy of the metadata `bytes`, whose place is byte `offset` of `file`.
 fn write_mirror_copy(
     backing: &mut impl Backing,
     layout: &Layout,

@@ -16,25 +16,26 @@ use super::layout::{
 /// length.
 const CHECKSUMMED_WORD_BYTES: usize = 16;
 
-/// Contents of an image of format version 1, with unfinished operations of an unclean last session completed or marked
-/// torn.
+/// Contents of an image of format version 1. Operations that an unclean last session left unfinished are completed or
+/// marked torn.
 pub(super) struct Version1Image {
+    /// Record of the last session.
     pub(super) session: SessionRecord,
-    /// State words: those of the NVRAM, then one for each block.
+    /// State words (8 bytes each): those of the NVRAM, then one for each block.
     pub(super) state_words: Vec<u64>,
     /// OOB records of all pages, by page number; `None` for erased pages.
     pub(super) oob_records: Vec<Option<OobRecord>>,
-    /// Damage found in the image, one sentence per place.
+    /// Damage found in the image, one sentence for each damaged item.
     pub(super) findings: Vec<String>,
 }
 
-/// Batch of changed state words in the journal of a version-1 image: the last one that a session of durability `host`
-/// wrote.
+/// Batch of changed state words from the journal of a version-1 image: the last batch that a session of durability
+/// `host` wrote.
 #[derive(Default)]
 struct JournalBatch {
     /// Sequence number up to which all programs were on the disk of the server machine.
     synced_until_sequence: u64,
-    /// Index and value of changed state words. The value for a block is its erase count.
+    /// Index and value of each changed state word. The value for a block is its erase count.
     word_changes: Vec<(u64, u64)>,
 }
 
@@ -89,14 +90,14 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     Ok(image)
 }
 
-/// Reads the journal of an image of format version 1; `None` if it holds no valid batch.
+/// Reads the batch in the journal of an image of format version 1; `None` if the journal holds no valid batch.
 fn read_journal_batch(backing: &impl Backing, layout: &Layout) -> io::Result<Option<JournalBatch>> {
     let most = FIXED_RECORD_BYTES as u64 + layout.state_word_count() * CHECKSUMMED_WORD_BYTES as u64;
     let bytes = read_prefix(backing, ImageFile::Journal, most)?;
     Ok(decode_journal_batch(&bytes, layout))
 }
 
-/// Decodes the batch in the journal; `None` if it is invalid.
+/// Decodes the batch of changed state words in the journal of a version-1 image; `None` if it is invalid.
 fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
     let head: &[u8; FIXED_RECORD_BYTES] = bytes.first_chunk()?;
     let count = usize::try_from(u64_at(head, 8)).ok()?;
@@ -115,7 +116,8 @@ fn decode_journal_batch(bytes: &[u8], layout: &Layout) -> Option<JournalBatch> {
 }
 
 impl Version1Image {
-    /// Reads the state words: the NVRAM words, each verified by its checksum, and the records of all blocks.
+    /// Reads the state words of a version-1 image: the NVRAM words, each verified by its checksum, and the records of
+    /// all blocks.
     fn read_nvram_words(&mut self, backing: &impl Backing, layout: &Layout) -> io::Result<()> {
         let mut bytes = vec![0; layout.nvram_words as usize * CHECKSUMMED_WORD_BYTES];
         backing.read(ImageFile::Nvram, &mut bytes, 0)?;
@@ -210,7 +212,7 @@ fn matches_checksum(backing: &impl Backing, layout: &Layout, ppn: Ppn, page: &Oo
     Ok(layout.page_crc(ppn, page.block_erase_count, &data, &spare) == page.data_and_spare_crc)
 }
 
-/// Decodes the record of a block in the flash file; `None` if it is invalid.
+/// Decodes the record of a block in the flash file of a version-1 image; `None` if it is invalid.
 fn decode_block_record(layout: &Layout, block: u32, bytes: &[u8; FIXED_RECORD_BYTES]) -> Option<BlockRecord> {
     let health = match bytes[4] {
         0 => BlockHealth::Good,

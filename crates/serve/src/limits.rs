@@ -2,8 +2,8 @@
 
 use crate::memory_budget::DEFAULT_MEMORY_BUDGET_BYTES;
 
-/// Default limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected at
-/// once.
+/// Default of the limit of simultaneous connections on one listening socket. A client beyond the limit is disconnected
+/// at once.
 pub(crate) const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 
 /// Limits of what the clients of a server may use. Rates are unlimited by default.
@@ -11,7 +11,7 @@ pub(crate) const DEFAULT_CONNECTIONS_PER_LISTENER_MAX: usize = 1024;
 pub struct ClientLimits {
     /// Most simultaneous connections on one listening socket. A client beyond the limit is disconnected at once.
     pub max_connections_per_socket: usize,
-    /// Most bytes of memory that large requests of all connections hold together.
+    /// Most bytes of memory that the large requests of all connections may occupy together.
     pub max_request_memory_bytes: usize,
     /// Most bytes that all clients of an export together read and write per second. `None`: no limit.
     pub max_bytes_per_second_per_export: Option<u64>,

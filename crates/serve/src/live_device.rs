@@ -1,4 +1,4 @@
-//! The engine over the medium of a live device: flash in memory, or in the files of an image.
+//! The engine (FTL and write buffer) over the medium of a live device: flash in memory, or in the files of an image.
 //!
 //! The medium is chosen while the program runs, and [`LiveDevice`] is not generic. So the engine is compiled once,
 //! here, for all media and for all programs that use it. The price: one indirect call per flash operation.
@@ -14,9 +14,10 @@ use wearwell::{Device, DeviceOptions, Ftl, Result, ScrubProgress};
 
 use crate::medium::Medium;
 
-/// A device over any [`Medium`], with the bytes of all pages: flash, FTL and write buffer.
+/// Device (flash, FTL and write buffer) over any [`Medium`] that stores the bytes of all pages.
 #[derive(Debug)]
 pub struct LiveDevice {
+    /// The engine's device, for a medium that is chosen while the program runs.
     device: Device<Box<dyn Medium>>,
 }
 
@@ -34,22 +35,22 @@ impl LiveDevice {
         Ok(Self { device: Device::new(medium, logical_pages, parts, options)? })
     }
 
-    /// Returns the medium.
+    /// Returns the medium: flash in memory or in the files of an image.
     pub fn medium(&self) -> &dyn Medium {
         self.ftl().store().nand().as_ref()
     }
 
-    /// Returns the medium, to change it.
+    /// Returns the medium of the device for changes.
     pub fn medium_mut(&mut self) -> &mut dyn Medium {
         self.device.ftl_mut().store_mut().nand_mut().as_mut()
     }
 
-    /// Returns the medium and gives up the device; what is only in its RAM is lost.
+    /// Returns the medium and drops the device. Data that is only in the RAM of the device is lost.
     pub fn into_medium(self) -> Box<dyn Medium> {
         self.device.into_nand()
     }
 
-    /// Returns the FTL, for queries.
+    /// Returns the FTL of the device, for queries.
     pub fn ftl(&self) -> &Ftl<Box<dyn Medium>> {
         self.device.ftl()
     }
@@ -59,12 +60,12 @@ impl LiveDevice {
         self.ftl().store().geometry()
     }
 
-    /// Returns the size of a page, bytes.
+    /// Returns the size of a logical page, bytes.
     pub fn page_bytes(&self) -> u64 {
         u64::from(self.geometry().page_bytes)
     }
 
-    /// Returns the exported capacity, bytes.
+    /// Returns the exported capacity of the device, bytes.
     pub fn capacity_bytes(&self) -> u64 {
         self.device.capacity_bytes()
     }
@@ -79,7 +80,7 @@ impl LiveDevice {
         self.device.ftl_mut().clear_stats();
     }
 
-    /// Returns the number of page writes that were merged in the write buffer.
+    /// Returns the number of host page writes that were merged in the write buffer, so that the FTL did not see them.
     pub fn absorbed_writes(&self) -> u64 {
         self.device.absorbed_writes()
     }
@@ -114,7 +115,7 @@ impl LiveDevice {
         self.device.trim(offset, len)
     }
 
-    /// Gives `len` bytes at `target` the contents of those at `source`; see [`Device::remap`].
+    /// Gives the `len` bytes at byte `target` the contents of the `len` bytes at byte `source`; see [`Device::remap`].
     ///
     /// # Errors
     /// Those of [`Device::remap`].
@@ -122,8 +123,8 @@ impl LiveDevice {
         self.device.remap(target, source, len, mode)
     }
 
-    /// Returns the part of a remap command that was executed before the command failed, and forgets it: its offset
-    /// within the `len` bytes, and its length; see [`Device::take_executed_part_of_failed_remap`].
+    /// Returns which part of a remap command was executed before the command failed, and forgets it. The result is the
+    /// offset of the part within the `len` bytes, and its length; see [`Device::take_executed_part_of_failed_remap`].
     pub fn take_executed_part_of_failed_remap(&mut self, target: u64, source: u64, len: u64) -> (u64, u64) {
         self.device.take_executed_part_of_failed_remap(target, source, len)
     }
@@ -136,7 +137,7 @@ impl LiveDevice {
         self.device.flush()
     }
 
-    /// Recovers the device from what its flash and its NVRAM hold; see [`Device::recover`].
+    /// Recovers the device (maps and counters) from the contents of its flash and its NVRAM; see [`Device::recover`].
     ///
     /// # Errors
     /// Those of [`Device::recover`].
@@ -144,7 +145,7 @@ impl LiveDevice {
         self.device.recover()
     }
 
-    /// Returns how logical page `lpn` is stored. Does no flash operation.
+    /// Returns the form in which logical page `lpn` is stored, such as a hole or a delta. Does no flash operation.
     pub fn logical_page_form(&self, lpn: Lpn) -> LogicalPageForm {
         self.device.logical_page_form(lpn)
     }
@@ -165,7 +166,8 @@ impl LiveDevice {
         self.device.ftl_mut().check()
     }
 
-    /// Reads flash pages that are in use, to find damage; see [`Ftl::scrub_step`].
+    /// Reads up to `most_pages` of the flash pages in use, from page `first` on, to find damage; see
+    /// [`Ftl::scrub_step`].
     ///
     /// # Errors
     /// Those of [`Ftl::scrub_step`].
@@ -187,12 +189,12 @@ impl LiveDevice {
         self.device.ftl_mut().lost_logical_pages()
     }
 
-    /// Notes that flash page `ppn` cannot be read.
+    /// Records that flash page `ppn` cannot be read.
     pub fn report_unreadable_page(&mut self, ppn: Ppn) {
         self.device.ftl_mut().store_mut().report_unreadable_page(ppn);
     }
 
-    /// Returns the flash pages that were found unreadable since the last call.
+    /// Returns the flash pages that were found unreadable since the last call of this function.
     pub fn take_found_unreadable_pages(&mut self) -> Vec<Ppn> {
         self.device.ftl_mut().store_mut().take_found_unreadable_pages()
     }

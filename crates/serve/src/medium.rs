@@ -1,4 +1,4 @@
-//! The flash of a live device, as the device and its images use it: a medium whose operations may be deferred.
+//! The flash of a live device: a medium that may defer its operations.
 
 use std::any::Any;
 use std::fmt::Debug;
@@ -9,11 +9,11 @@ use wearwell::nand::{FaultInjectable, Nand, NandError, PowerCutNand, SimNand};
 
 use crate::device_error::FileIoError;
 
-/// Flash medium that a server can use. A medium may defer operations, unseen by the engine, until
-/// [`Medium::write_operations_to_files`].
+/// Flash medium that a server can use. A medium may defer operations until [`Medium::write_operations_to_files`] is
+/// called. The engine does not notice this.
 pub trait Medium: Nand + Any + Debug + Send {
-    /// Writes the deferred operations of the medium to its files (to the page cache, without waiting for the disk,
-    /// unless a sync was asked for).
+    /// Writes the deferred operations of the medium to its files. They then are in the page cache. The disk is waited
+    /// for only if a sync was asked for.
     ///
     /// # Errors
     /// The reason for which the operating system refused a write. No operation is lost; the call may be repeated.
@@ -21,7 +21,7 @@ pub trait Medium: Nand + Any + Debug + Send {
         Ok(())
     }
 
-    /// Sets whether the space of blocks that are erased from now on is returned to the file system (by punching holes)
+    /// Sets whether blocks that are erased from now on return their file space to the file system (by punching holes)
     /// until they are programmed again.
     fn set_hole_punching(&mut self, _: bool) {}
 
@@ -45,7 +45,7 @@ pub trait Medium: Nand + Any + Debug + Send {
         Ok(())
     }
 
-    /// Returns the last refusal of a write by the operating system; `None` if a write succeeded since, or none was
+    /// Returns the last write that the operating system refused; `None` if a write succeeded since, or none was
     /// refused. Reads return correct data in either case.
     fn unresolved_write_error(&self) -> Option<&FileIoError> {
         None

@@ -1,4 +1,4 @@
-//! Memory budget that all connections of a server share.
+//! Memory budget: the limit of the memory that the large requests of all connections of a server hold together.
 //!
 //! A connection may hold a small allowance freely. For more it first claims bytes of this budget, and waits until they
 //! are free: for a payload when its first part has arrived, for replies before they are made. So a thousand clients
@@ -14,25 +14,28 @@ use std::time::{Duration, Instant};
 pub const DEFAULT_MEMORY_BUDGET_BYTES: usize = 256 << 20;
 /// Most bytes that one connection may hold without a claim on the shared memory budget.
 pub(crate) const CONNECTION_UNCLAIMED_MAX_BYTES: usize = 1 << 20;
-/// Longest time for which a client that holds a memory claim may delay the server: for the rest of a payload to arrive,
-/// or for replies to be accepted. After that its connection is closed.
+/// Longest time for which a client that holds a memory claim may delay the server: until the rest of a payload has
+/// arrived, or until replies are accepted. After this time its connection is closed.
 pub(crate) const CLAIM_HOLDER_TIMEOUT: Duration = Duration::from_secs(30);
-/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. The client may be
-/// behind this rate by [`CLAIM_HOLDER_TIMEOUT`] at most. The rate is low, so that a client on a slow line is not
-/// disconnected: the largest amount of replies in flight, 64 MiB, is sent in less than ten minutes.
+/// Rate, in bytes per second, at which a client that holds a memory claim has to accept replies. The client may lag
+/// this rate by at most [`CLAIM_HOLDER_TIMEOUT`]. The rate is so low that a client on a slow line is not disconnected:
+/// the largest amount of replies in flight, 64 MiB, is sent in less than ten minutes.
 const CLAIM_HOLDER_MIN_BYTES_PER_SECOND: u64 = 128 << 10;
 
-/// Memory budget, in bytes, that all connections of a server share: each claims part of it before it holds a large
-/// request.
+/// Memory budget, in bytes, that all connections of a server share. A connection claims part of it before it holds a
+/// large request.
 #[derive(Debug)]
 pub(crate) struct MemoryBudget {
+    /// Size of the budget, bytes.
     max_bytes: usize,
+    /// Number of bytes that are claimed at present.
     used_bytes: Mutex<usize>,
-    /// Wakes threads that wait for memory when a claim is dropped.
+    /// Wakes threads that wait for memory when a claim is released.
     release_signal: Condvar,
 }
 
 impl MemoryBudget {
+    /// Makes a memory budget of `max_bytes` bytes, none of which are claimed.
     pub(crate) fn of(max_bytes: usize) -> Self {
         Self { max_bytes, used_bytes: Mutex::new(0), release_signal: Condvar::new() }
     }
@@ -58,7 +61,7 @@ impl MemoryBudget {
     }
 }
 
-/// Number of claims that one connection holds.
+/// Number of claims on the memory budget that one connection holds.
 #[derive(Debug, Default)]
 pub(crate) struct HeldClaimCount(AtomicUsize);
 
@@ -69,10 +72,12 @@ impl HeldClaimCount {
     }
 }
 
-/// Bytes claimed from the shared memory budget; they become free when the claim is dropped.
+/// Claim of bytes of the shared memory budget; they become free when the claim is dropped.
 #[derive(Debug)]
 pub(crate) struct MemoryClaim {
+    /// Budget to which the bytes are returned.
     budget: Arc<MemoryBudget>,
+    /// Number of bytes claimed.
     claimed_bytes: usize,
     /// Number of claims of the connection that made this claim.
     holder_claim_count: Arc<HeldClaimCount>,
@@ -86,27 +91,29 @@ impl Drop for MemoryClaim {
     }
 }
 
-/// How long the server still waits for the client of a connection to accept replies. The wait has no limit while the
-/// connection holds no claim on the memory budget. With a claim, the client has [`CLAIM_HOLDER_TIMEOUT`]. Each byte
-/// that it accepts extends its time by the duration of a byte at the required rate
-/// ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]), up to the full time. A limit for each write to the socket would not do: a
-/// client that accepts a byte from time to time would hold memory for ever.
+/// Deadline by which the client of a connection has to accept replies. There is no deadline while the connection holds
+/// no claim on the memory budget. With a claim, the client has [`CLAIM_HOLDER_TIMEOUT`]. Each byte that it accepts
+/// extends its time by the duration of a byte at the required rate ([`CLAIM_HOLDER_MIN_BYTES_PER_SECOND`]), up to the
+/// full time. A limit for each write to the socket would not do: a client that accepts a byte from time to time would
+/// hold memory for ever.
 #[derive(Debug)]
 pub(crate) struct ReplyTimeAllowance {
+    /// Number of claims on the memory budget that the connection holds.
     held_claim_count: Arc<HeldClaimCount>,
-    /// Longest time that the client may take while it accepts nothing.
+    /// Longest time for which the client may accept no bytes at all.
     max_wait: Duration,
     /// Instant by which the client has to accept bytes; `None` while no claim is held or no reply waits.
     deadline: Option<Instant>,
 }
 
 impl ReplyTimeAllowance {
+    /// Makes the allowance of a connection that has no deadline yet.
     pub(crate) fn of(held_claim_count: Arc<HeldClaimCount>, max_wait: Duration) -> Self {
         Self { held_claim_count, max_wait, deadline: None }
     }
 
-    /// Returns the time that is left for the client to accept more bytes, zero if it has none; `None` if there is no
-    /// limit at present, because the connection holds no claim.
+    /// Returns the time that is left for the client to accept more bytes, zero if the time is over. `None` if there is
+    /// no deadline at present, because the connection holds no claim.
     pub(crate) fn time_left(&mut self, now: Instant) -> Option<Duration> {
         if !self.held_claim_count.is_any_held() {
             self.deadline = None;
@@ -115,7 +122,7 @@ impl ReplyTimeAllowance {
         Some(self.deadline.get_or_insert(now + self.max_wait).saturating_duration_since(now))
     }
 
-    /// Extends the time that is left, because the client accepted `bytes` bytes.
+    /// Extends the time that is left for the client, because it accepted `bytes` bytes.
     pub(crate) fn note_accepted_bytes(&mut self, now: Instant, bytes: usize) {
         if let Some(deadline) = &mut self.deadline {
             let earned =
@@ -124,7 +131,7 @@ impl ReplyTimeAllowance {
         }
     }
 
-    /// Resets the time that is left: every reply was accepted.
+    /// Removes the deadline, because the client has accepted every reply.
     pub(crate) fn reset(&mut self) {
         self.deadline = None;
     }
@@ -152,9 +159,11 @@ mod tests {
         assert!(!holder_claim_count.is_any_held());
     }
 
+    /// One second, the interval at which a test's client accepts bytes.
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Returns the seconds after which a client that accepts `bytes` every second times out, if that is within an hour.
+    /// Returns the number of seconds after which a client that accepts `bytes` every second times out; `None` if it
+    /// does not within an hour.
     fn seconds_until_timeout(bytes: usize) -> Option<u32> {
         let budget = Arc::new(MemoryBudget::of(1000));
         let holder_claim_count = Arc::new(HeldClaimCount::default());

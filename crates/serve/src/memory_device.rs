@@ -1,4 +1,4 @@
-//! A live device whose flash is in memory: for trials and tests. All data is lost when the process ends.
+//! Live devices whose flash is in memory, for trials and tests. All data is lost when the process ends.
 
 use wearwell::DeviceOptions;
 use wearwell::nand::{RetainedFields, SimNand};
@@ -15,14 +15,14 @@ use crate::medium::Medium;
 pub struct MemoryDeviceSpecification {
     /// Name of the design of the device.
     pub design: String,
-    /// Geometry and options of the device. Every value that was derived from a size is explicit here, so that a replay
-    /// with this configuration runs on the same device.
+    /// Configuration of the device. Every value that was derived from a size is explicit here, so that a replay with
+    /// this configuration runs on an equal device.
     pub config: Config,
 }
 
 impl MemoryDeviceSpecification {
-    /// Makes the specification of a device that exports `size_bytes`, or, if that is `None`, the size of the preset
-    /// that the configuration names.
+    /// Makes the specification of a device in memory that exports `size_bytes` bytes. `None` means the size of the
+    /// preset that the configuration names.
     ///
     /// # Errors
     /// [`ConfigError`]: there is neither a size nor a preset, the size is not a whole number of pages, or an error of
@@ -33,7 +33,7 @@ impl MemoryDeviceSpecification {
         Ok(Self { design: design.to_owned(), config })
     }
 
-    /// Builds the device, empty.
+    /// Builds a device without data in memory.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] with the reason for which the engine refuses the design or the configuration.

@@ -23,15 +23,16 @@ use crate::http::{self, Answer};
 use crate::server::{BoundListener, ServeError, Server};
 use crate::socket::{ListenAddress, Socket};
 
+/// Content type of the answer to a scrape: the `OpenMetrics` text format.
 const METRICS_CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Way in which a metric is divided into time series: not at all, or by the label that the variant names.
+/// Label by which a metric is divided into time series, or that it is not divided.
 enum SeriesLabel {
-    /// The metric has one series.
+    /// The metric has only one time series per device.
     Single,
-    /// The metric has a series for each cause of flash operations, also for causes with a count of zero.
+    /// The metric has one time series for each cause of flash operations, also for causes with a count of zero.
     Causes,
-    /// The metric has a series for each table in RAM.
+    /// The metric has one time series for each data structure in RAM.
     Structures,
 }
 
@@ -42,7 +43,7 @@ type MetricDescription = (&'static str, &'static str, MetricType, SeriesLabel, &
 use MetricType::{Counter, Gauge};
 use SeriesLabel::{Causes, Single, Structures};
 
-/// Descriptions of all metrics of a device.
+/// Descriptions of all metrics that are exported for a device.
 const METRICS: &[MetricDescription] = &[
     ("capacity_bytes", "capacity_bytes", Gauge, Single, "Bytes the host sees"),
     ("page_bytes", "page_bytes", Gauge, Single, "Bytes of a page"),
@@ -105,16 +106,17 @@ const METRICS: &[MetricDescription] = &[
     ("bad_blocks", "bad_blocks", Gauge, Single, "Blocks that cannot be used"),
 ];
 
-/// The fields with which one device answers the control commands `stats` and `health`.
+/// Figures of one device: the fields of its answers to the control commands `stats` and `health`.
 #[derive(Debug)]
 struct DeviceFigures {
     /// Name of the device's export, if the server names its exports.
     export: Option<String>,
-    /// Values of the fields of both answers, by the name of the field.
+    /// Values of the fields of both answers, by field name.
     figures: Map<String, Value>,
 }
 
 impl DeviceFigures {
+    /// Gathers the figures of `device`, whose export has the name `export`.
     fn of(device: &mut FlashDevice, export: Option<String>) -> Self {
         let answers = [report::stats_answer(device), report::health_answer(device)];
         let fields = answers.into_iter().filter_map(|answer| answer.as_object().cloned()).flatten();
@@ -138,7 +140,7 @@ impl DeviceFigures {
         encode_number(&mut metric.encode_family(&labels)?, kind, value)
     }
 
-    /// Encodes all series of a metric for one device.
+    /// Encodes all time series of a metric for one device.
     fn encode_series(
         &self,
         metric: &mut MetricEncoder<'_>,
@@ -161,7 +163,7 @@ impl DeviceFigures {
     }
 }
 
-/// The fields with which all devices of a server answer the control commands `stats` and `health`.
+/// Figures of all devices of a server: the fields of their answers to the control commands `stats` and `health`.
 #[derive(Debug)]
 struct ServerFigures(Vec<DeviceFigures>);
 
@@ -200,7 +202,7 @@ impl Collector for ServerFigures {
     }
 }
 
-/// Encodes a number as a counter or gauge; a value that is missing or no number is encoded as 0.
+/// Encodes a number as the value of a counter or gauge. A value that is missing or no number is encoded as 0.
 fn encode_number(encoder: &mut MetricEncoder<'_>, kind: MetricType, value: &Value) -> fmt::Result {
     match (kind, value.as_u64()) {
         (Counter, count) => encoder.encode_counter::<NoLabelSet, _, u64>(&count.unwrap_or(0), None),

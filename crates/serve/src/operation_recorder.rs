@@ -20,23 +20,26 @@ use wearwell_trace::{NativeWriter, Op, PAGE_BYTES, Request, TraceWriter};
 
 use crate::device_error::DeviceError;
 
-/// What a recorded operation has besides its range of target bytes: the source of a remap, or the data of a write.
+/// Details of a recorded operation besides its range of target bytes: the source of a remap, or the data of a write.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct OperationDetails<'a> {
     /// Offset of the source range of a remap, bytes; 0 for other operations.
     pub(crate) source_offset_bytes: u64,
-    /// Data of a write: whole pages.
+    /// Data of a write, in whole pages; empty for other operations.
     pub(crate) written_bytes: &'a [u8],
 }
 
-/// Writes the operations of a device to a trace file.
+/// Recorder that writes the operations of a device to a trace file.
 pub struct OperationRecorder {
+    /// Writer of the trace file, for the format that the file name selects.
     trace_writer: RecordingWriter,
+    /// Time at which the recording began; times in the trace count from it.
     recording_start: Instant,
     /// Request that is filled and written for each operation, so that its memory is reused.
     request_buffer: Request,
+    /// Number of requests recorded so far.
     request_count: u64,
-    /// Reason for which the recording ended early; `None` while the file can be written.
+    /// Error message about the write that ended the recording early; `None` while the file can be written.
     write_failure_message: Option<String>,
 }
 
@@ -48,7 +51,9 @@ impl std::fmt::Debug for OperationRecorder {
 
 /// Writer of the trace file, in the format that the file name selects.
 enum RecordingWriter {
+    /// Writer of the native trace format, which has fingerprints of the pages.
     Native(Box<NativeWriter<BufWriter<File>>>),
+    /// Writer of a capture, which has the bytes of the pages.
     Capture(CaptureWriter),
 }
 
@@ -132,7 +137,7 @@ impl OperationRecorder {
         self.write_failure_message = written.err();
     }
 
-    /// Completes the trace file and returns the number of requests in it.
+    /// ~; the recording ends at that request => . The recording then ends at the request whose write failed
     ///
     /// # Errors
     /// [`DeviceError::Failed`] if the file could not be written, now or before; the recording ends at that request.
@@ -154,7 +159,7 @@ impl OperationRecorder {
     }
 }
 
-/// Returns fingerprint and compressed size of a page, as the trace stores them.
+/// Returns the content descriptor of a page, as the trace stores it: fingerprint and compressed size.
 fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
     ContentDescriptor {
         compressed_bytes: compressed_len(page) as u16,
@@ -165,13 +170,17 @@ fn descriptor_of_page(page: &[u8]) -> ContentDescriptor {
 /// Writer of a capture: a text file of operations (`.ops`), and a file with the bytes of each distinct page (`.pages`).
 /// The operations refer to pages by number: the position of the page in the second file.
 struct CaptureWriter {
+    /// The file of operations (`.ops`).
     operation_file: BufWriter<File>,
+    /// The file with the bytes of each distinct page (`.pages`).
     page_file: BufWriter<File>,
-    /// Numbers of the pages in the second file, by the digest of their content.
+    /// Number of each page in the file of pages, by the digest of its content.
     page_numbers_by_digest: HashMap<[u8; 16], u32>,
 }
 
 impl CaptureWriter {
+    /// Begins the two files of a capture: writes the first line of the file of operations, and page number 0, the page
+    /// of zeros.
     fn new(mut ops: BufWriter<File>, mut pages: BufWriter<File>) -> io::Result<Self> {
         ops.write_all(b"# blkcap v1 page=4096 bytes in .pages\n")?;
         // Page number 0 is the page of zeros.
@@ -179,7 +188,7 @@ impl CaptureWriter {
         Ok(Self { operation_file: ops, page_file: pages, page_numbers_by_digest: HashMap::new() })
     }
 
-    /// Appends an operation, and for a write the pages that are not stored yet.
+    /// Appends an operation to the capture. For a write, also appends the pages that are not stored yet.
     fn write(&mut self, request: &Request, bytes: &[u8]) -> io::Result<()> {
         let letter = match request.op {
             Op::Read => 'R',
@@ -202,7 +211,8 @@ impl CaptureWriter {
         writeln!(self.operation_file)
     }
 
-    /// Returns the number of a page in the second file, to which the page is appended if it is not there yet.
+    /// Returns the number of a page in the file of pages. The page is appended to the file if the file does not contain
+    /// it yet.
     fn store_page_once(&mut self, page: &[u8]) -> io::Result<u32> {
         if fingerprint_of(page) == Fingerprint::ZERO_PAGE {
             return Ok(0);
@@ -215,14 +225,15 @@ impl CaptureWriter {
         Ok(number)
     }
 
+    /// Writes all buffered bytes to the two files.
     fn finish(&mut self) -> io::Result<()> {
         self.operation_file.flush()?;
         self.page_file.flush()
     }
 }
 
-/// Returns 128 bits that identify a page's content: the 64-bit fingerprint of the page, and the fingerprint of the byte
-/// 1 followed by the page.
+/// Returns a digest of 128 bits that identifies the content of a page. It consists of the 64-bit fingerprint of the
+/// page, and the fingerprint of the byte 1 followed by the page.
 fn page_digest(page: &[u8]) -> [u8; 16] {
     let marked: Vec<u8> = [&[1], page].concat();
     let halves = [fingerprint_of(page).0, fingerprint_of(&marked).0].map(u64::to_le_bytes);

@@ -1,5 +1,5 @@
-//! A connected Unix or TCP socket without encryption. TLS reads and writes it, and so does the socket of a client that
-//! has not asked for TLS.
+//! Connected Unix or TCP sockets without encryption. They carry the bytes of TLS connections, and of connections that
+//! do not use TLS.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::TcpStream;
@@ -12,9 +12,10 @@ use rustix::net::{SendAncillaryBuffer, SendFlags};
 
 use crate::memory_budget::ReplyTimeAllowance;
 
-/// Most buffers that one call of `sendmsg` accepts.
+/// Most buffers that one call of `sendmsg` accepts on Linux.
 pub(crate) const SENDMSG_BUFFERS_MAX: usize = 1024;
-/// Longest time for which a thread that sends replies waits for the socket before it checks the deadline again.
+/// Longest time for which a thread that sends replies waits for the socket before it checks again whether the client's
+/// deadline has passed.
 const REPLY_ALLOWANCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// A connected socket of the operating system, without encryption.
@@ -41,16 +42,16 @@ impl PlainSocket {
         }
     }
 
-    /// Sends as many of the bytes as the socket accepts without blocking, and returns their number.
+    /// Sends as many bytes of `slices` as the socket accepts without blocking, and returns their number.
     pub(crate) fn try_send(&self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
         let slices = &slices[..slices.len().min(SENDMSG_BUFFERS_MAX)];
         let flags = SendFlags::DONTWAIT | SendFlags::NOSIGNAL;
         Ok(rustix::net::sendmsg(self, slices, &mut SendAncillaryBuffer::default(), flags)?)
     }
 
-    /// Sends all of the bytes. Waits while the socket accepts none. If the deadline of the client passes, the error is
-    /// [`io::ErrorKind::TimedOut`]. A blocking write would not return while a client accepts a few bytes from time to
-    /// time.
+    /// Sends all bytes of `slices`, and waits while the socket accepts none. If the deadline in `allowance` passes, the
+    /// error is [`io::ErrorKind::TimedOut`]. (A blocking write would not return while a client accepts a few bytes from
+    /// time to time.)
     pub(crate) fn send_all_before_timeout(
         &self,
         mut slices: &mut [IoSlice<'_>],
@@ -74,7 +75,7 @@ impl PlainSocket {
         Ok(())
     }
 
-    /// Waits until the socket accepts bytes or is closed, or for [`REPLY_ALLOWANCE_CHECK_INTERVAL`].
+    /// Waits until the socket accepts bytes or is closed, but at most for [`REPLY_ALLOWANCE_CHECK_INTERVAL`].
     fn wait_until_writable(&self, allowance: &mut ReplyTimeAllowance) -> io::Result<()> {
         let wait = match allowance.time_left(Instant::now()) {
             Some(Duration::ZERO) => return Err(io::ErrorKind::TimedOut.into()),

@@ -11,24 +11,27 @@ use std::time::{Duration, Instant};
 
 use crate::limits::ClientLimits;
 
-/// Most unused time that a rate limit saves for later requests, so that a few requests in a burst need not wait.
+/// Most unused time that a rate limit saves for later requests. With it, a few requests in a burst need not wait.
 const BURST_TIME_MAX: Duration = Duration::from_millis(100);
 
-/// One rate limit (of bytes or of requests). Times are durations since a moment that the caller chooses, the same for
-/// all calls.
+/// Limit of bytes per second, or of requests per second. Its times are durations since a moment that the caller chooses
+/// once.
 #[derive(Clone, Copy, Debug)]
 struct ByteOrRequestRateLimit {
+    /// Rate: bytes per second or requests per second.
     bytes_or_requests_per_second: u64,
     /// Time at which all requests booked so far are done at this rate. A request that arrives earlier waits until then.
     booked_until: Duration,
 }
 
 impl ByteOrRequestRateLimit {
+    /// Makes a limit of `per_second` bytes or requests per second, with nothing booked.
     fn new(per_second: u64) -> Self {
         Self { bytes_or_requests_per_second: per_second.max(1), booked_until: Duration::ZERO }
     }
 
-    /// Books `amount` bytes or requests and returns the time from which on the request may be executed.
+    /// Books `amount` bytes or requests for a request that arrives at the time `now`. Returns the time from which on
+    /// the request may be executed.
     fn reserve_bytes_or_requests(&mut self, now: Duration, amount: u64) -> Duration {
         let begin = self.booked_until.max(now.saturating_sub(BURST_TIME_MAX));
         let nanoseconds = u128::from(amount) * 1_000_000_000 / u128::from(self.bytes_or_requests_per_second);
@@ -37,32 +40,33 @@ impl ByteOrRequestRateLimit {
     }
 }
 
-/// The rate limits of one export: bytes and requests per second of all its clients together.
+/// Rate limits of one export: bytes per second and requests per second of all its clients together.
 #[derive(Debug)]
 pub(crate) struct ExportRateLimits {
-    /// Time from which the times of this limit count.
+    /// Time at which the limits were made; their other times are durations since then.
     start_time: Instant,
+    /// Both limits with the requests booked so far.
     state: Mutex<RateLimitState>,
-    /// Wakes requests that wait when the limit is lifted.
+    /// Wakes waiting requests when the limits are lifted.
     limit_lifted: Condvar,
-    /// Number of requests so far that had to wait.
+    /// Number of requests so far that had to wait for the rate limits.
     delayed_requests: AtomicU64,
 }
 
-/// The limits of bytes and of requests per second, and whether they are in force.
+/// State of the rate limits of an export: bytes per second, requests per second, and whether they are in force.
 #[derive(Debug)]
 struct RateLimitState {
     /// Limit of bytes per second; `None` if there is none.
     byte_rate: Option<ByteOrRequestRateLimit>,
     /// Limit of requests per second; `None` if there is none.
     request_rate: Option<ByteOrRequestRateLimit>,
-    /// Whether requests never wait: no rate is set, or the server stops.
+    /// Whether requests never wait, because no rate is set or the server stops.
     is_unlimited: bool,
 }
 
 impl RateLimitState {
-    /// Books a request of `bytes` under the limits of requests and of bytes per second. Returns the earliest time at
-    /// which it may be executed, on the clock of `now`.
+    /// Books a request of `bytes` bytes that arrives at the time `now`, under both limits. Returns the earliest time at
+    /// which it may be executed.
     fn reserve_request_time(&mut self, now: Duration, bytes: u64) -> Duration {
         let of_bytes = self.byte_rate.as_mut().map_or(now, |rate| rate.reserve_bytes_or_requests(now, bytes));
         let of_requests =
@@ -72,6 +76,7 @@ impl RateLimitState {
 }
 
 impl ExportRateLimits {
+    /// Makes the rate limits of one export from the limits for clients.
     pub(crate) fn of(limits: &ClientLimits) -> Self {
         let (bytes, requests) =
             (limits.max_bytes_per_second_per_export, limits.max_requests_per_second_per_export);
@@ -89,12 +94,13 @@ impl ExportRateLimits {
         }
     }
 
+    /// Locks the state of the limits, also if a thread panicked while it held the lock.
     fn lock_state(&self) -> MutexGuard<'_, RateLimitState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Books a request of `bytes`. Returns the time until which it has to wait (see [`Self::wait_until`]), or `None` if
-    /// it may be executed at once.
+    /// Books a request of `bytes` bytes that has arrived now. Returns the time until which it has to wait (see
+    /// [`Self::wait_until`]), or `None` if it may be executed at once.
     pub(crate) fn reserve_request_time(&self, bytes: u64) -> Option<Duration> {
         let mut state = self.lock_state();
         if state.is_unlimited {
@@ -106,7 +112,7 @@ impl ExportRateLimits {
         moment
     }
 
-    /// Waits until `moment` (time since this limit was made), or until the limit is lifted.
+    /// Waits until `moment` (a duration since these limits were made), or until the limits are lifted.
     pub(crate) fn wait_until(&self, moment: Duration) {
         let left = moment.saturating_sub(self.start_time.elapsed());
         let waited =
@@ -114,7 +120,8 @@ impl ExportRateLimits {
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 
-    /// Ends the limit, also for requests that wait: the server stops and executes what has arrived without delay.
+    /// Lifts the rate limits, also for requests that wait already: the server stops, and executes without delay the
+    /// requests that have arrived.
     pub(crate) fn disable_limit(&self) {
         self.lock_state().is_unlimited = true;
         self.limit_lifted.notify_all();
@@ -133,8 +140,8 @@ mod tests {
     /// Time at which the first request of a test arrives, from an arbitrary zero.
     const FIRST_ARRIVAL_TIME: Duration = Duration::from_secs(10);
 
-    /// Returns the times at which each of `count` requests of `bytes` is executed, in milliseconds after the start, if
-    /// the client always has the next request ready.
+    /// Returns the times at which `count` requests of `bytes` bytes are executed, in milliseconds after the first
+    /// arrival. The client always has the next request ready.
     fn execution_times_ms(state: &mut RateLimitState, count: u64, bytes: u64) -> Vec<u128> {
         let mut now = FIRST_ARRIVAL_TIME;
         let execute = |_| {
@@ -144,6 +151,7 @@ mod tests {
         (0..count).map(execute).collect()
     }
 
+    /// Makes rate limits of this many bytes per second and requests per second; `None` is no limit.
     fn rate_state(bytes: Option<u64>, requests: Option<u64>) -> RateLimitState {
         RateLimitState {
             byte_rate: bytes.map(ByteOrRequestRateLimit::new),

@@ -28,19 +28,19 @@ use crate::tls::TlsConfig;
 
 /// Time after which a listener tries again when the operating system could not accept a client.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(10);
-/// Number that the next connection gets in log events.
+/// Number by which log events name the next connection.
 static NEXT_LOGGED_CONNECTION_NUMBER: AtomicU64 = AtomicU64::new(1);
-/// Time for which a stopping server waits until clients have received the replies to their requests.
+/// Longest time for which a stopping server waits until clients have received the replies to their requests.
 const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 
-/// Why a server cannot start or did not end cleanly.
+/// Error: a server cannot start, or did not end cleanly.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ServeError {
     /// The server cannot listen on an address.
     #[error("cannot listen on {address}: {source}{}", advice_for_refused_address(address, source))]
     Listen {
-        /// The address on which the server was to listen.
+        /// Address on which the server cannot listen.
         address: ListenAddress,
         /// Error of the operating system.
         source: io::Error,
@@ -62,8 +62,8 @@ pub enum ServeError {
     Flush(DeviceError),
 }
 
-/// Returns what to do when the operating system refused an address, as the end of a sentence. Refusals of our own give
-/// their advice themselves.
+/// Returns advice for an address on which the operating system refused to listen, as the end of a sentence; empty if
+/// the error itself contains advice.
 fn advice_for_refused_address(address: &ListenAddress, error: &io::Error) -> &'static str {
     if error.raw_os_error().is_none() {
         return "";
@@ -84,7 +84,9 @@ fn advice_for_refused_address(address: &ListenAddress, error: &io::Error) -> &'s
 /// A listening socket for a server that has not started yet. Clients that connect wait until the server accepts them.
 #[derive(Debug)]
 pub struct BoundListener {
+    /// The listening socket.
     listener: Listener,
+    /// Address on which the socket listens.
     address: ListenAddress,
 }
 
@@ -97,7 +99,7 @@ impl BoundListener {
         Self::listen_with_mode(address, SocketMode::default())
     }
 
-    /// Listens on an address; `mode` sets who may connect to a socket file.
+    /// Listens on an address. `mode` is the file mode for a Unix socket, which determines who may connect.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -130,7 +132,8 @@ impl BoundListener {
         Self::from_inherited(Listener::inherit_unix(listener))
     }
 
-    /// Takes over a TCP socket that listens already. When the server ends, the socket stays open.
+    /// Takes over a TCP socket that listens already, if only the clients `reach` can connect to it. When the server
+    /// ends, the socket stays open.
     ///
     /// # Errors
     /// [`ServeError::InheritedSocket`], also for an address with a wider reach than `reach`.
@@ -138,6 +141,8 @@ impl BoundListener {
         Self::from_inherited(Listener::inherit_tcp(listener, reach))
     }
 
+    /// Makes a bound listener of a socket that was passed to this process, or the error for a socket that cannot be
+    /// used.
     fn from_inherited(listener: io::Result<Listener>) -> Result<Self, ServeError> {
         let listener = listener.map_err(ServeError::InheritedSocket)?;
         let address = listener.address().map_err(ServeError::InheritedSocket)?;
@@ -145,7 +150,7 @@ impl BoundListener {
     }
 }
 
-/// A device with the name and description of its export.
+/// A device to be served, with the name and description of its export.
 #[derive(Debug)]
 pub struct NamedDevice<D> {
     /// Name of the export, by which clients choose the device.
@@ -159,36 +164,44 @@ pub struct NamedDevice<D> {
 /// A running server: the queues of its devices, and its listening sockets with their connections.
 #[derive(Debug)]
 pub struct Server<D> {
+    /// Exports of the server with the queues of their devices.
     served_exports: Arc<[ServedExport<D>]>,
     /// Threads of the devices, in the order of `served_exports`.
     device_threads: Vec<DeviceThread<D>>,
-    /// Whether reports (metrics) name the export of each device; false if the server has a single device without a name
-    /// of its own.
+    /// Whether reports (metrics) contain the name of each device's export. False if the server has a single device
+    /// without a name of its own.
     reports_export_names: bool,
+    /// Most simultaneous connections on one listening socket.
     connections_per_listener_max: usize,
+    /// Memory budget that the large requests of all connections share.
     request_memory_budget: Arc<MemoryBudget>,
-    /// TLS configuration of NBD sockets that are opened from now on; `None` if TLS is not offered.
+    /// TLS configuration of NBD sockets that are opened later; `None` if TLS is not offered.
     tls: Option<TlsConfig>,
+    /// Listening sockets of the server, with their clients.
     open_listeners: Vec<OpenListener>,
 }
 
 /// A listening socket with its clients and the thread that accepts them.
 #[derive(Debug)]
 struct OpenListener {
+    /// Listening socket, which is closed to end the accepting thread.
     listener: Arc<Listener>,
+    /// Clients that are connected to this socket.
     clients: Arc<Clients>,
+    /// Thread that accepts clients on this socket.
     accepting_thread: JoinHandle<()>,
 }
 
 impl<D: BlockDevice> Server<D> {
-    /// Starts the queue of one device. Clients are accepted only after a listening socket is opened, as by
+    /// Starts a server for one device. Clients are accepted only after a listening socket is opened, as by
     /// [`Self::open_nbd`].
     pub fn start(device: D, name: &str, description: &str) -> Self {
         let only = NamedDevice { name: name.to_owned(), description: description.to_owned(), device };
         Self::start_all(vec![only], ClientLimits::default()).without_export_names()
     }
 
-    /// Starts a queue for each of several devices. A failure of one device does not affect the others.
+    /// Starts a server for several devices, each with a queue of its own. A failure of one device does not affect the
+    /// others.
     pub fn start_all(devices: Vec<NamedDevice<D>>, limits: ClientLimits) -> Self {
         let start = |device| start_device_queue(device, &limits);
         let (served_exports, device_threads): (Vec<_>, Vec<_>) = devices.into_iter().map(start).unzip();
@@ -203,7 +216,8 @@ impl<D: BlockDevice> Server<D> {
         }
     }
 
-    /// Offers TLS on NBD sockets that are opened from now on. TCP clients have to use it; clients on a Unix socket may.
+    /// Offers TLS on NBD sockets that are opened after this call. TCP clients have to use TLS. Clients on a Unix socket
+    /// may use it.
     pub fn offer_tls(&mut self, tls: TlsConfig) {
         self.tls = Some(tls);
     }
@@ -214,24 +228,28 @@ impl<D: BlockDevice> Server<D> {
         Self { reports_export_names: false, ..self }
     }
 
-    /// Returns the queue of the device; if the server has several devices, that of the first one.
+    /// Returns the device queue of the first (or only) device of the server.
     pub fn first_device_queue(&self) -> &DeviceQueue<D> {
         &self.served_exports[0].device_queue
     }
 
+    /// Returns the exports of the server with the queues of their devices.
     pub(crate) fn served_exports(&self) -> &Arc<[ServedExport<D>]> {
         &self.served_exports
     }
 
+    /// Returns the limit of simultaneous connections on one listening socket.
     pub(crate) fn connections_max(&self) -> usize {
         self.connections_per_listener_max
     }
 
+    /// Whether reports (metrics) contain the names of exports.
     pub(crate) fn reports_export_names(&self) -> bool {
         self.reports_export_names
     }
 
-    /// Serves NBD at an address. Returns the address; if its port was 0, with the port that the system chose.
+    /// Serves NBD at an address. Returns the address on which the server listens. If the port was 0, the system chooses
+    /// the port.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -256,7 +274,8 @@ impl<D: BlockDevice> Server<D> {
         })
     }
 
-    /// Accepts clients on a listening socket: `serve` is called with the socket of each client, on a thread of its own.
+    /// Accepts clients on a listening socket. For each client, `serve` is called with its socket on a thread of its
+    /// own.
     ///
     /// # Errors
     /// [`ServeError::Listen`].
@@ -335,7 +354,7 @@ impl<D: BlockDevice> Server<D> {
     }
 }
 
-/// Starts queue and thread of a device, and makes its export.
+/// Starts the queue and the thread of a device, and makes the export by which clients use the device.
 fn start_device_queue<D: BlockDevice>(
     named_device: NamedDevice<D>,
     limits: &ClientLimits,
@@ -347,16 +366,16 @@ fn start_device_queue<D: BlockDevice>(
     (ServedExport { export, device_queue, rate_limit: ExportRateLimits::of(limits) }, thread)
 }
 
-/// Executes the queued work of a device, flushes the device, and returns it.
+/// Stops the queue of a device: executes the queued work, flushes the device, and returns it.
 fn stop_device_queue<D: BlockDevice>(thread: DeviceThread<D>) -> Result<D, ServeError> {
     let (device, flushed) = thread.join()?;
     flushed.map_err(ServeError::Flush)?;
     Ok(device)
 }
 
-/// Accepts clients until the listening socket is closed, when `accept` returns `None`. A client beyond the limit of
-/// connections is disconnected. `warn` is called for the first such client, and again for the next one only after
-/// another client was accepted in between.
+/// Accepts clients until the listening socket is closed, which `accept` reports by `None`. A client beyond the limit of
+/// connections is disconnected. `warn` is called for the first such client. After another client was accepted, it is
+/// called again for the next such client.
 ///
 /// No error of `accept` ends the listener. `accept` also returns errors of the network that concern one client, and
 /// shortages (of descriptors, of memory) that pass; Linux may add further ones. `warn` is called for the first of
@@ -397,35 +416,40 @@ fn accept_until_closed(
     }
 }
 
-/// Whether an error of `accept` only says that the client has disconnected already, or that a signal arrived.
+/// Whether an error of `accept` is harmless: the client has disconnected already, or a signal arrived.
 fn is_disconnection(error: &io::Error) -> bool {
     let kinds =
         [io::ErrorKind::ConnectionAborted, io::ErrorKind::ConnectionReset, io::ErrorKind::Interrupted];
     kinds.contains(&error.kind())
 }
 
-/// The connected clients of one listening socket, with their limit.
+/// Connected clients of one listening socket, with the limit of their number.
 #[derive(Debug)]
 struct Clients {
+    /// Most clients that may be connected at a time.
     max_clients: usize,
+    /// Sockets of the clients that are connected now.
     open_clients: Mutex<OpenClients>,
-    /// Wakes the thread that waits for clients to disconnect.
+    /// Wakes the thread that waits until clients have disconnected.
     client_disconnected: Condvar,
 }
 
-/// Sockets of the clients that are connected, by the number of the client.
+/// Sockets of the clients that are connected to one listening socket, by client number.
 #[derive(Debug, Default)]
 struct OpenClients {
-    /// Number that the newest client got; numbers are not used again.
+    /// Number of the client that connected last; numbers are not used again.
     last_client_number: u64,
+    /// Socket of each connected client, by client number.
     open_sockets: HashMap<u64, Arc<Socket>>,
 }
 
 impl Clients {
+    /// Makes an empty set of clients that may have `max_clients` members.
     fn with_limit(max_clients: usize) -> Self {
         Self { max_clients, open_clients: Mutex::default(), client_disconnected: Condvar::new() }
     }
 
+    /// Locks the set of clients, also if a thread panicked while it held the lock.
     fn lock_open_clients(&self) -> MutexGuard<'_, OpenClients> {
         self.open_clients.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -485,9 +509,11 @@ impl Clients {
     }
 }
 
-/// Removes a client from the connected ones when this value is dropped.
+/// Guard that removes a client from the set of connected clients when it is dropped.
 struct RemoveClientOnDrop {
+    /// Set of connected clients from which the client is removed.
     clients: Arc<Clients>,
+    /// Number of the client to be removed.
     client_number: u64,
 }
 
@@ -510,7 +536,7 @@ mod tests {
     use crate::limits::DEFAULT_CONNECTIONS_PER_LISTENER_MAX;
     use crate::plain_socket::PlainSocket;
 
-    /// Registers as many open connections as one listening socket may have.
+    /// Registers as many connected clients as one listening socket may have.
     fn fill_all_connections(clients: &Clients) {
         let (one, _) = UnixStream::pair().expect("the system has sockets");
         let one = Arc::new(Socket::from(PlainSocket::Unix(one)));
@@ -519,7 +545,7 @@ mod tests {
         clients.lock_open_clients().open_sockets.extend(taken);
     }
 
-    /// Regression: 1,024 idle connections kept all other clients out without a log line.
+    /// Regression: 1,024 idle connections kept all other clients out, and no log line reported it.
     #[test]
     fn only_the_first_client_beyond_the_connection_limit_is_logged_per_shortage() {
         let any_port = ListenAddress::Tcp((Ipv4Addr::LOCALHOST, 0).into());
@@ -558,9 +584,13 @@ mod tests {
     /// Regression: one error of `accept`, such as a shortage of memory, ended a listener without a log line.
     #[test]
     fn errors_of_accept_are_logged_once_and_end_no_listener() {
+        /// Number of the error "out of memory".
         const ENOMEM: i32 = 12;
+        /// Number of the error "protocol error".
         const EPROTO: i32 = 71;
+        /// Number of the error "connection aborted".
         const ECONNABORTED: i32 = 103;
+        /// Number of the error "no buffer space available".
         const ENOBUFS: i32 = 105;
         let clients = Arc::new(Clients::with_limit(10));
         let errors = [ECONNABORTED, ENOMEM, ENOBUFS, EPROTO, 0, ECONNABORTED, 0, ENOMEM];

@@ -25,7 +25,7 @@ use crate::tls::{TlsConfig, TlsSession};
 pub enum ListenAddress {
     /// Path of a Unix socket file.
     Unix(PathBuf),
-    /// TCP address with a port; a loopback address, unless clients have to authenticate.
+    /// TCP address with a port. It is a loopback address, unless clients have to authenticate.
     Tcp(SocketAddr),
 }
 
@@ -38,22 +38,24 @@ impl std::fmt::Display for ListenAddress {
     }
 }
 
-/// Who may connect to a socket file, as file permission bits such as 0o600: the owner, the group, or all.
+/// File permissions of a socket file, as mode bits such as 0o600, which determine who may connect: the owner, the
+/// group, or all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketMode(pub u32);
 
 impl Default for SocketMode {
-    /// Returns the mode 0o600, by which only the owner of the socket file may connect. The credentials of the client
-    /// are not checked otherwise.
+    /// Returns the mode 0o600, by which only the owner of the socket file may connect. Apart from this, clients on a
+    /// Unix socket are not authenticated.
     fn default() -> Self {
         Self(0o600)
     }
 }
 
-/// Binds a Unix socket whose file has the permissions `mode` from the beginning: a client that connects before
-/// permissions are changed would be connected already. Linux gives the file the permissions of the socket, without
-/// those that the umask of the process removes. The umask is left alone, because other threads create files.
+/// Binds a Unix socket whose file has the permissions `mode` from the beginning. (If permissions were changed later, a
+/// client could connect before.) Linux gives the file the permissions of the socket, without those that the umask of
+/// the process removes. The umask is not changed, because other threads create files.
 fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<UnixListener> {
+    /// Most clients that may wait to be accepted.
     const ACCEPT_BACKLOG: i32 = 128;
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -67,22 +69,27 @@ fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<
     Ok(socket.into())
 }
 
-/// A listening socket. The socket file that was made for it is removed when this is dropped.
+/// ~A listening socket. The socket file that was made for it is removed when this is dropped. => A listening socket. If
+/// a socket file was made for it, the file is removed when the listener is dropped.
 ///
 /// An inherited socket belongs to the process that passed it: it stays open there, so that clients wait for the next
 /// server. So [`Listener::close`] wakes [`Listener::accept`] by a pipe and does not shut such a socket down.
 #[derive(Debug)]
 pub(crate) struct Listener {
+    /// The socket of the operating system.
     socket: ListeningSocket,
-    /// Whether another process opened the socket and passed it to this one.
+    /// Whether another process opened the socket and passed it to this process.
     is_inherited: bool,
     /// Socket file that was made for this listener; `None` for TCP and for inherited sockets.
     own_socket_file: Option<OwnSocketFile>,
-    /// Read end of a pipe that [`Listener::accept`] waits on; it is readable once the listener is closed.
+    /// Read end of the pipe that reports the closing of the listener. It becomes readable then, which wakes
+    /// [`Listener::accept`].
     close_signal_reader: PipeReader,
+    /// Write end of the pipe that reports the closing of the listener.
     close_signal_writer: PipeWriter,
 }
 
+/// A listening Unix or TCP socket of the operating system.
 #[derive(Debug)]
 enum ListeningSocket {
     Unix(UnixListener),
@@ -99,6 +106,7 @@ impl AsFd for ListeningSocket {
 }
 
 impl ListeningSocket {
+    /// Accepts a client, whose connection has begun, and returns its socket.
     fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Unix(listener) => Ok(PlainSocket::Unix(listener.accept()?.0).into()),
@@ -126,8 +134,8 @@ impl ListeningSocket {
 }
 
 impl Listener {
-    /// Listens on an address. A socket file on which no process listens any more is replaced. A TCP address must not
-    /// have a wider reach than `reach`: loopback only, where clients are not authenticated.
+    /// Listens on an address. A socket file on which no process listens any more is replaced. `reach` states whether a
+    /// TCP address may be one that other machines reach. It may not if clients are not authenticated.
     pub(crate) fn bind(address: &ListenAddress, mode: SocketMode, reach: AllowedClients) -> io::Result<Self> {
         match address {
             ListenAddress::Unix(path) => {
@@ -149,7 +157,8 @@ impl Listener {
         Self::from_inherited(ListeningSocket::Unix(listener))
     }
 
-    /// Takes over a listening TCP socket that another process opened, if its address has no wider reach than `reach`.
+    /// Takes over a listening TCP socket that another process opened, if only the clients `reach` can connect to its
+    /// address.
     pub(crate) fn inherit_tcp(listener: TcpListener, reach: AllowedClients) -> io::Result<Self> {
         reach.require_allowed(listener.local_addr()?)?;
         Self::from_inherited(ListeningSocket::Tcp(listener))
@@ -168,6 +177,7 @@ impl Listener {
         Ok(listener)
     }
 
+    /// Makes a listener of a socket that listens already.
     fn from_listening_socket(socket: ListeningSocket) -> io::Result<Self> {
         // A client may disconnect between the poll and the accept, which must not block then.
         rustix::io::ioctl_fionbio(&socket, true)?;
@@ -202,12 +212,12 @@ impl Listener {
         }
     }
 
-    /// Returns the address on which the socket listens, with the port that the system chose.
+    /// Returns the address on which the socket listens. If the system chose the port, the address has that port.
     pub(crate) fn address(&self) -> io::Result<ListenAddress> {
         self.socket.address()
     }
 
-    /// Closes the listener: calls of [`Listener::accept`] return `None`, those that wait now and all later ones.
+    /// Closes the listener. Calls of [`Listener::accept`], waiting or later ones, return `None`.
     pub(crate) fn close(&self) {
         // The write to the pipe succeeds, because its read end is a field and still open.
         let _ = { &self.close_signal_writer }.write_all(&[0]);
@@ -226,13 +236,14 @@ impl Drop for Listener {
     }
 }
 
-/// A socket file that was made for a listener, identified by its device and inode: another server may have put its own
-/// file in this place, since nobody listens here from the moment the listener is closed. The inode is not given to
-/// another file while the socket is open.
+/// A socket file that was made for a listener, identified by its device and inode. Another server may have put its own
+/// socket file at the same path, because nobody listens there from the moment the listener is closed. The inode is not
+/// given to another file while the socket is open.
 #[derive(Debug)]
 struct OwnSocketFile {
+    /// Path at which the socket file was made.
     path: PathBuf,
-    /// Device and inode number of the file.
+    /// Device number and inode number of the socket file.
     device_and_inode: (u64, u64),
 }
 
@@ -242,12 +253,13 @@ impl OwnSocketFile {
         Ok(Self { path: path.to_owned(), device_and_inode: Self::device_and_inode_of(path)? })
     }
 
+    /// Returns device number and inode number of the file at `path`.
     fn device_and_inode_of(path: &Path) -> io::Result<(u64, u64)> {
         let metadata = std::fs::symlink_metadata(path)?;
         Ok((metadata.dev(), metadata.ino()))
     }
 
-    /// Removes the file, unless it is gone or another file has its name.
+    /// Removes the socket file, unless it is gone or another file has its name.
     fn remove(&self) {
         if Self::device_and_inode_of(&self.path).is_ok_and(|found| found == self.device_and_inode) {
             // A file that cannot be removed is replaced by the next server.
@@ -256,13 +268,13 @@ impl OwnSocketFile {
     }
 }
 
-/// Which clients may connect to a TCP socket: programs on this machine, or on all machines.
+/// Set of clients that may connect to a TCP socket: programs on this machine, or on all machines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AllowedClients {
-    /// Only programs on this machine.
+    /// Only programs on this machine may connect.
     #[default]
     Loopback,
-    /// All machines: for servers whose clients have to authenticate.
+    /// Programs on all machines may connect, for servers whose clients have to authenticate.
     AllMachines,
 }
 
@@ -285,8 +297,8 @@ impl AllowedClients {
     }
 }
 
-/// Removes the socket file that an earlier server left. An error if another server listens on it, or if the file is no
-/// socket.
+/// Removes the socket file that an earlier server left at `path`. Returns an error if another server listens on it, or
+/// if the file is no socket.
 fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
     use std::os::unix::fs::FileTypeExt as _;
     let Ok(metadata) = std::fs::symlink_metadata(path) else { return Ok(()) };
@@ -301,10 +313,12 @@ fn remove_stale_socket_file(path: &Path) -> io::Result<()> {
     }
 }
 
-/// A connected socket, which the client may have encrypted by TLS after it has connected.
+/// A connected socket. The client may have started TLS on it after it connected.
 #[derive(Debug)]
 pub(crate) struct Socket {
+    /// The connection without encryption, which also carries the bytes of TLS.
     stream: PlainSocket,
+    /// TLS session, once the client has started TLS.
     tls_session: OnceLock<TlsSession>,
 }
 
@@ -315,12 +329,14 @@ impl From<PlainSocket> for Socket {
 }
 
 impl Socket {
-    /// Encrypts all later traffic on the socket by TLS, after a handshake that must end before `deadline`.
+    /// Starts TLS on the connection: performs a handshake that must end before `deadline`, and encrypts all later
+    /// traffic.
     pub(crate) fn start_tls(&self, tls: &TlsConfig, deadline: Instant) -> io::Result<()> {
         let session = tls.accept(&self.stream, deadline)?;
         self.tls_session.set(session).map_err(|_| io::Error::other("the socket is encrypted already"))
     }
 
+    /// Ends one or both directions of the connection.
     pub(crate) fn shutdown(&self, how: Shutdown) {
         // An error means that the socket is not connected any more.
         let _ = match &self.stream {
@@ -329,15 +345,15 @@ impl Socket {
         };
     }
 
-    /// Sends an encrypted client the end of the data (TLS `close_notify`).
+    /// Sends the message of TLS that ends the data (`close_notify`), if the connection is encrypted.
     pub(crate) fn send_tls_close(&self) {
         if let Some(session) = self.tls_session.get() {
             session.send_tls_close(&self.stream);
         }
     }
 
-    /// Reads `count` bytes, or fewer if the client disconnects, appends them to `into`, and returns their number. The
-    /// memory for them is not cleared first, unless the connection is encrypted.
+    /// Reads up to `count` bytes and appends them to `into`. Fewer bytes are read only if the client disconnects.
+    /// Returns the number of bytes read. The memory for them is not cleared first, unless the connection is encrypted.
     pub(crate) fn append_from_socket(&self, into: &mut Vec<u8>, count: usize) -> io::Result<usize> {
         if self.tls_session.get().is_some() {
             return { self }.take(count as u64).read_to_end(into);
@@ -348,8 +364,8 @@ impl Socket {
         }
     }
 
-    /// Sends as many bytes of the replies as the socket accepts without blocking, and returns their number; 0 on an
-    /// encrypted socket, which can only send replies whole.
+    /// Sends as many bytes of the replies as the socket accepts without blocking, and returns their number. Returns 0
+    /// on an encrypted socket, which can only send whole replies.
     pub(crate) fn try_write_replies(&self, replies: &[Reply]) -> io::Result<usize> {
         if self.tls_session.get().is_some() {
             // What is encrypted has to be sent whole.
@@ -360,19 +376,19 @@ impl Socket {
         self.stream.try_send(&slices)
     }
 
-    /// Sends as many of the bytes as the socket accepts without blocking, and returns their number. Only for sockets
-    /// that are not encrypted.
+    /// Sends as many bytes of `bytes` as the socket accepts without blocking, and returns their number. Only for
+    /// sockets that are not encrypted.
     pub(crate) fn try_write(&self, bytes: &[u8]) -> io::Result<usize> {
         Ok(rustix::net::send(&self.stream, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?)
     }
 
-    /// Sets the size, in bytes, of the operating system's send buffer: about as many bytes are kept that the client has
-    /// not received yet.
+    /// Sets the size of the operating system's send buffer, bytes. The buffer keeps about as many bytes that the client
+    /// has not received yet.
     pub(crate) fn set_send_buffer_bytes(&self, bytes: usize) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_send_buffer_size(&self.stream, bytes)?)
     }
 
-    /// Sends all bytes of the replies except the first `sent_bytes`, and blocks until they are sent or the client's
+    /// Sends all bytes of the replies except the first `sent_bytes`. Blocks until they are sent or the client's
     /// deadline has passed ([`io::ErrorKind::TimedOut`]).
     pub(crate) fn write_replies(
         &self,
@@ -391,10 +407,12 @@ impl Socket {
         self.stream.send_all_before_timeout(slices, allowance)
     }
 
+    /// Sets the longest time that a read waits for bytes; `None`: no limit.
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(timeout)
     }
 
+    /// Sets the longest time that a write waits for space in the send buffer; `None`: no limit.
     pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.stream {
             PlainSocket::Unix(socket) => socket.set_write_timeout(timeout),
@@ -433,8 +451,8 @@ mod tests {
     use super::*;
     use crate::memory_budget::{HeldClaimCount, MemoryBudget};
 
-    /// Sends a megabyte to a client that accepts 512 bytes every 10 ms, 50 KiB/s, with a time limit of 200 ms. Each
-    /// write of a few KiB to the socket ends in time.
+    /// Sends a megabyte to a client that accepts 512 bytes every 10 ms (50 KiB/s), with a time limit of 200 ms, and
+    /// returns the outcome. Each single write of a few KiB to the socket ends in time.
     fn outcome_with_a_slow_reader(holder: &Arc<HeldClaimCount>) -> io::Result<()> {
         let (server, client) = UnixStream::pair().unwrap();
         let socket = Socket::from(PlainSocket::Unix(server));

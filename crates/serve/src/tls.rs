@@ -1,5 +1,6 @@
-//! TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a
-//! [`TlsConfig`].
+//! ~TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a
+//! [`TlsConfig`]. => TLS on the connections of clients, by the library `rustls`. TLS is a feature of this crate.
+//! Without the feature no [`TlsConfig`] can be made.
 //!
 //! One thread of a connection reads and others write, so a mutex guards the state of the protocol. No thread holds the
 //! mutex while it waits for the network: the reading thread waits for bytes before it locks the mutex, and a writing
@@ -15,7 +16,7 @@ pub use without_tls::TlsConfig;
 #[cfg(not(feature = "tls"))]
 pub(crate) use without_tls::TlsSession;
 
-/// Why clients cannot be offered TLS.
+/// Error: TLS cannot be offered to clients.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TlsError {
@@ -29,13 +30,13 @@ pub enum TlsError {
         /// Reason why the file cannot be read.
         reason: String,
     },
-    /// Certificates and private key do not belong together, or cannot be used; the text says why.
+    /// Certificates and private key do not belong together, or cannot be used. The text states the reason.
     #[error(
         "the server's certificates and its key cannot be used together: {0}; give the private key of the first certificate in \
          --tls-certificate as --tls-key"
     )]
     Certificates(String),
-    /// A file has no certificate of an authority that can sign certificates of clients.
+    /// File for the check of client certificates that contains no certificate of an authority.
     #[error(
         "{path}: client certificates cannot be checked by the certificates in this file: {reason}; name the \
          certificate of the authority that signs client certificates by --tls-client-ca"
@@ -43,7 +44,7 @@ pub enum TlsError {
     ClientAuthority {
         /// Path of the PEM file.
         path: String,
-        /// Reason why its certificates cannot be used.
+        /// Reason why the certificates of the file cannot be used.
         reason: String,
     },
 }
@@ -64,20 +65,22 @@ mod with_tls {
     use crate::memory_budget::ReplyTimeAllowance;
     use crate::plain_socket::PlainSocket;
 
-    /// Bytes that are encrypted, and read from the network, at once.
+    /// Largest number of bytes that are encrypted at once, and that are read from the network at once.
     const TLS_PIECE_BYTES: usize = 16 << 10;
 
-    /// TLS configuration of the server: its own certificate, and the authority that clients' certificates have to come
-    /// from, if any.
+    /// TLS configuration of the server: its own certificate and, if clients have to show certificates, the authority
+    /// that signs these.
     #[derive(Clone, Debug)]
     pub struct TlsConfig {
+        /// Configuration of the TLS library.
         server_config: Arc<ServerConfig>,
+        /// Whether clients have to show a certificate.
         requires_client_certificate: bool,
     }
 
     impl TlsConfig {
-        /// Reads the server's certificate chain and key, and the certificate that signs clients' certificates if
-        /// clients have to show one.
+        /// Reads the TLS configuration from PEM files: the server's certificate chain and key. With `client_ca`, the
+        /// certificate of an authority, clients have to show certificates that this authority signed.
         ///
         /// # Errors
         /// [`TlsError`]: files that are no PEM, a key of another certificate.
@@ -113,12 +116,12 @@ mod with_tls {
             Ok(Self { server_config: Arc::new(config), requires_client_certificate: client_ca.is_some() })
         }
 
-        /// Whether clients have to authenticate by a certificate.
+        /// Whether clients have to authenticate themselves by a certificate.
         pub fn requires_client_certificate(&self) -> bool {
             self.requires_client_certificate
         }
 
-        /// Performs the TLS handshake with a client, until `deadline`.
+        /// Performs the TLS handshake with a client, which must end before `deadline`, and returns the session.
         ///
         /// # Errors
         /// The client disconnects, takes too long, speaks no TLS, or shows no certificate that is wanted.
@@ -146,12 +149,13 @@ mod with_tls {
         }
     }
 
-    /// What the file of a certificate must hold, for error messages.
+    /// Content that the file of a certificate must have, for error messages.
     const CERTIFICATE_FILE_CONTENT: &str = "a certificate in PEM format";
-    /// What the file of a private key must hold, for error messages.
+    /// Content that the file of a private key must have, for error messages.
     const KEY_FILE_CONTENT: &str = "a private key in PEM format without a passphrase (`openssl pkey -in OLD -out NEW` \
                                     removes one)";
 
+    /// Reads all certificates in the PEM file `path`, of which there must be at least one.
     fn read_certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match read {
@@ -162,6 +166,7 @@ mod with_tls {
         }
     }
 
+    /// Makes the error for a PEM file that cannot be read or lacks the expected content.
     fn unreadable_file_error(
         expected_content: &'static str,
         path: &Path,
@@ -170,22 +175,24 @@ mod with_tls {
         TlsError::File { expected_content, path: path.display().to_string(), reason: reason.to_string() }
     }
 
-    /// An encrypted connection with one client.
+    /// TLS session: the state of the encrypted connection with one client.
     #[derive(Debug)]
     pub(crate) struct TlsSession {
+        /// State of the TLS protocol.
         state: Mutex<ServerConnection>,
-        /// Encrypted bytes that were received and not decrypted yet.
+        /// Encrypted bytes that were received but not decrypted yet.
         encrypted_input: Mutex<Vec<u8>>,
         /// Lock that a thread holds while it sends bytes, so that encrypted bytes are sent in order.
         send_lock: Mutex<()>,
     }
 
     impl TlsSession {
+        /// Locks the state of the TLS protocol, also if a thread panicked while it held the lock.
         fn lock_tls_connection(&self) -> MutexGuard<'_, ServerConnection> {
             self.state.lock().unwrap_or_else(PoisonError::into_inner)
         }
 
-        /// Reads decrypted bytes; returns 0 when the client has ended the connection.
+        /// Reads and decrypts bytes into `into`, and returns their number; 0 when the client has ended the connection.
         pub(crate) fn read(&self, stream: &PlainSocket, into: &mut [u8]) -> io::Result<usize> {
             loop {
                 match self.lock_tls_connection().reader().read(into) {
@@ -201,9 +208,9 @@ mod with_tls {
             }
         }
 
-        /// Sends what the TLS protocol has to answer to received bytes, unless another thread is sending. That thread
-        /// may wait for a client that first sends more itself, so waiting for it here could last forever; the bytes are
-        /// then sent together with the next data.
+        /// Sends the answers of the TLS protocol to received bytes, unless another thread is sending. That thread may
+        /// wait for a client that first sends more itself, so waiting for the thread could last forever. The answers
+        /// are then sent together with the next data.
         fn send_tls_messages_if_idle(&self, stream: &PlainSocket) -> io::Result<()> {
             if !self.lock_tls_connection().wants_write() {
                 return Ok(());
@@ -214,8 +221,8 @@ mod with_tls {
             }
         }
 
-        /// Receives encrypted bytes, unless some are left, and decrypts a part of them. Returns the number of bytes
-        /// processed; 0 when the connection has ended.
+        /// Receives encrypted bytes, if no earlier ones are left, and decrypts a part of them. Returns the number of
+        /// encrypted bytes processed; 0 when the connection has ended.
         fn receive_and_decrypt(&self, stream: &PlainSocket) -> io::Result<usize> {
             let mut received = self.encrypted_input.lock().unwrap_or_else(PoisonError::into_inner);
             if received.is_empty() {
@@ -235,12 +242,12 @@ mod with_tls {
             Ok(taken)
         }
 
-        /// Encrypts and sends bytes.
+        /// Encrypts all of `bytes` and sends them.
         pub(crate) fn write_all(&self, stream: &PlainSocket, bytes: &[u8]) -> io::Result<()> {
             self.write_in_pieces(bytes, |encrypted| { stream }.write_all(encrypted))
         }
 
-        /// Encrypts and sends bytes, at most until the deadline of the client.
+        /// Encrypts all of `bytes` and sends them. Fails if the client's deadline in `allowance` passes before.
         pub(crate) fn write_all_before_timeout(
             &self,
             stream: &PlainSocket,
@@ -252,7 +259,7 @@ mod with_tls {
             })
         }
 
-        /// Encrypts bytes piece by piece, and sends each piece by `send`, in order.
+        /// Encrypts `bytes` in pieces of 16 KiB, and passes each encrypted piece to `send`, in order.
         fn write_in_pieces(
             &self,
             bytes: &[u8],
@@ -266,7 +273,7 @@ mod with_tls {
             Ok(())
         }
 
-        /// Sends the client the end of the data (TLS `close_notify`).
+        /// Sends the client the TLS message that ends the data (`close_notify`).
         pub(crate) fn send_tls_close(&self, stream: &PlainSocket) {
             self.lock_tls_connection().send_close_notify();
             // The client may be gone.
@@ -279,11 +286,12 @@ mod with_tls {
             self.send_ready_encrypted_bytes(stream)
         }
 
-        /// Sends all encrypted bytes that are ready. The caller holds the lock that keeps their order.
+        /// Sends all encrypted bytes that are ready to be sent. The caller holds the lock that keeps their order.
         fn send_ready_encrypted_bytes(&self, stream: &PlainSocket) -> io::Result<()> {
             { stream }.write_all(&self.take_ready_encrypted_bytes()?)
         }
 
+        /// Returns the encrypted bytes that are ready to be sent, and removes them from the TLS state.
         fn take_ready_encrypted_bytes(&self) -> io::Result<Vec<u8>> {
             let mut encrypted = Vec::new();
             let mut state = self.lock_tls_connection();
@@ -303,7 +311,7 @@ mod without_tls {
     use crate::memory_budget::ReplyTimeAllowance;
     use crate::plain_socket::PlainSocket;
 
-    /// TLS configuration of the server. It has no value, because this build has no TLS.
+    /// TLS configuration of the server. The type has no value in this build, which has no TLS.
     #[derive(Clone, Debug)]
     pub enum TlsConfig {}
 
@@ -318,7 +326,7 @@ mod without_tls {
         }
     }
 
-    /// An encrypted connection with a client. It has no value, because this build has no TLS.
+    /// TLS session with a client. The type has no value in this build, which has no TLS.
     #[derive(Debug)]
     pub(crate) enum TlsSession {}
 

@@ -1,5 +1,4 @@
-//! Real clients against the server: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh` installs them;
-//! a missing one fails its test with a sentence. What needs root and loop devices is in `examples/live/`.
+//! ~Real clients against the server: fio, => Tests of the server with real NBD clients: fio,
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +8,9 @@ use common::{DESIGNS, MIB, Random, Served};
 
 use crate::common;
 
+/// Fails the test if `program` is not installed.
 fn require(program: &str) {
+    /// Names of the programs that were found already.
     static FOUND: OnceLock<std::sync::Mutex<std::collections::BTreeSet<String>>> = OnceLock::new();
     let found = FOUND.get_or_init(std::sync::Mutex::default);
     if found.lock().unwrap().contains(program) {
@@ -23,6 +24,7 @@ fn require(program: &str) {
     found.lock().unwrap().insert(program.to_owned());
 }
 
+/// Returns the NBD URI of a served device.
 fn uri(served: &Served) -> String {
     format!("nbd+unix:///?socket={}", served.socket().display())
 }
@@ -38,6 +40,7 @@ fn run(program: &str, arguments: &[&str]) -> String {
     printed
 }
 
+/// Returns a path as text.
 fn path(path: &Path) -> &str {
     path.to_str().expect("temporary paths are text")
 }
@@ -52,6 +55,7 @@ fn fio_verifies_its_writes_over_several_nbd_connections() {
     }
 }
 
+/// Runs four jobs of fio on a served device, and checks that they verify all their data.
 fn fio_verifies(design: &str, served: Served) {
     let uri = format!("--uri={}", uri(&served));
     let arguments = [
@@ -99,6 +103,8 @@ fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     }
 }
 
+/// Copies the file `there` to the device and the device to the file `back`, and checks that nbdcopy and qemu-img agree
+/// on every byte.
 fn agree(served: &Served, there: &Path, back: &Path) {
     let uri = uri(served);
     run("nbdcopy", &["--flush", path(there), &uri]);
@@ -108,13 +114,14 @@ fn agree(served: &Served, there: &Path, back: &Path) {
     assert!(printed.contains("\"start\": 16777216, \"length\": 8388608"), "the hole is seen: {printed}");
 }
 
-/// The client has 32 requests in flight and flushes after every 64.
+/// The benchmark of qemu-img has 32 requests in flight and flushes after every 64 requests.
 #[test]
 fn qemu_img_bench_completes_with_32_requests_in_flight_and_regular_flushes() {
     bench(Served::new("page-map", 48 * MIB));
     bench(Served::on_image("page-map", 48 * MIB));
 }
 
+/// Runs `qemu-img bench` on a served device, and checks the numbers of writes and flushes.
 fn bench(served: Served) {
     let bench = ["bench", "-f", "raw", "-t", "none", "-w", "-c", "20000", "-s", "4096", "-d", "32"];
     run("qemu-img", &[&bench[..], &["--flush-interval", "64", &uri(&served)]].concat());
@@ -132,6 +139,7 @@ fn qemu_io_reads_back_its_patterns_after_fua_writes_zeroes_and_discards() {
     }
 }
 
+/// Writes and discards patterns by qemu-io, reads them back, and checks each.
 fn patterns(design: &str, served: Served) {
     let commands = [
         "write -P 0xa5 0 64k",
@@ -187,6 +195,7 @@ fn nbdinfo_lists_the_size_and_features_of_an_export() {
 /// The client is libnbd with its own checks of requests switched off.
 #[test]
 fn libnbd_receives_an_errno_for_every_illegal_request_and_stays_connected() {
+    /// Python interpreter of the Debian packages, which has the bindings of libnbd.
     const PYTHON: &str = "/usr/bin/python3";
     require(PYTHON);
     let has_libnbd =

@@ -1,4 +1,4 @@
-//! The control socket: remaps, counters, health, and what is said to those who ask badly.
+//! Tests of the control socket: remaps, counters, health, and the answers to wrong commands.
 
 use std::any::Any;
 use std::io::{BufRead as _, BufReader, Write as _};
@@ -15,15 +15,19 @@ use wearwell_serve::device::DriveHealthFacts;
 
 use crate::common;
 
+/// A client of the control socket.
 struct Control {
+    /// Connection to the control socket, with a buffer for received lines.
     lines: BufReader<UnixStream>,
 }
 
 impl Control {
+    /// Connects to the control socket of a served device.
     fn of(served: &Served) -> Self {
         Self { lines: BufReader::new(UnixStream::connect(served.control()).expect("the server listens")) }
     }
 
+    /// Sends a line and returns the answer.
     fn line(&mut self, line: &str) -> Value {
         writeln!(self.lines.get_mut(), "{line}").expect("the server takes a line");
         let mut reply = String::new();
@@ -31,12 +35,14 @@ impl Control {
         serde_json::from_str(&reply).expect("an answer is JSON")
     }
 
+    /// Sends a command, which must succeed, and returns the answer.
     fn ask(&mut self, command: &Value) -> Value {
         let reply = self.line(&command.to_string());
         assert_eq!(reply["ok"], true, "{command}: {reply}");
         reply
     }
 
+    /// Sends a line, whose command must be refused with a sentence that contains `part`, and returns the answer.
     #[track_caller]
     fn is_refused(&mut self, line: &str, part: &str) -> Value {
         let reply = self.line(line);
@@ -47,6 +53,7 @@ impl Control {
     }
 }
 
+/// Returns random bytes for `count` pages from a seed.
 fn pages(count: u64, seed: u64) -> Vec<u8> {
     Random::new(seed).bytes((count * PAGE) as usize)
 }
@@ -145,8 +152,8 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     served.stop();
 }
 
-/// Bug: the answer to a remap that failed in the middle of a range did not say which part of it was remapped. Pages are
-/// remapped upwards to a lower address, and downwards to a higher one.
+/// ~Pages are remapped upwards to a lower address, and downwards to a higher one. => A remap to a lower address
+/// proceeds upwards, a remap to a higher address downwards.
 #[test]
 fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
     for (target, source, part_from, part_pages) in [(16, 32, 0, 3), (48, 32, 4, 4)] {
@@ -215,7 +222,8 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
     assert_eq!(device.device().stats().total_programs(), number(&stats["programs"]));
 }
 
-/// A zero request is a write among the requests; only with `NO_HOLE` are its pages writes, too.
+/// A write-zeroes request counts as a write among the requests. Its pages count as written only with the flag
+/// `NO_HOLE`.
 #[test]
 fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
     let served = Served::new("page-map", 8 * MIB);

@@ -1,5 +1,5 @@
-//! The dashboard: what a browser is sent, what is refused, and that nobody who looks, however many and however slow,
-//! delays the device.
+//! Tests of the dashboard: the files that it sends, the requests that it refuses, and that clients, however many and
+//! however slow, do not delay the device.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -14,14 +14,17 @@ use wearwell_serve::{ClientLimits, FlashDevice, ListenAddress, NamedDevice, Serv
 
 use crate::common;
 
+/// Hostile name of an export: HTML that would run a script if the page did not escape it.
 const SCRIPT: &str = "<script>alert(1)</script>";
 /// Longest time for which a test waits for the next update of a small device on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// Returns style and scripts that the dashboard shares with the HTML reports.
 fn look() -> SharedPageAssets {
     SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() }
 }
 
+/// Opens the dashboard of a server on a free port and returns its address.
 fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &look()) else {
@@ -30,6 +33,7 @@ fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
     address
 }
 
+/// Serves a device of this design with a dashboard, and returns the server and the dashboard's address.
 fn with_dashboard(design: &str) -> (Served, SocketAddr) {
     let mut served = Served::new(design, 8 * MIB);
     let address = open(served.server());
@@ -48,13 +52,14 @@ fn drives(names: &[&str], limits: ClientLimits) -> (Server<FlashDevice>, SocketA
     (server, address)
 }
 
+/// Connects to the dashboard; reads wait at most [`PATIENCE`].
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     stream
 }
 
-/// Sends an HTTP request with request line `line` and these headers, and returns header and body of the answer.
+/// Sends an HTTP request with request line `line` and the headers `headers`. Returns header and body of the answer.
 fn ask(address: SocketAddr, line: &str, headers: &[&str]) -> (String, String) {
     let mut stream = connect(address);
     let headers: String = headers.iter().flat_map(|&header| [header, "\r\n"]).collect();
@@ -65,6 +70,7 @@ fn ask(address: SocketAddr, line: &str, headers: &[&str]) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
+/// Requests `path` from the dashboard, and returns header and body of the answer.
 fn get(address: SocketAddr, path: &str) -> (String, String) {
     let (head, body) = ask(address, &format!("GET {path}"), &["Host: localhost"]);
     let length = head.lines().find_map(|line| line.strip_prefix("Content-Length: "));
@@ -72,7 +78,7 @@ fn get(address: SocketAddr, path: &str) -> (String, String) {
     (head, body)
 }
 
-/// Returns the status of the answer to a request, and disconnects.
+/// Requests `path`, disconnects, and returns the HTTP status of the answer.
 fn get_status(address: SocketAddr, path: &str) -> u16 {
     let mut stream = connect(address);
     write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").unwrap();
@@ -83,12 +89,14 @@ fn get_status(address: SocketAddr, path: &str) -> u16 {
 
 /// A dashboard client that receives updates.
 struct Watcher {
+    /// Connection from which the stream of updates is read line by line.
     lines: BufReader<TcpStream>,
-    /// Number of the last update that was received.
+    /// Number of the last dashboard update that was received.
     number: u64,
 }
 
 impl Watcher {
+    /// Connects a client that requests the updates of export number `export`.
     fn of(address: SocketAddr, export: usize) -> Self {
         let mut stream = connect(address);
         write!(stream, "GET /events/{export} HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
@@ -104,13 +112,14 @@ impl Watcher {
         head
     }
 
+    /// Checks that the server answered with a stream of updates.
     fn accepted(mut self) -> Self {
         let head = self.head();
         assert!(head.starts_with("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"), "{head}");
         self
     }
 
-    /// Returns the next update; `None` after the server has closed the connection.
+    /// Returns the next dashboard update; `None` after the server has closed the connection.
     fn next(&mut self) -> Option<Value> {
         let mut event = String::new();
         while !event.ends_with("\n\n") {
@@ -125,10 +134,12 @@ impl Watcher {
     }
 }
 
+/// Connects a client that receives the updates of the first export.
 fn watch(address: SocketAddr) -> Watcher {
     Watcher::of(address, 0).accepted()
 }
 
+/// Sends a command to the control socket, and returns its answer without the field `ok`.
 fn control(served: &Served, command: &str) -> Value {
     let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
@@ -282,8 +293,10 @@ fn a_dashboard_update_has_the_figures_of_the_control_socket() {
     }
 }
 
-/// Decodes the cells of the block map: for each its share of valid and of invalid pages, in fifteenths, and its kind.
+/// Decodes the cells of the block map in a dashboard update. Each cell has its share of valid pages and of invalid
+/// pages, in fifteenths, and the kind of its pages.
 fn cells(update: &Value) -> Vec<[usize; 3]> {
+    /// Digits of the base-64 encoding of the cells, by value.
     const DIGITS: &str = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
     let digits = update["cells"].as_str().unwrap().chars().map(|digit| DIGITS.find(digit).unwrap());
     let digits: Vec<usize> = digits.collect();
@@ -422,6 +435,7 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
 /// continue.
 #[test]
 fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
+    /// Number of clients that receive nothing.
     const STALLED: usize = 100;
     let limits = ClientLimits { max_connections_per_socket: STALLED + 1, ..ClientLimits::default() };
     let (mut server, address) = drives(&["drive"], limits);

@@ -1,5 +1,5 @@
-//! Several exports of one server: each has its own data, engine and counters, and one that fails takes no other with
-//! it.
+//! Tests of a server with several exports: each has its own data, engine and counters, and a device that fails does not
+//! affect the others.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -19,11 +19,14 @@ use crate::common;
 
 /// A server with two drives in memory: `first` of 8 MiB, `second` of 16 MiB.
 struct Drives {
+    /// Server of both drives.
     server: Server<FlashDevice>,
+    /// Directory with the socket files.
     folder: tempfile::TempDir,
 }
 
 impl Drives {
+    /// Starts the server of both drives.
     fn start() -> Self {
         let drive = |name: &str, design: &str, size_bytes: u64| NamedDevice {
             name: name.into(),
@@ -43,20 +46,24 @@ impl Drives {
         drives
     }
 
+    /// Returns the path of the socket file `name`.
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
+    /// Connects a client that has sent its handshake flags.
     fn connect(&self) -> Client {
         let mut client = Client::connect(&self.file("nbd"));
         client.send(&3_u32.to_be_bytes());
         client
     }
 
+    /// Connects a client and attaches it to an export.
     fn client(&self, export: &str) -> Client {
         attach(self.connect(), export)
     }
 
+    /// Sends a line to the control socket and returns the answer.
     fn ask(&self, line: &str) -> Value {
         let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
         writeln!(lines.get_mut(), "{line}").unwrap();
@@ -66,7 +73,7 @@ impl Drives {
     }
 }
 
-/// Attaches a client to the export, with structured replies.
+/// Attaches a client to the export `export`, with structured replies.
 fn attach(mut client: Client, export: &str) -> Client {
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
     let replies = client.option(GO, &info_request(export, &[3]));
@@ -74,6 +81,7 @@ fn attach(mut client: Client, export: &str) -> Client {
     client
 }
 
+/// Returns the capacity in bytes that the replies to an option report.
 fn capacity(replies: &[(u32, Vec<u8>)]) -> u64 {
     let (_, size) = replies.iter().find(|(kind, data)| *kind == REP_INFO && data[..2] == [0, 0]).unwrap();
     u64::from_be_bytes(size[2..10].try_into().unwrap())
@@ -129,6 +137,7 @@ fn metadata_contexts_set_for_one_export_do_not_apply_to_another() {
     assert_eq!(client.call(STATUS, 0, 0, 4096, &[]).errno, 0);
 }
 
+/// Attaches a client to an export, with the metadata contexts that it has set before.
 fn attach_with_contexts(mut client: Client, export: &str) -> Client {
     let replies = client.option(GO, &info_request(export, &[]));
     assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
@@ -195,7 +204,7 @@ fn prometheus_metrics_have_a_label_for_their_export() {
     );
 }
 
-/// A device of a few blocks in memory, whose engine panics when the test requests it.
+/// A device without data whose reads panic if the flag is set. Otherwise they return bytes of value 7.
 struct Fragile(bool);
 
 impl BlockDevice for Fragile {

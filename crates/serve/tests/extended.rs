@@ -1,4 +1,5 @@
-//! Extended headers: the same effects and replies as compact ones, lengths of 64 bits, and payloads where none belong.
+//! Tests of extended NBD headers: effects and replies equal to those with compact headers, lengths of 64 bits, and
+//! payloads of commands that have none.
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served};
@@ -12,10 +13,12 @@ use wearwell_serve::{BlockDevice, DeviceError};
 
 use crate::common;
 
+/// Size of the served device, bytes.
 const SIZE: u64 = 8 * MIB;
+/// Number of bytes in a gibibyte.
 const GIB: u64 = 1 << 30;
 
-/// Returns the payload of a block status that selects contexts.
+/// Returns the payload of a block-status request for `range_bytes` bytes that selects the metadata contexts `contexts`.
 fn selection(range_bytes: u64, contexts: &[u32]) -> Vec<u8> {
     [
         &range_bytes.to_be_bytes()[..],
@@ -24,8 +27,8 @@ fn selection(range_bytes: u64, contexts: &[u32]) -> Vec<u8> {
     .concat()
 }
 
-/// Returns one random request: command, flags, offset, length, and the payload of a write. The server refuses some of
-/// them.
+/// Returns a random request: command, flags, offset, length, and the payload of a write. The server refuses some of
+/// these requests.
 fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
     let command = [READ, WRITE, FLUSH, TRIM, CACHE, ZERO, STATUS, WRITE, 77][random.below(9) as usize];
     let flags =
@@ -37,7 +40,7 @@ fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
     (command, flags, offset, len, payload)
 }
 
-/// Two servers of the same design get the same requests, one with compact headers, the other with extended ones.
+/// Two servers of one design get equal requests, one with compact headers, the other with extended headers.
 #[test]
 fn nbd_requests_with_compact_and_extended_headers_have_the_same_effects_and_replies() {
     for design in DESIGNS {
@@ -59,7 +62,7 @@ fn nbd_requests_with_compact_and_extended_headers_have_the_same_effects_and_repl
     }
 }
 
-/// The drive has 8 GiB; it holds a page at its beginning and one at its end.
+/// The drive has 8 GiB. It holds a page at its beginning and a page at its end.
 #[test]
 fn one_extended_nbd_request_covers_more_than_four_gibibytes() {
     let served = Served::new("page-map", 8 * GIB);
@@ -84,9 +87,10 @@ fn one_extended_nbd_request_covers_more_than_four_gibibytes() {
     served.stop();
 }
 
-/// A device of 2^63 bytes, all of them a hole, that records the longest range of a single call.
+/// A device of 2^63 bytes, all of them a hole. It records the longest range of a call.
 #[derive(Default)]
 struct Endless {
+    /// Length of the longest range of a single call, bytes.
     longest: u64,
 }
 
@@ -136,6 +140,7 @@ fn execution(device: &impl BlockDevice, command: u16, flags: u16, offset: u64, l
 
 #[test]
 fn a_request_over_two_to_the_63_bytes_is_executed_in_steps_of_bounded_length() {
+    /// Number of steps that are executed of each request.
     const STEPS: u64 = 10_000;
     let cases = [
         (TRIM, 0, 16 * MIB),
@@ -204,7 +209,8 @@ fn illegal_extended_requests_are_answered_with_an_errno_and_keep_the_connection(
     served.stop();
 }
 
-/// The protocol wants the flag, but qemu 10 sends data without it. Data that is taken for requests would be worse.
+/// The protocol wants the payload flag, but qemu 10 sends the data of a write without it. If the server decoded this
+/// data as requests, the damage would be worse.
 #[test]
 fn an_extended_write_without_the_payload_flag_is_executed_with_the_data_that_follows() {
     let served = Served::new("page-map", SIZE);
@@ -270,7 +276,7 @@ fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection(
     served.client().write(0, &[1; 512]);
 }
 
-/// A request that is refused stores nothing, so it takes nothing of the rate that all clients share.
+/// A request that is refused reads and stores nothing, so it uses nothing of the rate that all clients share.
 #[test]
 fn a_refused_extended_nbd_request_does_not_count_against_the_rate_limit() {
     let device = common::specification("page-map", SIZE).build().unwrap();

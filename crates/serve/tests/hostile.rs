@@ -1,4 +1,5 @@
-//! Byte streams from nowhere: random ones, and good ones with damage. A good client beside them sees nothing of it.
+//! Tests with hostile byte streams: random bytes, and correct NBD streams with damage. A correct client is connected at
+//! the same time and must not be disturbed.
 
 use std::io::{Read as _, Write as _};
 use std::net::Shutdown;
@@ -10,6 +11,7 @@ use common::{MIB, PAGE, Random, Served};
 
 use crate::common;
 
+/// Number of connections, each with one hostile byte stream.
 const CONNECTIONS: u64 = 1500;
 
 /// Returns the bytes that a correct client would send, from its flags to its disconnect.
@@ -111,7 +113,7 @@ fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
     served.stop();
 }
 
-/// 64 clients announce the longest payload and send none of it.
+/// 64 clients announce the longest payload (32 MiB) and send only 1000 bytes of it.
 #[test]
 fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     let resident = || wearwell_replay::process::peak_rss_bytes();
@@ -139,7 +141,9 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
 /// client waits.
 #[test]
 fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
+    /// Number of clients that hold an unfinished payload.
     const HOGS: u64 = 24;
+    /// Length of the payload that each of these clients announces, bytes.
     const PAYLOAD_BYTES: usize = 32 << 20;
     let served = Served::new("page-map", 64 * MIB);
     let part = vec![7; 1 << 20];

@@ -1,5 +1,5 @@
-//! An image is a device: it keeps what was flushed when its process goes away at any moment, counts what a simulated
-//! device counts, and refuses what it cannot serve with a sentence.
+//! Tests that an image is a device: it keeps flushed data if its process ends at any moment, counts as many flash
+//! operations as a simulated device, and refuses with a sentence what it cannot serve.
 
 use std::any::Any;
 use std::fs;
@@ -22,6 +22,7 @@ use wearwell_serve::{LiveDevice, Medium};
 
 use crate::image_support;
 
+/// Makes the files of a new image in memory.
 fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     let mut files = MemoryFiles::default();
     let image_header = specification.build_image_header(7).expect("the device fits");
@@ -29,11 +30,12 @@ fn new_image(specification: &ImageSpecification) -> MemoryFiles {
     files
 }
 
+/// Opens an image in memory, which must be undamaged.
 fn open(files: MemoryFiles, options: ImageOpenOptions) -> Image {
     Image::open_on(files, options).expect("the image is whole")
 }
 
-/// Returns the device of `specification` over simulated flash, to be compared with the device of the image.
+/// Returns the device of `specification` over simulated flash. It is compared with the device of the image.
 fn simulated(specification: &ImageSpecification) -> LiveDevice {
     let image_header: ImageHeader = specification.build_image_header(7).expect("the device fits");
     let parts = served_parts(&image_header);
@@ -173,7 +175,7 @@ fn device_over(medium: impl Medium, image_header: &ImageHeader) -> LiveDevice {
         .expect("the device fits")
 }
 
-/// The process may end between any two writes to files. Where a session makes many writes, some hundred ends of it are
+/// The process may end between any two writes to files. In sessions with many writes, some hundred of these ends are
 /// tried; `WEARWELL_SOAK` tries all.
 #[test]
 fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
@@ -230,6 +232,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
     }
 }
 
+/// Returns the number of writes to the files of an image that were recorded.
 fn written(image: &Image) -> usize {
     medium_of(&image.device).backing().log.as_ref().map_or(0, Vec::len)
 }
@@ -292,6 +295,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     }
 }
 
+/// Makes writes to the files of an image fail: from a number of writes on, in the given way; `None` ends this.
 fn refuse_from(image: &mut Image, from: Option<(u64, Refusal)>) {
     medium_of_mut(&mut image.device).backing_mut().refuse_from = from;
 }
@@ -353,7 +357,7 @@ fn a_directory_without_an_image_is_refused_with_its_name() {
     assert!(sentence(Image::open(&path, PROCESS)).contains("lacks the file `superblock` of its image"));
 }
 
-/// Regression: these messages did not say what to do, or the wrong thing.
+/// Regression: the messages about refusals of the operating system did not say what to do, or said the wrong thing.
 #[test]
 fn a_refusal_of_the_operating_system_has_advice() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -411,8 +415,7 @@ fn missing_metadata_of_an_image_is_restored_from_its_copy() {
     }
 }
 
-/// Bug: the refusal of an interrupted creation named a file, or said that a file had to be put back, but not what was
-/// wrong. The refusal of a new image in the directory of another one did not say that there is an image.
+/// The refusal of a directory names what it holds: the remains of an unfinished image, or a finished image.
 #[test]
 fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -435,7 +438,8 @@ fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
     assert!(copied.contains("it holds an image already; name a new or empty directory"), "{copied}");
 }
 
-/// Opening writes its session record twice. It is killed after each of its writes, and the next opening, too.
+/// The first opening of the image is killed after each of its writes, and so is the next opening. Opening writes the
+/// session record twice.
 #[test]
 fn an_image_opens_after_a_kill_at_any_write_of_two_openings() {
     let mut states = Vec::new();

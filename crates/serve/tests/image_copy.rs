@@ -1,5 +1,6 @@
-//! Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of
-//! another design, and views for reading. So does an image that was made larger in its place.
+//! ~Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of
+//! another design, and views for reading. => Tests that copies of images hold the data of the originals: snapshots of a
+//! served image, repaired and larger images, images of another design, and views for reading.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -22,22 +23,29 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
 use crate::image_support;
 
+/// Size of a page, bytes.
 const PAGE_BYTES: u64 = 4096;
+/// Number of logical pages of the images.
 const PAGES: u64 = 200;
 
 /// A closed image of some hundred pages in a directory of its own, and the bytes that it holds.
 struct Written {
+    /// Directory that contains the image.
     directory: tempfile::TempDir,
+    /// Path of the image.
     image: PathBuf,
+    /// All bytes that the image exports.
     bytes: Vec<u8>,
 }
 
 impl Written {
+    /// Returns a path in the directory that contains the image.
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 }
 
+/// Makes a closed image of this design that holds random data.
 fn written(design: &str) -> Written {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let image = directory.path().join("image");
@@ -50,13 +58,14 @@ fn written(design: &str) -> Written {
     written
 }
 
+/// Opens an image as a device that can be served.
 fn device(image: &Path) -> FlashDevice {
     let image = Image::open(image, PROCESS).expect("an image");
     let identity = image.health_facts();
     FlashDevice::new(image.device, identity).expect("it keeps bytes")
 }
 
-/// Executes random writes and trims on a device, and applies them to `bytes`.
+/// Executes random writes and trims on a device, and applies them to `bytes`, the expected contents.
 fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for version in 0..900 {
@@ -81,7 +90,7 @@ fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     }
 }
 
-/// Returns all bytes that a device holds.
+/// Returns all bytes that a device exports.
 fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
     let mut bytes = vec![0; (PAGES * PAGE_BYTES) as usize];
     device.read(0, &mut bytes).expect("nothing is lost");
@@ -150,7 +159,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
     assert!(!written.path("copy").exists());
 }
 
-/// Damages the data of the flash page in which a logical page is stored.
+/// Damages the data of the flash page that stores logical page `page`.
 fn damage(written: &Written, page: u64) {
     let image_header = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
     let layout = Layout::new(&image_header.expect("it is whole"));
@@ -206,7 +215,7 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
     assert!(contents(&mut device(&written.path("copy"))) == expected);
 }
 
-/// Returns the names in the directory that holds an image.
+/// Returns the names of all files in the directory that contains an image.
 fn names_beside(written: &Written) -> Vec<String> {
     let entries = fs::read_dir(written.directory.path()).expect("readable");
     let mut names: Vec<_> =
@@ -293,7 +302,7 @@ fn the_next_start_removes_an_empty_directory_of_a_killed_image_resizing() {
     assert!(remains.join("letter").exists());
 }
 
-/// Writes to an image in `sessions` sessions, and applies the writes to `bytes`.
+/// Writes to an image in `sessions` sessions, and applies the writes to `bytes`, the expected contents.
 fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
     for session in 0..sessions {
         let mut device = device(image);
@@ -303,7 +312,8 @@ fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
     }
 }
 
-/// Requires that an image whose files `session` and `mirror` are of different copies is refused in every way.
+/// Checks that an image is refused in every way whose files `session` and `mirror` are of different copies of it.
+/// `what` names the case in messages.
 fn require_foreign_mirror_is_refused(image: &Path, what: &str) {
     let part = "or one of them is of another copy of the image";
     let report = audit(image).expect("an image");
@@ -355,7 +365,8 @@ fn a_mirror_or_session_of_another_written_copy_of_an_image_is_refused() {
     }
 }
 
-/// As above, but the image is written on in the session in which the copy was made.
+/// A mirror of the original and a mirror of its snapshot are distinguished, although the image is used further in the
+/// session in which the snapshot was made.
 #[test]
 fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
     let mut written = written("ib-ftl");
@@ -379,7 +390,7 @@ fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
-/// Older versions left zeros where the number of a session is now.
+/// Older versions of Wearwell wrote zeros where the number of the session is now.
 #[test]
 fn an_image_whose_session_record_has_no_number_is_opened() {
     let written = written("remap");
@@ -500,7 +511,7 @@ fn a_directory_whose_creation_or_copy_was_killed_at_its_end_is_no_image_and_can_
     }
 }
 
-/// One damaged copy of the image header makes no image an unfinished one, which the next command would replace.
+/// An image with one damaged copy of its header does not count as unfinished, so the next command does not replace it.
 #[test]
 fn an_image_with_one_damaged_superblock_is_never_replaced() {
     let damages: [fn(&Path); 3] = [
@@ -623,7 +634,7 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
     }
 }
 
-/// Settings that only replays read are refused for new images, but images from before may have some.
+/// Settings that only replays read are refused for new images, but images of older versions may have them.
 #[test]
 fn an_image_with_settings_of_replays_can_be_copied_and_made_larger() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -664,8 +675,8 @@ fn a_refused_repair_of_an_image_removes_the_copy_that_it_made() {
     assert_eq!(fs::read(other.join("flash")).expect("it is still there"), b"of somebody else");
 }
 
-/// Name of the environment variable that makes a test run its body: it changes the limits of its process, so it is
-/// started in one of its own.
+/// Name of the environment variable that makes a test run its body. Such a test changes the limits of its process, so
+/// it is started in a process of its own.
 const OWN_PROCESS: &str = "WEARWELL_TEST_HAS_OWN_PROCESS";
 
 /// Runs a test of this file again in a process of its own, with more environment variables. The process ignores
@@ -709,6 +720,7 @@ fn the_own_process_flushes_without_threads() {
     assert!(contents(&mut device(&image)).iter().all(|&byte| byte == 7));
 }
 
+/// Limits the size of the files that this process may write, bytes; `None`: no limit.
 fn limit_file_size(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).expect("a lower limit is permitted");

@@ -1,5 +1,7 @@
-//! Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error.
-//! A fault in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit.
+//! ~Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error.
+//! A fault in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit. =>
+//! Tests of single faults in the files of an image: a read returns the data that was written, or an error. A fault in
+//! metadata loses nothing, because there are two copies. A fault in data loses the logical pages that it hit.
 //!
 //! `WEARWELL_DAMAGE_FAULTS=200` draws so many faults of each kind in each file, for a campaign, and
 //! `WEARWELL_DAMAGE_DESIGNS=page-map,delta` limits it to some designs.
@@ -21,21 +23,29 @@ use wearwell_serve::image::{
 
 use crate::image_support;
 
-/// Files of an image after some work that was flushed, an older state of these files, and the oracle of its contents.
+/// An image in memory after some work that was flushed: its files, an older state of these files, and the oracle that
+/// knows the expected contents.
 pub struct Worked {
+    /// Files of the image after the work.
     pub files: MemoryFiles,
+    /// Files of the image in the middle of the work, for faults that restore old content.
     older: MemoryFiles,
+    /// Oracle that knows the contents that each page may have.
     pub oracle: Oracle,
+    /// Offsets of data and metadata in the files.
     pub layout: Layout,
 }
 
-/// How the last session of the image ended.
+/// End of the last session of the image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
+    /// The session closed the image.
     Closed,
+    /// The process was killed.
     Killed,
 }
 
+/// Makes an image of this design and works on it in one session, which ends as `end` states.
 pub fn worked_on(design: &str, options: ImageOpenOptions, end: End) -> Worked {
     let mut files = MemoryFiles::default();
     let image_header = specification(design, 1024).build_image_header(7).expect("the device fits");
@@ -61,7 +71,7 @@ pub fn worked_on(design: &str, options: ImageOpenOptions, end: End) -> Worked {
     Worked { files, older, oracle, layout: Layout::new(&image_header) }
 }
 
-/// Returns the files of an image that was closed.
+/// Closes an image and returns its files.
 fn closed(image: Image) -> MemoryFiles {
     let shared = std::sync::Arc::new(std::sync::Mutex::new(MemoryFiles::default()));
     let mut device = image.device;
@@ -74,10 +84,12 @@ fn closed(image: Image) -> MemoryFiles {
     files
 }
 
-/// Numbers of injected faults, by their effect on the image.
+/// Numbers of injected faults, by their effects on the image.
 #[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
 struct Tally {
+    /// Number of faults that were injected.
     faults: u32,
+    /// Number of faults after which the image was refused.
     refused: u32,
     /// Number of faults that lost at least one logical page.
     unreadable: u32,
@@ -147,10 +159,11 @@ fn judge_while_served(
     judge(files_of(image), &oracle, what, tally);
 }
 
-/// Number of host operations after the damage. They overwrite some of the damaged pages, and GC moves others.
+/// Number of host operations after the damage. They overwrite some of the damaged pages, and garbage collection moves
+/// others.
 const OPERATIONS_AFTER_DAMAGE: u32 = 100;
 
-/// Asserts that every page of a served device reads as its newest version, or as an error.
+/// Asserts that a read of any page of a served device returns its newest version or an error.
 fn assert_live(image: &mut Image, oracle: &Oracle, what: &str) {
     let mut oracle = oracle.clone();
     // A device that runs has no older versions, flushed or not.
@@ -160,12 +173,14 @@ fn assert_live(image: &mut Image, oracle: &Oracle, what: &str) {
     assert!(violations.iter().all(is_error), "{what}, served: {violations:?}");
 }
 
-/// A fault that is injected into a file of an image.
+/// Kind of fault that is injected into a file of an image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Fault {
+    /// One byte has another value.
     FlippedByte,
+    /// One sector holds zeros.
     ZeroedSector,
-    /// A write of a sector was lost: the sector has its content of an earlier moment.
+    /// A sector has its content of an earlier moment, because a write of it was lost.
     StaleSector,
     /// The content of one sector was written over another sector.
     MisdirectedWrite,
@@ -173,13 +188,16 @@ enum Fault {
     SwappedSectors,
     /// The first half of a sector has its content of an earlier moment.
     TornSector,
+    /// The end of the file is missing.
     CutShort,
+    /// The file is missing.
     Gone,
     /// The whole file has its content of an earlier moment.
     OlderFile,
 }
 
 impl Fault {
+    /// All kinds of faults.
     const ALL: [Self; 9] = [
         Self::FlippedByte,
         Self::ZeroedSector,
@@ -246,14 +264,19 @@ impl Fault {
     }
 }
 
-/// A file of an image, or a part of it, and whether there is a second copy of its content.
+/// A region for faults: a file of an image, or a part of it.
 struct Region {
+    /// Name of the region in messages.
     name: &'static str,
+    /// File that contains the region.
     file: ImageFile,
+    /// Bytes of the region in the file.
     range: std::ops::Range<usize>,
+    /// Whether a second copy of the content is stored.
     has_copy: bool,
 }
 
+/// Returns the regions of an image into which faults are injected.
 fn regions(worked: &Worked) -> Vec<Region> {
     let len = |file| worked.files.len(file).expect("memory answers") as usize;
     let whole = |name, file, has_copy| Region { name, file, range: 0..len(file), has_copy };
@@ -290,12 +313,12 @@ fn damaged_designs() -> Vec<&'static str> {
     designs
 }
 
-/// Time at which a fault is injected into an image.
+/// Time at which a fault is injected into an image: between sessions or during one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Moment {
-    /// Between two sessions of the image.
+    /// The fault is injected between two sessions of the image.
     Unserved,
-    /// While the image is served.
+    /// The fault is injected while the image is served.
     Served,
 }
 
@@ -430,12 +453,13 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     assert!(refusal_of_superblock(files).contains("both copies of its superblock"));
 }
 
+/// Opens an image whose header is damaged or missing, and returns the message of the refusal.
 fn refusal_of_superblock(files: MemoryFiles) -> String {
     Image::open_on(files, PROCESS).map(drop).expect_err("there is no superblock").to_string()
 }
 
-/// Returns the byte offsets at which the journal records of the newest generation begin, followed by the end of the
-/// last one.
+/// Returns the byte offsets at which the journal records of the newest generation begin, followed by the end offset of
+/// the last record.
 fn record_ends(worked: &Worked) -> Vec<u64> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
@@ -489,7 +513,8 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     assert!(contradictions > 0, "an invariant of recovery has to be broken");
 }
 
-/// Makes a journal record that follows the last one and changes a word of NVRAM.
+/// Makes a journal record that follows the last one of `worked` and changes the NVRAM word number `index`. The record
+/// begins at byte `at`.
 fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let ends = record_ends(worked);

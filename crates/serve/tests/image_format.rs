@@ -1,13 +1,15 @@
-//! `docs/FORMAT.md` is true: an image is read by the offsets of that page alone, without the code that wrote it.
+//! Test that `docs/FORMAT.md` is true: it reads an image by the offsets in that document alone, without the code that
+//! wrote the image.
 
 use image_support::{Op, PROCESS, Script, files_of, page_of, perform, specification};
 use wearwell_serve::image::{Image, ImageFile, create_on};
 
 use crate::image_support;
 
+/// Salt of the checksums of the image that is read.
 const SALT: u64 = 0x1234_5678_9abc_def0;
 
-/// Computes CRC-32C bit by bit.
+/// Computes the CRC-32C of the concatenation of `parts`, bit by bit.
 fn crc32c(parts: &[&[u8]]) -> u32 {
     let mut crc = !0u32;
     for byte in parts.iter().flat_map(|part| part.iter()) {
@@ -19,14 +21,17 @@ fn crc32c(parts: &[&[u8]]) -> u32 {
     !crc
 }
 
+/// Reads the little-endian number of 4 bytes at `at`.
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
+/// Reads the little-endian number of 8 bytes at `at`.
 fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
+/// Whether a record of 64 bytes begins with its correct checksum.
 fn sealed(record: &[u8], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == crc32c(&[&salt.to_le_bytes(), &address.to_le_bytes(), &record[4..64]])
 }
@@ -174,10 +179,15 @@ fn read_state(nvram: &[u8], journal: &[u8], salt: u64, state_words: u64) -> (Vec
     (state, last.number)
 }
 
+/// A journal record as read from the file.
 struct Record {
+    /// Generation of the journal in which the record was written.
     generation: u64,
+    /// Number of the record.
     number: u64,
+    /// Number of the newest record that was on the disk when this one was written.
     synced: u64,
+    /// Index and new value of each changed state word.
     words: Vec<(u64, u64)>,
 }
 

@@ -1,5 +1,6 @@
-//! The host ends: of every sector that was written since the last sync any state may be on the disk, independently of
-//! all others. A `host` session still holds every page to its last flushed version or a later one, design by design.
+//! ~The host ends: of every sector that was written since the last sync any state may be on the disk, independently of
+//! all others. => Tests of crashes of the server machine: each sector that was written since the last sync may be on
+//! the disk in any of its states, independently of all other sectors.
 
 use image_support::{
     DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, files_of, medium_of, perform, specification,
@@ -59,6 +60,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
     (cycles * oracle.pages(), torn_pages, erases)
 }
 
+/// Opens an image, and simulates a crash of the server machine during this.
 fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
     let image = Image::open_on(files, HOST).expect("the image is whole");
     let mut files = files_of(image);
@@ -96,6 +98,7 @@ fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     }
 }
 
+/// Makes the specification of an image whose erases may wait in groups for a joint sync.
 fn grouped(design: &str) -> ImageSpecification {
     with_settings(design, 1024, &["device.blocks_per_plane=26", "gc.low_blocks=5"])
 }

@@ -1,4 +1,5 @@
-//! `kill -9` at any instant, against the exact oracle.
+//! ~`kill -9` at any instant, against the exact oracle. => Tests of `kill -9` at any instant: the exact oracle checks
+//! the contents of the image afterwards.
 //!
 //! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells
 //! over a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was
@@ -19,8 +20,11 @@ use wearwell_serve::image::{AuditVerdict, Image, audit, create};
 
 use crate::image_support;
 
+/// Environment variable with the path of the image for the writer process.
 const IMAGE: &str = "WEARWELL_TEST_IMAGE";
+/// Environment variable with the seed of the writer process.
 const SEED: &str = "WEARWELL_TEST_SEED";
+/// Number of logical pages of the image.
 const PAGES: u64 = 200;
 
 /// Designs combined from parts that keep their map in NVRAM, each with its name, design and settings. The first keeps
@@ -44,11 +48,12 @@ fn killed() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'sta
     named.chain(MIXTURES).filter(move |(name, ..)| is_wanted(name))
 }
 
+/// Returns how often the writer is killed for each design: the value of `WEARWELL_KILL_CYCLES`, or 12.
 fn cycles() -> u64 {
     std::env::var("WEARWELL_KILL_CYCLES").ok().and_then(|cycles| cycles.parse().ok()).unwrap_or(12)
 }
 
-/// Runs the child process of the test: works on the image until it is killed, or to the end of its script.
+/// Runs as the writer process of the other test: works on the image until it is killed, or to the end of its script.
 #[test]
 #[ignore = "the child process of the test below"]
 fn the_child_process_writes_to_an_image_until_it_is_killed() {
@@ -67,8 +72,8 @@ fn the_child_process_writes_to_an_image_until_it_is_killed() {
     }
 }
 
-/// Starts the writer process, kills it after a time, and returns how many operations it issued and how many were
-/// acknowledged.
+/// Starts the writer process and kills it after the time `after`. Returns how many operations it issued, and how many
+/// of them were acknowledged.
 fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
     let mut child = Command::new(std::env::current_exe().expect("this test has a file"))
         .args([

@@ -1,5 +1,7 @@
-//! A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody
+//! ~A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody
 //! overwrites them, whatever garbage collection and restarts do; every write goes on, and everything else is as it was
+//! written. => Tests that an unreadable flash page loses only its own logical pages. Reads of these return errors until
+//! they are overwritten, whatever garbage collection and restarts do. Writes continue, and all other data stays as
 //! written.
 //!
 //! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection
@@ -24,13 +26,18 @@ use wearwell_serve::{FlashDevice, LiveDevice};
 use crate::common::log::Lines;
 use crate::image_support;
 
+/// Size of a page, bytes.
 const PAGE_BYTES: u64 = 1024;
+/// Number of logical pages of the images.
 const PAGES: u64 = 200;
 
 /// Expected contents of a device: the value that was last written to each page.
 struct Model {
+    /// Value that was last written to each page.
     written: BTreeMap<u64, Value>,
+    /// Generator of the random values.
     random: Xoshiro256PlusPlus,
+    /// Version number of the last write, so that each value is new.
     version: u64,
 }
 
@@ -74,6 +81,7 @@ impl Model {
     }
 }
 
+/// Opens an image, which must succeed; `what` names the case in messages.
 fn reopen(files: MemoryFiles, what: &str) -> Image {
     Image::open_on(files, PROCESS).unwrap_or_else(|error| panic!("{what}: {error}"))
 }
@@ -156,8 +164,8 @@ fn outlive(design: &str, seed: u64, share: u64) -> usize {
     lost.len()
 }
 
-/// Checks that a reader that does not know lost pages finds them damaged: it compares their zeros with a checksum that
-/// does not match.
+/// Checks that a reader without knowledge of lost pages finds them damaged. It would compare their zeros with a
+/// checksum that does not match.
 fn assert_old_readers_find_damage(files: &MemoryFiles, lost: &[(Lpn, Ppn)]) {
     let flash = files.bytes(ImageFile::Flash);
     let layout = Layout::new(&ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("it is whole"));
@@ -182,7 +190,8 @@ fn seeds() -> u64 {
     std::env::var("WEARWELL_DAMAGE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(6)
 }
 
-/// Only designs with their map in RAM or NVRAM: a lost translation page would make writes fail.
+/// Ten times the capacity is written. Only designs with their map in RAM or NVRAM are tested: a lost translation page
+/// would make writes fail.
 #[test]
 fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     for design in DESIGNS.into_iter().filter(|design| !matches!(*design, "dftl" | "wearwell")) {
@@ -193,8 +202,8 @@ fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     }
 }
 
-/// The list of members of a chunk, or of a page of deltas, may be damaged together with the data; GC continues in this
-/// case too.
+/// Garbage collection continues even if the spare area with the member list of a chunk, or of a page of deltas, is
+/// damaged together with the data.
 #[test]
 fn damaged_spare_areas_do_not_stop_garbage_collection() {
     for design in ["delta", "integrated"] {
@@ -270,7 +279,8 @@ fn a_scrub_finds_damaged_pages_and_health_counts_them() {
     }
 }
 
-/// Damages a flash page that a logical page needs, without reading it. Returns the logical pages that are lost by it.
+/// Damages a flash page that a logical page needs, without reading it. Returns the device, and the logical pages that
+/// are lost by the damage.
 fn damaged_unseen(device: FlashDevice, model: &Model) -> (FlashDevice, BTreeSet<u64>) {
     let identity = device.health_facts().clone();
     let mut device = device.into_live_device();

@@ -1,5 +1,7 @@
-//! Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and
-//! never anything else; it loses little more than what was hit.
+//! ~Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and
+//! never anything else; it loses little more than what was hit. => Tests of the rescue of images in which both copies
+//! of some metadata are damaged. A read returns the data that was written last, or an error. Little more is lost than
+//! what was damaged.
 
 use std::collections::BTreeSet;
 
@@ -15,13 +17,16 @@ use wearwell_serve::{BlockDevice, DeviceError, FlashDevice};
 
 use crate::{image_damage, image_support};
 
+/// Size of a page, bytes.
 const PAGE_BYTES: u32 = 1024;
 /// Designs that can be rescued from any damage except that of both image headers: their map is in NVRAM and they store
 /// no deltas.
 const RESCUED: [&str; 2] = ["page-map", "recyclable"];
 
+/// A device that reads what could be rescued of an image.
 type Rescued = FlashDevice;
 
+/// Rescues an image and returns the read-only device.
 fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     let image = Image::rescue_on(files)?;
     let (identity, unproven) = (image.health_facts(), image.report.lpns_with_unproven_version.clone());
@@ -41,7 +46,7 @@ fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
 }
 
 impl Worked {
-    /// Damages both copies of a piece of metadata: in its own file and in the mirror.
+    /// Damages both copies of `len` bytes of metadata: in its own file and in the mirror.
     fn destroy(&self, files: &mut MemoryFiles, file: ImageFile, at: u64, len: u64) {
         let copy = self.layout.mirror_offset(file, at);
         for (file, at) in [(file, at), (ImageFile::Mirror, copy)] {
@@ -49,6 +54,7 @@ impl Worked {
         }
     }
 
+    /// Whether a flash page has a valid OOB record.
     fn is_programmed(&self, ppn: Ppn) -> bool {
         let at = self.layout.oob_record_offset(ppn) as usize;
         let bytes = &self.files.bytes(ImageFile::Flash)[at..at + FIXED_RECORD_BYTES];
@@ -75,12 +81,17 @@ impl Worked {
 struct Tally {
     /// Number of images that could be opened without a rescue.
     whole: u32,
+    /// Number of images that could not be rescued.
     refused: u32,
+    /// Number of images that were rescued.
     rescued: u32,
+    /// Number of logical pages that the rescued images lost.
     lost_pages: usize,
 }
 
 impl Tally {
+    /// Opens or rescues a damaged image and counts the outcome. Returns the number of lost pages if the image was
+    /// rescued.
     fn add(&mut self, worked: &Worked, files: MemoryFiles, what: &str) -> Option<usize> {
         if Image::open_on(files.clone(), PROCESS).is_ok() {
             self.whole += 1;
@@ -151,8 +162,8 @@ fn a_rescue_after_damage_in_several_places_returns_no_wrong_page() {
     }
 }
 
-/// Both copies of the whole journal are damaged. Changes that reached a sector after the last record are known, all
-/// others are not.
+/// Both copies of the whole journal are damaged. Only changes that reached a sector of state words after the last
+/// record are known.
 #[test]
 fn a_rescue_without_a_journal_returns_only_newest_versions() {
     for design in RESCUED {

@@ -1,4 +1,6 @@
-//! Images that version 1 of the format wrote, by programs of that time: brought up, they hold what was written to them.
+//! ~Images that version 1 of the format wrote, by programs of that time: brought up, they hold what was written to
+//! them. => Tests of the upgrade of archived images of format version 1: after the upgrade they hold the data that was
+//! written to them.
 //!
 //! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number,
 //! and two numbers that its content is made of.
@@ -15,18 +17,25 @@ use wearwell_serve::image::{
 
 use crate::image_support;
 
+/// Size of a page, bytes.
 const PAGE_BYTES: usize = 4096;
+/// Number of logical pages of the archived images.
 const PAGES: u64 = 128;
 /// Designs of the archived images of version 1, in this order: a `process` session that was killed, a `host` session
 /// that was killed, a session that closed its image, and a design with its map on flash.
 const DESIGNS: [&str; 4] = ["page-map", "remap", "integrated", "wearwell"];
 
+/// An unpacked archive: an image of format version 1, and the expected contents of its pages.
 struct Archive {
+    /// Directory of the unpacked files, which exists as long as this value.
     _directory: tempfile::TempDir,
+    /// Path of the image.
     image: PathBuf,
+    /// For each page that was written, the two numbers from which its content is made.
     pages: BTreeMap<u64, (u64, u64)>,
 }
 
+/// Unpacks the archive of the image of this design.
 fn unpacked(design: &str) -> Archive {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let name = format!("v1-{design}");
@@ -46,6 +55,7 @@ fn unpacked(design: &str) -> Archive {
     }
 }
 
+/// Makes the content of a page from the two numbers in the archive.
 fn content(page: u64, version: u64) -> Vec<u8> {
     let mut bytes = format!("page {page} version {version}\n").repeat(300).into_bytes();
     bytes.truncate(PAGE_BYTES);

@@ -1,5 +1,5 @@
-//! Limits of a server, measured by its counters and by what it answers; rates in virtual time are tested in
-//! `rate_limit.rs`.
+//! Tests of the limits of a server, by its counters and answers. (Tests of rates in virtual time are in
+//! `rate_limit.rs`.)
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -18,11 +18,14 @@ use crate::common;
 
 /// A server with limits and one drive of 8 MiB in memory.
 struct Limited {
+    /// The running server.
     server: Server<FlashDevice>,
+    /// Directory with the socket files.
     folder: tempfile::TempDir,
 }
 
 impl Limited {
+    /// Starts a server with these limits.
     fn start(limits: ClientLimits) -> Self {
         let device = specification("page-map", 8 * MIB).build().expect("it fits");
         let drive = NamedDevice { name: "drive".into(), description: String::new(), device };
@@ -33,14 +36,17 @@ impl Limited {
         limited
     }
 
+    /// Returns the path of the NBD socket.
     fn socket(&self) -> PathBuf {
         self.folder.path().join("nbd")
     }
 
+    /// Returns the path of the control socket.
     fn control(&self) -> PathBuf {
         self.folder.path().join("control")
     }
 
+    /// Connects a client that is ready to send requests.
     fn client(&self) -> Client {
         Client::connect(&self.socket()).ready()
     }
@@ -56,6 +62,7 @@ fn limited_requests(control: &Path) -> u64 {
     reply["exports"][0]["limited_requests"].as_u64().unwrap()
 }
 
+/// Waits until at least `count` requests had to wait for a rate limit.
 fn wait_until_limited(control: &Path, count: u64) {
     while limited_requests(control) < count {
         std::thread::yield_now();
@@ -159,8 +166,8 @@ fn a_listener_accepts_clients_again_after_errors_of_the_operating_system() {
     limited.server.stop().expect("the engine is sound");
 }
 
-/// Regression: a server that ended removed the socket file at its path, also if it was that of another server, which
-/// no client could reach then.
+/// Regression: a server that ended removed the socket file at its path, even if another server had made it. No client
+/// could reach that server then.
 #[test]
 fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
     let first = Limited::start(ClientLimits::default());
@@ -176,7 +183,7 @@ fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
     assert!(!nbd.exists());
 }
 
-/// A claim of more memory than the whole limit is granted when no other claim is held.
+/// A request that needs more memory than the whole limit is executed when no other request holds claimed memory.
 #[test]
 fn requests_larger_than_the_memory_limit_are_executed_one_at_a_time() {
     let limited =

@@ -1,5 +1,5 @@
-//! What Prometheus is told: well-formed, the same as `stats` and `health`, and of no concern to the device's clients,
-//! whatever comes to that port.
+//! Tests of the metrics for Prometheus: they are well-formed and equal those of `stats` and `health`. Clients of the
+//! metrics port do not delay clients of the device.
 
 #![expect(clippy::float_cmp, reason = "what is told is the number itself")]
 
@@ -17,6 +17,7 @@ use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 
 use crate::common;
 
+/// Serves a device of this design with metrics, and returns the server and the address of the metrics.
 fn with_metrics(design: &str) -> (Served, SocketAddr) {
     let mut served = Served::new(design, 8 * MIB);
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
@@ -26,6 +27,7 @@ fn with_metrics(design: &str) -> (Served, SocketAddr) {
     (served, address)
 }
 
+/// Connects to the metrics port, with a limit on the time that reads wait.
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
     stream.set_read_timeout(Some(4 * HTTP_TRANSFER_TIMEOUT)).unwrap();
@@ -45,6 +47,7 @@ fn ask(address: SocketAddr, request: &str) -> (String, String) {
     (head.to_owned(), body.to_owned())
 }
 
+/// Requests the metrics and returns them parsed.
 fn scrape(address: SocketAddr) -> Exposition {
     let (head, body) = ask(address, "GET /metrics HTTP/1.1\r\nHost: here\r\nAccept: */*\r\n\r\n");
     assert!(head.starts_with("HTTP/1.1 200 OK\r\n"), "{head}");
@@ -54,6 +57,7 @@ fn scrape(address: SocketAddr) -> Exposition {
 
 /// Samples of a metrics page by name and label, such as `programs_total{cause="gc"}`.
 struct Exposition {
+    /// Value of each sample, by name and labels.
     samples: BTreeMap<String, f64>,
 }
 
@@ -93,11 +97,13 @@ impl Exposition {
         Self { samples }
     }
 
+    /// Returns the value of a sample, which must exist.
     fn get(&self, series: &str) -> f64 {
         *self.samples.get(series).unwrap_or_else(|| panic!("{series} is missing: {:?}", self.samples.keys()))
     }
 }
 
+/// Sends a command to the control socket and returns its answer.
 fn control(served: &Served, command: &str) -> Value {
     let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
@@ -152,7 +158,8 @@ fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
 /// A counter that is added to the answer of `stats` or `health` has to be listed as a metric or as an exception here.
 #[test]
 fn every_figure_of_stats_and_health_is_exported_as_a_metric() {
-    // Sums of what is told by cause; units of an NVMe log for what is told in bytes and pages; words.
+    /// Fields of `stats` and `health` that are not exported under their name: sums over causes, units of an NVMe log
+    /// whose bytes and pages are exported, and words.
     const OTHERWISE: [&str; 17] = [
         "ok",
         "design",
@@ -221,6 +228,7 @@ fn metrics_are_served_only_on_loopback_addresses() {
 /// clients are disconnected.
 #[test]
 fn hostile_and_slow_metrics_clients_delay_no_other_client() {
+    /// Number of clients that send nothing.
     const SILENT: usize = 200;
     let (served, address) = with_metrics("page-map");
     let mut good = served.client();

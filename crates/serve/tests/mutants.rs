@@ -1,5 +1,5 @@
-//! Drives with one planted defect each: the exact oracle must catch every one, and must have nothing against the sound
-//! drive. An oracle that passes a liar proves nothing of the devices that it passes.
+//! Tests of the oracle by drives with one planted defect each: the exact oracle must find every defect, and must report
+//! none in a correct drive.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -9,26 +9,36 @@ use versions::{Kind, NOTHING, Oracle, Request, Value, Violation, Wrong, page_of}
 
 use crate::versions;
 
+/// Number of blocks of the drive.
 const BLOCKS: u64 = 512;
+/// Size of a block, bytes.
 const BLOCK_BYTES: usize = 4096;
+/// Number of requests in flight.
 const IN_FLIGHT: usize = 16;
 /// Number of cycles (work, then a power cut) after which every planted defect must be found. Similar reliability tests
 /// needed up to 150 for the rarest defect.
 const CYCLES: u64 = 400;
 
+/// Defect that is planted in a drive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Defect {
+    /// The drive is correct.
     None,
+    /// Flushes do nothing.
     FlushIgnored,
+    /// The flag FUA of writes is ignored.
     FuaIgnored,
+    /// Every sixteenth flush does nothing.
     EverySixteenthFlushIgnored,
-    /// A flush does not write one block in 64.
+    /// Each flush leaves out one block in 64 at random.
     FlushForgets,
-    /// At each power cut one bit of the medium is flipped. The next three defects change one block at each power cut:
-    /// to the content of another block, to zeros, or to half of another block's content.
+    /// At each power cut, one bit of the medium is flipped.
     BitFlipped,
+    /// At each power cut, one block gets the content of another block.
     Misdirected,
+    /// At each power cut, one block becomes zeros.
     Zeroed,
+    /// At each power cut, one block gets half of another block's content.
     Torn,
     /// Trims change only the cache and are never made durable.
     TrimForgotten,
@@ -36,6 +46,7 @@ enum Defect {
     OlderVersionWins,
 }
 
+/// All defects, without the correct drive.
 const DEFECTS: [Defect; 10] = [
     Defect::FlushIgnored,
     Defect::FuaIgnored,
@@ -51,15 +62,20 @@ const DEFECTS: [Defect; 10] = [
 
 /// A simulated drive with a volatile cache over a medium of bytes, and with one defect.
 struct Drive {
+    /// Planted defect of the drive.
     defect: Defect,
+    /// Durable content of each block.
     medium: Vec<Vec<u8>>,
-    /// Versions of each block that were written since the last flush, the newest last.
+    /// Versions of each block that were written since the last flush, oldest first.
     cache: BTreeMap<u64, Vec<Value>>,
+    /// Number of flushes so far.
     flushes: u64,
+    /// Generator of the random choices of the drive.
     random: Xoshiro256PlusPlus,
 }
 
 impl Drive {
+    /// Makes a drive with this defect whose blocks hold zeros.
     fn new(defect: Defect, seed: u64) -> Self {
         Self {
             defect,
@@ -70,6 +86,7 @@ impl Drive {
         }
     }
 
+    /// Executes a write, trim or flush request.
     fn execute(&mut self, request: &Request) {
         if request.kind == Kind::Flush {
             return self.flush();
@@ -82,6 +99,7 @@ impl Drive {
         }
     }
 
+    /// Makes the cached blocks durable, unless the defect prevents it.
     fn flush(&mut self) {
         self.flushes += 1;
         let is_ignored = match self.defect {
@@ -101,6 +119,7 @@ impl Drive {
         }
     }
 
+    /// Makes the newest cached version of a block durable, or what the defect makes of it.
     fn write_block_to_medium(&mut self, block: u64) {
         let Some(versions) = self.cache.remove(&block) else { return };
         let value = match self.defect {
@@ -112,8 +131,8 @@ impl Drive {
         }
     }
 
-    /// Simulates a loss of power: the content of the volatile cache is lost, except some of its blocks that had been
-    /// written out already.
+    /// Simulates a loss of power: the content of the volatile cache is lost, except some blocks that had been written
+    /// to the medium already.
     fn cut(&mut self) {
         for (block, versions) in std::mem::take(&mut self.cache) {
             if self.random.random_range(0..3) == 0 {
@@ -137,12 +156,13 @@ impl Drive {
         }
     }
 
+    /// Draws the number of a block.
     fn draw(&mut self) -> usize {
         self.random.random_range(0..BLOCKS) as usize
     }
 }
 
-/// Runs cycles of work with requests in flight, a power cut and a comparison of all blocks, until the oracle finds
+/// Repeats cycles of work with requests in flight, a power cut and a comparison of all blocks, until the oracle finds
 /// violations. Returns the number of cycles before, the number of blocks compared, and the violations.
 fn run_until_violation(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) {
     let mut drive = Drive::new(defect, seed + 1);

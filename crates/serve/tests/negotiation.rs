@@ -1,4 +1,4 @@
-//! Negotiation, byte by byte as the protocol says.
+//! Tests of the NBD negotiation, byte by byte as the protocol defines it.
 
 use common::client::*;
 use common::{MIB, Served};
@@ -6,6 +6,7 @@ use wearwell_serve::nbd::{Export, HeaderForm, MetadataContexts, Negotiation, Neg
 
 use crate::common;
 
+/// Serves a device with default settings.
 fn served() -> Served {
     Served::new("page-map", 8 * MIB)
 }
@@ -170,7 +171,9 @@ fn transmission_flags(replies: &[(u32, Vec<u8>)]) -> u16 {
 
 #[test]
 fn extended_headers_are_acknowledged_and_include_structured_replies() {
+    /// Transmission flag: reads may ask for a reply in one chunk.
     const DF_ALLOWED: u16 = 1 << 7;
+    /// Transmission flag: block-status requests may select contexts in a payload.
     const STATUS_PAYLOAD_ALLOWED: u16 = 1 << 12;
     let served = served();
     let mut client = begun(&served);

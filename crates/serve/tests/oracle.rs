@@ -1,4 +1,5 @@
-//! Several connections with random operations in flight, against a plain map of blocks.
+//! ~Several connections with random operations in flight, against a plain map of blocks. => Tests with random
+//! operations in flight on several connections, compared with a plain map of blocks.
 //!
 //! Never are two operations in flight on one block, so that every block has one right content at any time; replies come
 //! in any order. What is checked is every byte of every read, all blocks through another connection at the end, and
@@ -11,16 +12,21 @@ use common::{DESIGNS, Random, Served};
 
 use crate::common;
 
+/// Size of a block, bytes.
 const BLOCK: u64 = 4096;
+/// Number of blocks that are used.
 const BLOCKS: u64 = 600;
+/// Number of connections.
 const CONNECTIONS: usize = 4;
+/// Most requests in flight on each connection.
 const IN_FLIGHT: usize = 8;
+/// Number of requests per run.
 const OPERATIONS: u64 = 6000;
 /// Number of distinct block contents; it is small, so that designs share, recycle and compress pages.
 const CONTENTS: u64 = 40;
 
-/// Makes the content of a block with a number. The second half of the block repeats the first, so that it compresses;
-/// contents with neighbouring numbers differ little.
+/// Makes block content number `number`. The second half of the block repeats the first, so that it compresses. Contents
+/// with neighbouring numbers differ little.
 fn content(number: u64) -> Vec<u8> {
     if number == 0 {
         return vec![0; BLOCK as usize];
@@ -30,29 +36,39 @@ fn content(number: u64) -> Vec<u8> {
     bytes
 }
 
+/// A request in flight, as the test records it.
 struct InFlight {
+    /// First block of the request.
     first: u64,
+    /// Number of blocks of the request.
     count: u64,
     /// Bytes that a read has to return; `None` for other operations.
     expected: Option<Vec<u8>>,
 }
 
+/// Oracle that knows the content of each block, with requests in flight.
 struct Oracle {
+    /// Generator of the random requests.
     random: Random,
+    /// Number of the content that each block holds.
     blocks: Vec<u64>,
+    /// Whether a request in flight uses the block, for each block.
     busy: Vec<bool>,
+    /// Bytes of each content, by its number.
     contents: Vec<Vec<u8>>,
+    /// Number of blocks compared so far.
     checked: u64,
 }
 
 impl Oracle {
+    /// Returns the expected bytes of `count` blocks from block `first` on.
     fn bytes(&self, first: u64, count: u64) -> Vec<u8> {
         let numbers = &self.blocks[first as usize..(first + count) as usize];
         numbers.iter().flat_map(|&number| self.contents[number as usize].iter().copied()).collect()
     }
 
-    /// Draws a run of blocks, and returns its first block and length if no request uses any of them; they are then
-    /// marked as used.
+    /// Draws a run of consecutive blocks. If no request in flight uses any of them, marks them as used, and returns the
+    /// first block and the number of blocks.
     fn free_run(&mut self) -> Option<(u64, u64)> {
         let first = self.random.below(BLOCKS);
         let count = (1 + self.random.below(8) * self.random.below(2)).min(BLOCKS - first);
@@ -64,8 +80,8 @@ impl Oracle {
         })
     }
 
-    /// Sends one random request to blocks that no other request uses. Returns its cookie and its record, or `None` if
-    /// the drawn blocks are in use.
+    /// Sends one random request to blocks that no other request uses. Returns its cookie and the record of it, or
+    /// `None` if the drawn blocks are in use.
     fn issue(&mut self, client: &mut Client) -> Option<(u64, InFlight)> {
         let (first, count) = self.free_run()?;
         let run = first as usize..(first + count) as usize;
@@ -98,6 +114,7 @@ impl Oracle {
         Some((cookie, InFlight { first, count, expected }))
     }
 
+    /// Checks the reply to a request, and marks its blocks as unused.
     fn complete(&mut self, reply: &Reply, operation: &InFlight) {
         assert_eq!(reply.errno, 0, "{}", reply.message);
         if let Some(expected) = &operation.expected {
@@ -108,7 +125,7 @@ impl Oracle {
     }
 }
 
-/// Runs random operations on a design, and returns how many blocks were compared.
+/// Runs random operations on a served design, and returns the number of blocks compared.
 fn run(design: &str, seed: u64) -> u64 {
     let served = Served::new(design, BLOCKS * BLOCK);
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| served.client()).collect();

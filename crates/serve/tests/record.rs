@@ -1,4 +1,5 @@
-//! A recorded run, replayed through the same design on the same device, does the same flash operations.
+//! Tests that a recording, replayed through the same design on the same device, does the same flash operations as the
+//! live device.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -16,11 +17,13 @@ use wearwell_trace::OpenOptions;
 
 use crate::common;
 
+/// Size of the device, bytes.
 const SIZE: u64 = 4 * MIB;
 
-/// Executes writes of random size and address with few distinct contents, and trims, zeroes, flushes and reads among
-/// them.
+/// Sends random requests: writes of random size and address with `contents` distinct contents, and trims, zeroes,
+/// flushes and reads among them. `with_remaps` is the control socket for remaps.
 fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
+    /// Number of requests that are sent.
     const OPERATIONS: u64 = 6000;
     let mut random = Random::new(21);
     let mut control = with_remaps.map(|path| std::os::unix::net::UnixStream::connect(path).unwrap());
@@ -44,6 +47,7 @@ fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
     }
 }
 
+/// Remaps a random page by the control socket, if there is one.
 fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Random) {
     use std::io::{BufRead as _, Write as _};
     let Some(control) = control else { return };
@@ -58,6 +62,7 @@ fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Rand
     assert!(reply.contains("\"ok\":true"), "{reply}");
 }
 
+/// Replays a recording through a design, and returns the record of the run.
 fn replay(config: &Config, design: &str, path: &Path, reads_payloads: bool) -> RunRecord {
     let input =
         Input::Trace { path: path.into(), options: OpenOptions { reads_payloads, ..OpenOptions::default() } };
@@ -67,8 +72,10 @@ fn replay(config: &Config, design: &str, path: &Path, reads_payloads: bool) -> R
     record
 }
 
+/// Numbers of flash operations, by cause.
 type Counts = BTreeMap<String, u64>;
 
+/// Returns the numbers of programs, reads and erases of the live device, by cause.
 fn live(stats: &Stats) -> [Counts; 3] {
     [
         nonzero_counts_by_cause(&stats.programs),
@@ -77,6 +84,8 @@ fn live(stats: &Stats) -> [Counts; 3] {
     ]
 }
 
+/// Records random work on a live device of this design, replays the recording, and checks that both did the same flash
+/// operations.
 fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: bool) {
     let specification = MemoryDeviceSpecification::new(design, config(settings), Some(SIZE)).unwrap();
     let folder = tempfile::tempdir().unwrap();

@@ -1,4 +1,5 @@
-//! TLS: what is encrypted is served as ever, what comes before counts for nothing, and clients prove who they are.
+//! Tests of TLS: encrypted clients are served like others, nothing that was sent before the TLS handshake counts, and
+//! clients prove who they are.
 
 use crate::common;
 
@@ -16,6 +17,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 use wearwell_serve::{BoundListener, FlashDevice, ListenAddress, Server, TlsConfig};
 
+/// Type of the option reply that asks the client to start TLS first.
 const ERR_TLS_REQD: u32 = (1 << 31) + 5;
 
 /// Returns the path of a test certificate or key. `authority` signed the certificates `server` and `client`; another
@@ -24,6 +26,7 @@ fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/certificates").join(name)
 }
 
+/// Makes the TLS configuration of the server from the test certificates.
 fn tls(requires_client_certificate: bool) -> TlsConfig {
     let signer = file("authority.pem");
     TlsConfig::from_files(
@@ -36,12 +39,16 @@ fn tls(requires_client_certificate: bool) -> TlsConfig {
 
 /// A server with TLS and one drive of 16 MiB, on a Unix socket and a TCP port.
 struct Secure {
+    /// The running server.
     server: Server<FlashDevice>,
+    /// TCP address of the server.
     port: std::net::SocketAddr,
+    /// Directory with the Unix socket.
     folder: tempfile::TempDir,
 }
 
 impl Secure {
+    /// Starts the server, with or without the requirement of client certificates.
     fn start(requires_client_certificate: bool) -> Self {
         let device = specification("page-map", 16 * MIB).build().expect("it fits");
         let folder = tempfile::tempdir().unwrap();
@@ -53,12 +60,14 @@ impl Secure {
         Self { server, port, folder }
     }
 
+    /// Connects a client without TLS to the Unix socket.
     fn plain(&self) -> Client {
         let mut client = Client::connect(&self.folder.path().join("nbd"));
         client.send(&3_u32.to_be_bytes());
         client
     }
 
+    /// Connects a client without TLS to the TCP port.
     fn plain_tcp(&self) -> Client<TcpStream> {
         let stream = TcpStream::connect(self.port).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -87,9 +96,11 @@ fn config(certificate: Option<&str>) -> ClientConfig {
     }
 }
 
+/// A client whose connection is encrypted by TLS.
 type Encrypted<S> = Client<StreamOwned<ClientConnection, S>>;
 
-/// Starts TLS on a client's connection, by which all later traffic is encrypted.
+/// Starts TLS on the connection of a client, which shows the certificate of this name, if one is given. All later
+/// traffic is encrypted.
 fn encrypt<S: std::io::Read + std::io::Write>(
     mut client: Client<S>,
     certificate: Option<&str>,

@@ -1,4 +1,4 @@
-//! Requests and replies: what each command does, and what the protocol says about illegal ones.
+//! Tests of NBD requests and replies: the effect of each command, and the errors for illegal requests.
 
 use common::client::*;
 use common::{DESIGNS, MIB, PAGE, Random, Served, config};
@@ -9,6 +9,7 @@ use wearwell_serve::{BlockDevice, DeviceError, ListenAddress, ServeError, Server
 
 use crate::common;
 
+/// Size of the served device, bytes.
 const SIZE: u64 = 8 * MIB;
 
 #[test]
@@ -439,6 +440,7 @@ fn a_tcp_client_is_served_like_one_on_a_socket_file() {
 /// clients waited.
 #[test]
 fn reads_of_a_disconnected_client_are_dropped() {
+    /// Number of reads that the client sends before it disconnects.
     const READS: u64 = 200;
     let served = Served::new("page-map", SIZE);
     let mut client = served.client();

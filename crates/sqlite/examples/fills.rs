@@ -21,17 +21,26 @@ use rusqlite::{Connection, OpenFlags, ffi};
 use serde_json::Value;
 use wearwell_replay::report::with_thousands_separators;
 
+/// Seed of the random keys and values.
 const SEED: u64 = 1;
+/// Number of bytes in a mebibyte.
 const MIB: u64 = 1 << 20;
 
+/// A workload of `db_bench`: how a table is filled.
 struct Workload {
+    /// Name of the workload.
     name: &'static str,
+    /// Whether keys are written in random order; otherwise in ascending order.
     is_random: bool,
+    /// Number of rows that are written at scale 1.
     values: u64,
+    /// Size of each value, bytes.
     value_bytes: usize,
+    /// Number of rows per transaction.
     batch: u64,
 }
 
+/// All workloads of the comparison.
 const WORKLOADS: [Workload; 8] = [
     Workload { name: "fillseq-100", is_random: false, values: 100_000, value_bytes: 100, batch: 1 },
     Workload { name: "fillseq-100-batch", is_random: false, values: 100_000, value_bytes: 100, batch: 100 },
@@ -43,14 +52,16 @@ const WORKLOADS: [Workload; 8] = [
     Workload { name: "fillrandom-16k", is_random: true, values: 16_000, value_bytes: 16_384, batch: 1 },
 ];
 
-/// A design and how the database uses it.
+/// A configuration of the drive: a design, and how the database uses it.
 struct Device {
+    /// Name of the configuration in the printed table.
     name: &'static str,
+    /// URI parameters of the database that select the configuration.
     parameters: &'static str,
 }
 
-/// The first is what the others are held against. `remap` alone finds equal contents by itself; that is switched off
-/// in the rows that ask what the host's remaps are worth.
+/// Configurations of the comparison. The first is the baseline of the others. `remap` alone finds equal contents by
+/// itself; this is switched off in the rows that show the gain of the host's remaps.
 const DEVICES: [Device; 6] = [
     Device { name: "remap, remap=off", parameters: "design=remap&set=remap.dedup=false&remap=off" },
     Device { name: "remap, remap=on", parameters: "design=remap&set=remap.dedup=false&remap=on" },
@@ -63,7 +74,9 @@ const DEVICES: [Device; 6] = [
     Device { name: "delta", parameters: "design=delta&remap=off" },
 ];
 
+/// Registers the VFS for all later connections of this process.
 fn register() {
+    /// Type of an extension's entry point as `SQLite` expects it.
     type EntryPoint = unsafe extern "C" fn(
         *mut ffi::sqlite3,
         *mut *mut std::ffi::c_char,
@@ -77,6 +90,7 @@ fn register() {
     drop(Connection::open_in_memory());
 }
 
+/// Creates a database of this name on a new device in memory.
 fn open(name: &str, device: &Device, size_bytes: u64) -> rusqlite::Result<Connection> {
     let uri = format!("file:{name}?vfs=wearwell&memory=on&size={size_bytes}&{}", device.parameters);
     let flags =
@@ -90,7 +104,7 @@ fn open(name: &str, device: &Device, size_bytes: u64) -> rusqlite::Result<Connec
 }
 
 impl Workload {
-    /// Draws keys and values from the seed and stores them.
+    /// Fills the table with `values` rows, whose keys and values are drawn from the seed, and makes a checkpoint.
     fn fill(&self, connection: &Connection, values: u64) -> rusqlite::Result<()> {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(SEED);
         let mut statement = connection.prepare("replace into test(key, value) values(?1, ?2)")?;
@@ -108,24 +122,27 @@ impl Workload {
     }
 }
 
-/// Half random, repeated once: `db_bench` compresses to one half.
+/// Draws a value of `bytes` bytes. Its second half repeats the first, because values of `db_bench` compress to one
+/// half.
 fn value(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
     let mut half = vec![0; bytes.div_ceil(2)];
     random.fill_bytes(&mut half);
     half.iter().chain(&half).copied().take(bytes).collect()
 }
 
+/// Returns the number that a pragma of `SQLite` answers.
 fn number(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
     let number: i64 = connection.query_row(&format!("pragma {pragma}"), [], |row| row.get(0))?;
     Ok(number.cast_unsigned())
 }
 
+/// Returns the counters of the database's files and its device, as JSON.
 fn stats(connection: &Connection) -> rusqlite::Result<Value> {
     let text: String = connection.query_row("pragma wearwell_stats", [], |row| row.get(0))?;
     Ok(serde_json::from_str(&text).expect("the VFS answers in JSON"))
 }
 
-/// Whether two databases hold the same rows; compares each.
+/// Whether two databases hold the same rows; compares each row.
 fn same_rows(a: &Connection, b: &Connection) -> rusqlite::Result<bool> {
     let query = "select key, value from test order by key";
     let (mut a, mut b) = (a.prepare(query)?, b.prepare(query)?);
@@ -145,7 +162,8 @@ fn same_rows(a: &Connection, b: &Connection) -> rusqlite::Result<bool> {
     }
 }
 
-/// A device that database and log fill to three quarters, about as in the paper; from a run without limits.
+/// Returns the size, in bytes, of a device that database and log fill to three quarters, about as in the paper. It is
+/// measured on a larger device.
 fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
     let raw_bytes = values * (workload.value_bytes as u64 + 100);
     let connection = open("sizing", &DEVICES[0], (4 * raw_bytes + 64 * MIB).next_multiple_of(MIB))?;
@@ -156,10 +174,12 @@ fn size_for(workload: &Workload, values: u64) -> rusqlite::Result<u64> {
     Ok(((database_bytes + log_bytes) * 4 / 3).next_multiple_of(MIB))
 }
 
+/// Formats a number with thousands separators.
 fn count(number: u64) -> String {
     with_thousands_separators(number as f64, 0)
 }
 
+/// Formats the numbers of programs by cause, without causes that have none.
 fn by_cause(programs: &Value) -> String {
     let causes: BTreeMap<&str, u64> = programs
         .as_object()
@@ -174,6 +194,7 @@ fn by_cause(programs: &Value) -> String {
     shown.join(", ")
 }
 
+/// Runs a workload on all configurations and prints one row of the table for each.
 fn run(workload: &Workload, scale: f64) -> rusqlite::Result<()> {
     let values = ((workload.values as f64 * scale) as u64).max(100);
     let size_bytes = size_for(workload, values)?;

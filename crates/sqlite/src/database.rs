@@ -1,4 +1,5 @@
-//! Databases that are open in this process: files and locks of each, shared by all connections to it.
+//! ~Databases that are open in this process: files and locks of each, shared by all connections to it. => Databases
+//! that are open in this process. All connections to a database share its files and locks.
 //!
 //! `SQLite` looks up and deletes a journal or log only by its name: the database's name with a suffix. So a name with
 //! such a suffix always means a file of the database that is named before the suffix, even if a database with the whole
@@ -15,15 +16,15 @@ use crate::open_drive::open_drive;
 use crate::options::{Backend, Options};
 use crate::shm::ShmRegion;
 
-/// Mutable state of an open database that its connections share.
+/// State of an open database that all its connections share: files, locks, and the memory of the wal-index.
 pub(crate) struct DatabaseState {
-    /// Files of the database.
+    /// Files of the database on the device.
     pub(crate) files: DatabaseFiles,
-    /// Locks of the database file that all its connections hold.
+    /// Locks of the database file that its connections hold.
     pub(crate) locks: FileLocks,
-    /// Locks of the wal-index that all connections hold.
+    /// Locks of the wal-index (shared memory of the write-ahead log) that connections hold.
     pub(crate) shm_locks: ShmLocks,
-    /// Memory of the wal-index, by region number.
+    /// Memory of the wal-index (shared memory of the write-ahead log), by region number.
     pub(crate) shm_regions: Vec<ShmRegion>,
     /// Number of connections that have mapped the wal-index (shared memory of the write-ahead log).
     pub(crate) wal_index_user_count: u32,
@@ -31,12 +32,14 @@ pub(crate) struct DatabaseState {
 
 /// A database that is open in this process, shared by all connections to it.
 pub(crate) struct Database {
+    /// Name of the database, as its URI has it.
     name: String,
     /// Text that identifies the database's device ([`Options::device_identity`]). Connections that name the same
     /// device have the same text.
     device_identity: String,
     /// Resolved path of the directory of the database's image; `None` if its device is no image in this process.
     image_directory: Option<PathBuf>,
+    /// Files and locks, behind a lock.
     state: Mutex<DatabaseState>,
 }
 
@@ -44,23 +47,25 @@ pub(crate) struct Database {
 /// device is never opened while it is being closed.
 static OPEN_DATABASES: Mutex<Vec<Weak<Database>>> = Mutex::new(Vec::new());
 
+/// Locks the list of open databases, also if a thread panicked while it held the lock.
 fn lock_open_databases() -> MutexGuard<'static, Vec<Weak<Database>>> {
     // A panic during an open leaves the list intact, so a poisoned lock can still be used.
     OPEN_DATABASES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns the open database with this name, from the list `open`.
+/// Returns the database with the name `name` from the list `open` of open databases.
 fn find_by_name(open: &[Weak<Database>], name: &str) -> Option<Arc<Database>> {
     open.iter().filter_map(Weak::upgrade).find(|database| database.name == name)
 }
 
-/// Returns the open database whose image is in `directory`, from the list `open`.
+/// Returns the database whose image is in `directory` from the list `open` of open databases.
 fn find_by_image(open: &[Weak<Database>], directory: &Path) -> Option<Arc<Database>> {
     let mut databases = open.iter().filter_map(Weak::upgrade);
     databases.find(|database| database.image_directory.as_deref() == Some(directory))
 }
 
-/// Returns the path of the image's directory without links; `None` if the device is no image, or does not exist.
+/// Returns the path of the image's directory with symbolic links resolved; `None` if the device is no image, or the
+/// directory does not exist.
 fn resolved_image_directory(options: &Options) -> Option<PathBuf> {
     let Backend::Image { directory, .. } = &options.backend else { return None };
     directory.canonicalize().ok()
@@ -74,8 +79,8 @@ impl Database {
         kinds.find_map(|kind| Some((find_by_name(&open, name.strip_suffix(kind.suffix())?)?, kind)))
     }
 
-    /// Opens a database, or returns it if it is already open in this process on the same device. `may_create` states
-    /// whether an image that does not exist may be created.
+    /// Opens a database. If it is already open in this process on the same device, returns the open one. `may_create`
+    /// states whether an image that does not exist may be created.
     pub(crate) fn open(name: &str, options: &Options, may_create: bool) -> Result<Arc<Self>, Error> {
         if name.is_empty() {
             return Err(Error::UnreadableName);
@@ -112,7 +117,7 @@ impl Database {
         Ok(database)
     }
 
-    /// Drops one reference to an open database. The last open file that drops its reference closes the device.
+    /// Drops one reference to an open database. The last reference closes the device.
     pub(crate) fn release(self: Arc<Self>) -> Result<(), Error> {
         let mut open = lock_open_databases();
         let closed = match Arc::into_inner(self) {

@@ -29,19 +29,19 @@ use crate::drive::Drive;
 use crate::error::Error;
 use crate::wal::{ContiguousRange, FRAME_HEADER_BYTES, WAL_HEADER_BYTES, WalLayout};
 
-/// Maximum number of partially written device pages that are kept in memory. When this number is reached, all of them
-/// are written to the device and dropped.
+/// Most partially written device pages that are kept in memory. When this number is reached, all of them are written to
+/// the device and dropped.
 const PARTIAL_PAGES_MAX: usize = 64;
 
-/// Counters of the writes, remaps and syncs of a database's files, since the database was opened.
+/// Numbers of writes, remaps and syncs of a database's files since the database was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DatabaseFileCounters {
     /// Number of writes of frame payloads (database pages) to `SQLite`'s write-ahead log.
     pub wal_frame_writes: u64,
-    /// Number of writes to the database, including those that became remaps.
+    /// Number of writes to the database file, including those that became remaps.
     pub database_writes: u64,
-    /// Number of writes to the database that were recognised as copies of pages in the write-ahead log, as a checkpoint
-    /// makes them.
+    /// Number of writes to the database file that were recognised as copies of pages in the write-ahead log, as a
+    /// checkpoint makes them.
     pub checkpoint_copies: u64,
     /// Number of copies from the write-ahead log to the database that were remapped instead of written.
     pub remaps: u64,
@@ -59,6 +59,7 @@ pub struct DatabaseFileCounters {
 struct LastReadWalFrame {
     /// Device address of this frame payload, bytes.
     device_address: u64,
+    /// Bytes of the frame payload.
     payload: Vec<u8>,
 }
 
@@ -66,34 +67,39 @@ struct LastReadWalFrame {
 /// next sync, or earlier if too many such pages are kept.
 #[derive(Debug)]
 struct PartialPage {
+    /// Content of the device page.
     bytes: Box<[u8]>,
-    /// Whether the page differs from the page on the device.
+    /// Whether the content in memory differs from the page on the device.
     is_dirty: bool,
 }
 
 /// The files of one `SQLite` database, stored on a device.
 pub struct DatabaseFiles {
+    /// Device on which the files are stored.
     drive: Box<dyn Drive>,
+    /// Directory of the files: which exist, and where on the device they are stored.
     directory: FileDirectory,
     /// Whether the directory differs from the directory page on the device.
     is_directory_dirty: bool,
     /// Partially written device pages that are kept in memory, by their device address in bytes.
     partial_pages: BTreeMap<u64, PartialPage>,
-    /// Length of the write-ahead log as `SQLite` sees it, bytes. The directory has it rounded up to whole groups of
-    /// frames.
+    /// Length of the write-ahead log as `SQLite` sees it, bytes. (The directory has the length rounded up to whole
+    /// groups of frames.)
     wal_len_bytes: u64,
     /// Length that the database file will have after a checkpoint of the whole write-ahead log, bytes.
     database_len_after_checkpoint_bytes: u64,
-    /// Frame payload that a write to the database may repeat; `None` if none was read, or it was overwritten.
+    /// Frame payload (database page) that a write to the database may repeat; `None` if none was read, or if it was
+    /// overwritten.
     last_wal_read: Option<LastReadWalFrame>,
-    /// Whether copies from the write-ahead log to the database are remapped instead of written.
+    /// Whether copies from the write-ahead log to the database become remaps instead of writes.
     remaps_checkpoints: bool,
+    /// Counters of writes, remaps and syncs since the files were opened.
     counters: DatabaseFileCounters,
 }
 
 impl DatabaseFiles {
-    /// Opens the files of one database on a device: reads the page that lists them. An empty device gets an empty list.
-    /// `remaps` states whether checkpoints become remaps.
+    /// Opens the files of one database on a device: reads the directory page, which lists them. An empty device gets an
+    /// empty directory. `remaps` states whether checkpoints become remaps.
     ///
     /// # Errors
     /// [`Error::ForeignData`], [`Error::Damaged`], [`Error::DirectoryVersion`], [`Error::Resized`],
@@ -151,14 +157,17 @@ impl DatabaseFiles {
         }))
     }
 
+    /// Returns the size of a device page, bytes.
     pub(crate) fn device_page_bytes(&self) -> u32 {
         self.drive.device_page_bytes()
     }
 
+    /// Whether the file of kind `kind` exists.
     pub(crate) fn exists(&self, kind: FileKind) -> bool {
         self.directory.entry(kind).exists
     }
 
+    /// Creates an empty file of kind `kind`, if it does not exist.
     pub(crate) fn create(&mut self, kind: FileKind) {
         if !self.exists(kind) {
             self.directory.entry_mut(kind).exists = true;
@@ -174,8 +183,8 @@ impl DatabaseFiles {
         }
     }
 
-    /// Reads bytes of a database's file; bytes after the end of the file are zero. Returns whether all bytes are inside
-    /// the file.
+    /// Reads bytes of one of the database's files into `into`. Bytes after the end of the file are zeros. Returns
+    /// whether all bytes are inside the file.
     pub(crate) fn read(&mut self, kind: FileKind, offset: u64, into: &mut [u8]) -> Result<bool, Error> {
         let inside = self.len(kind).saturating_sub(offset).min(into.len() as u64) as usize;
         let (body, behind) = into.split_at_mut(inside);
@@ -195,8 +204,8 @@ impl DatabaseFiles {
         Ok(inside == into.len())
     }
 
-    /// Reads bytes from the beginning of `piece`, a range of a file that is contiguous on the device. The payload of a
-    /// frame is also kept, so that a later write of it to the database can become a remap.
+    /// Reads bytes from the beginning of `piece`, a range of a file that is contiguous on the device. If the bytes are
+    /// the payload of a log frame, keeps them, so that a later write of them to the database can become a remap.
     fn read_contiguous(
         &mut self,
         kind: FileKind,
@@ -217,8 +226,8 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Copies the bytes of partially written pages in memory over the bytes read from the device at address `at`,
-    /// because they are newer.
+    /// Copies the bytes of partially written pages in memory over the bytes that were read from device address `at`,
+    /// because those in memory are newer.
     fn overlay_partial_pages(&self, at: u64, into: &mut [u8]) {
         let device_page_bytes = u64::from(self.device_page_bytes());
         let end = at + into.len() as u64;
@@ -234,13 +243,13 @@ impl DatabaseFiles {
         len > 0 && len.is_multiple_of(self.device_page_bytes() as usize)
     }
 
-    /// Returns how the write-ahead log is placed on the device; `None` if the page size of the log is not known yet.
+    /// Returns the layout of the write-ahead log on the device; `None` if the page size of the log is not known yet.
     fn wal_layout(&self) -> Option<WalLayout> {
         let page_bytes = self.directory.wal_page_bytes;
         (page_bytes > 0).then(|| WalLayout::new(page_bytes, self.device_page_bytes()))
     }
 
-    /// Returns the range of a file that begins at byte `offset` and is also contiguous on the device. `None` for a
+    /// Returns the range of a file that begins at byte `offset` and is contiguous on the device, too. `None` for a
     /// write-ahead log whose header has not been written, because its page size is then unknown.
     fn contiguous_range(&self, kind: FileKind, offset: u64) -> Option<ContiguousRange> {
         let extent_bytes = self.directory.extent_bytes();
@@ -254,7 +263,7 @@ impl DatabaseFiles {
         }
     }
 
-    /// Writes bytes of a database's file, which is created if it does not exist.
+    /// Writes bytes to one of the database's files, which is created if it does not exist.
     pub(crate) fn write(&mut self, kind: FileKind, offset: u64, bytes: &[u8]) -> Result<(), Error> {
         self.create(kind);
         if kind == FileKind::Wal {
@@ -271,9 +280,9 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Evaluates a header that is written to the write-ahead log. The header of the log gives the page size. The header
-    /// of a frame gives the number of its database page; an error if the device has no room to extend the database to
-    /// this page at the next checkpoint.
+    /// Evaluates a header that is written to the write-ahead log. The header of the log contains the page size. The
+    /// header of a frame contains the number of its database page. Returns an error if the device has no room to extend
+    /// the database to this page at the next checkpoint.
     fn apply_wal_header(&mut self, offset: u64, header: &[u8]) -> Result<(), Error> {
         let number = |at: usize| {
             let bytes = header.get(at..).and_then(<[u8]>::first_chunk);
@@ -304,8 +313,8 @@ impl DatabaseFiles {
         }
     }
 
-    /// Writes bytes at the beginning of `piece`, a range of a file that is contiguous on the device, and first assigns
-    /// space to the file if it has none there.
+    /// Writes bytes at the beginning of `piece`, a range of a file that is contiguous on the device. If no space is
+    /// assigned to the file there, assigns it first.
     fn write_contiguous(
         &mut self,
         kind: FileKind,
@@ -328,7 +337,7 @@ impl DatabaseFiles {
         }
     }
 
-    /// Writes the payload of a frame (a database page) to device address `at`.
+    /// Writes the payload of a log frame (a database page) to device address `at`.
     fn write_wal_payload(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.counters.wal_frame_writes += 1;
         if self.last_wal_read.as_ref().is_some_and(|read| read.device_address == at) {
@@ -337,7 +346,7 @@ impl DatabaseFiles {
         self.drive.write(at, bytes)
     }
 
-    /// Writes bytes of the database to device address `at`. If they equal the payload that was read last from the
+    /// Writes bytes of the database to device address `at`. If they equal the frame payload that was read last from the
     /// write-ahead log, a remap replaces the write.
     fn write_database(&mut self, at: u64, bytes: &[u8]) -> Result<(), Error> {
         self.counters.database_writes += 1;
@@ -372,8 +381,8 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Returns the device page at address `page_at` from memory, into which it is first read from the device if
-    /// necessary.
+    /// Returns the device page at address `page_at` as it is kept in memory. If it is not in memory, it is read from
+    /// the device first.
     fn load_partial_page(&mut self, page_at: u64) -> Result<&mut PartialPage, Error> {
         if !self.partial_pages.contains_key(&page_at) {
             if self.partial_pages.len() >= PARTIAL_PAGES_MAX {
@@ -387,8 +396,8 @@ impl DatabaseFiles {
         Ok(self.partial_pages.get_mut(&page_at).expect("it is there or was put there"))
     }
 
-    /// Writes to the device all partially written pages in memory that have changed. They stay in memory, because the
-    /// next headers belong to the same pages.
+    /// Writes all changed partial pages (partially written device pages in memory) to the device. They stay in memory,
+    /// because the next headers belong to the same pages.
     fn write_partial_pages(&mut self) -> Result<(), Error> {
         for (&at, page) in self.partial_pages.iter_mut().filter(|(_, page)| page.is_dirty) {
             self.drive.write(at, &page.bytes)?;
@@ -398,14 +407,15 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Sets the length of a file to `end` bytes if the file is shorter.
+    /// Extends a file to a length of `end` bytes if the file is shorter.
     fn extend_file_len(&mut self, kind: FileKind, end: u64) {
         if end > self.len(kind) {
             self.set_file_len(kind, end);
         }
     }
 
-    /// Sets the length of a file, bytes, in memory and in the directory, which is written at the next sync.
+    /// Sets the length of a file to `len` bytes, in memory and in the directory. The directory is written at the next
+    /// sync.
     fn set_file_len(&mut self, kind: FileKind, len: u64) {
         let recorded = if kind == FileKind::Wal {
             self.wal_len_bytes = len;
@@ -419,8 +429,8 @@ impl DatabaseFiles {
         entry.len_bytes = recorded;
     }
 
-    /// Sets the length of a database's file, in bytes. Extents (runs of device pages) that the file no longer needs are
-    /// freed.
+    /// Truncates one of the database's files to `len` bytes. Extents (runs of device pages) that the file no longer
+    /// needs are freed.
     pub(crate) fn truncate(&mut self, kind: FileKind, len: u64) -> Result<(), Error> {
         self.set_file_len(kind, len);
         let stored = match self.wal_layout().filter(|_| kind == FileKind::Wal) {
@@ -430,7 +440,7 @@ impl DatabaseFiles {
         self.free_extents_after_length(kind, stored)
     }
 
-    /// Deletes a file of the database; returns whether it existed.
+    /// Deletes one of the database's files; returns whether it existed.
     pub(crate) fn delete(&mut self, kind: FileKind) -> Result<bool, Error> {
         if !self.exists(kind) {
             return Ok(false);
@@ -451,7 +461,7 @@ impl DatabaseFiles {
         if given_up.is_empty() { Ok(()) } else { self.free_extents_durably(given_up) }
     }
 
-    /// Frees extents (runs of device pages) that no file of the database contains any more: first writes the directory
+    /// Frees extents (runs of device pages) that no file of the database contains any more. First writes the directory
     /// without them durably to the device, then trims them.
     fn free_extents_durably(&mut self, extents: Vec<u16>) -> Result<(), Error> {
         self.write_directory()?;
@@ -474,7 +484,7 @@ impl DatabaseFiles {
         Ok(())
     }
 
-    /// Makes everything that was written to the database's files durable.
+    /// Makes everything durable that was written to the database's files.
     pub(crate) fn sync(&mut self) -> Result<(), Error> {
         self.counters.syncs += 1;
         self.write_partial_pages()?;
@@ -497,6 +507,7 @@ mod tests {
     use crate::open_drive::open_drive;
     use crate::options::Options;
 
+    /// Page size of the database and the device, bytes.
     const PAGE_BYTES: usize = 4096;
     /// Offset of the first frame's payload in a write-ahead log, bytes.
     const FIRST_PAYLOAD_OFFSET: u64 = WAL_HEADER_BYTES + FRAME_HEADER_BYTES;
@@ -521,6 +532,7 @@ mod tests {
         files
     }
 
+    /// Writes `page` to the database, reads it back, and checks that the write caused `remaps` remaps.
     fn assert_remaps_of_database_write(mut files: DatabaseFiles, page: &[u8], remaps: u64) {
         files.write(FileKind::Database, 0, page).expect("there is room");
         let mut found = [0; PAGE_BYTES];

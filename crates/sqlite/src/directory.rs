@@ -19,35 +19,40 @@ use crc_fast::CrcAlgorithm;
 
 use crate::error::Error;
 
-/// Most extents (runs of pages assigned to one file) into which a device is divided. All their numbers fit into the
+/// Most extents (runs of consecutive pages) into which a device is divided. The numbers of all extents fit into the
 /// directory page.
 pub(crate) const EXTENTS_MAX: u64 = 1024;
-/// Fewest device pages of an extent (run of pages assigned to one file): the largest database page divided by the
-/// smallest device page, so that the space of one database page in the log fits into an extent.
+/// Fewest device pages of an extent (run of consecutive pages). It is the largest database page divided by the smallest
+/// device page, so that one database page in the log fits into an extent.
 const EXTENT_PAGES_MIN: u64 = 16;
-/// Smallest device page, bytes, on which a database can be stored.
+/// Smallest size of a device page on which a database can be stored, bytes.
 const DEVICE_PAGE_BYTES_MIN: u32 = 4096;
-/// First bytes of the directory page of a device.
+/// Magic number: the first bytes of the directory page of a device.
 const DIRECTORY_MAGIC: [u8; 8] = *b"WWSQLITE";
 /// Version of the format of the directory page.
 const DIRECTORY_VERSION: u32 = 1;
-/// Length of the checksum at the end of the directory page.
+/// Length of the checksum at the end of the directory page, bytes.
 const DIRECTORY_CRC_BYTES: usize = 4;
 
-/// The files of an `SQLite` database that are stored on a device: database, rollback journal, write-ahead log.
+/// Kind of a file of an `SQLite` database that is stored on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum FileKind {
+    /// The database file.
     Database,
+    /// The rollback journal.
     Journal,
+    /// The write-ahead log.
     Wal,
 }
 
 impl FileKind {
+    /// All kinds of files, in the order of the directory.
     pub(crate) const ALL: [Self; 3] = [Self::Database, Self::Journal, Self::Wal];
-    /// Files that `SQLite` looks up and deletes by a name that it makes itself: the name of the database with a suffix.
+    /// Kinds of files that `SQLite` looks up and deletes by a name that it makes itself: the name of the database with
+    /// a suffix.
     pub(crate) const FOUND_BY_NAME: [Self; 2] = [Self::Journal, Self::Wal];
 
-    /// Returns the suffix that `SQLite` appends to the database's name for this file.
+    /// Returns the suffix that `SQLite` appends to the database's name for a file of this kind.
     pub(crate) fn suffix(self) -> &'static str {
         match self {
             Self::Database => "",
@@ -74,14 +79,15 @@ pub(crate) struct FileEntry {
 /// assigned to them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FileDirectory {
+    /// Size of a device page, bytes.
     device_page_bytes: u32,
-    /// Number of device pages of an extent.
+    /// Number of device pages in an extent.
     extent_pages: u32,
     /// Entries of the database, its journal and its log, in this order.
     file_entries: [FileEntry; FileKind::ALL.len()],
-    /// For each extent, whether a file has it, or gave it up and it is not free yet.
+    /// Whether each extent is taken: a file has it, or gave it up but it is not free yet.
     is_extent_taken: Vec<bool>,
-    /// Page size of the database whose write-ahead log is stored, bytes; 0 if there has been no log.
+    /// Page size of the database that the write-ahead log belongs to, bytes; 0 if there has been no log.
     pub(crate) wal_page_bytes: u32,
 }
 
@@ -103,26 +109,29 @@ impl FileDirectory {
         })
     }
 
+    /// Returns the directory entry of a file.
     pub(crate) fn entry(&self, kind: FileKind) -> &FileEntry {
         &self.file_entries[kind as usize]
     }
 
+    /// Returns the directory entry of a file, to be changed.
     pub(crate) fn entry_mut(&mut self, kind: FileKind) -> &mut FileEntry {
         &mut self.file_entries[kind as usize]
     }
 
+    /// Returns the size of an extent (run of device pages), bytes.
     pub(crate) fn extent_bytes(&self) -> u64 {
         u64::from(self.extent_pages) * u64::from(self.device_page_bytes)
     }
 
-    /// Returns the device address of byte `at` of a file's stored pages; `None` if no extent (run of device pages) has
-    /// been assigned there.
+    /// Returns the device address of byte `at` of a file's stored bytes; `None` if no extent (run of device pages) is
+    /// assigned there.
     pub(crate) fn device_address(&self, kind: FileKind, at: u64) -> Option<u64> {
         let extent = *self.entry(kind).extent_numbers.get((at / self.extent_bytes()) as usize)?;
         Some(self.extent_address(extent) + at % self.extent_bytes())
     }
 
-    /// Returns the device address of the first byte of an extent.
+    /// Returns the device address, in bytes, at which extent number `extent` begins.
     fn extent_address(&self, extent: u16) -> u64 {
         u64::from(self.device_page_bytes) + u64::from(extent) * self.extent_bytes()
     }
@@ -132,7 +141,8 @@ impl FileDirectory {
         (bytes.div_ceil(self.extent_bytes()) as usize).saturating_sub(self.entry(kind).extent_numbers.len())
     }
 
-    /// Checks that at least `extents` extents (runs of device pages) are free; [`Error::DeviceFull`] if fewer are.
+    /// Checks that at least `extents` extents (runs of device pages) are free. Returns [`Error::DeviceFull`] if fewer
+    /// are free.
     pub(crate) fn require_free_extents(&self, extents: usize) -> Result<(), Error> {
         let free = self.is_extent_taken.iter().filter(|&&is_taken| !is_taken).count();
         if extents <= free {
@@ -146,7 +156,7 @@ impl FileDirectory {
     }
 
     /// Assigns free extents (runs of device pages) to a file until it can store its first `bytes` bytes. Returns
-    /// whether the directory changed. An error if fewer than `min_extents_left_free` extents would remain free.
+    /// whether the directory changed. Fails if fewer than `min_extents_left_free` extents would remain free.
     pub(crate) fn assign_extents(
         &mut self,
         kind: FileKind,
@@ -170,7 +180,7 @@ impl FileDirectory {
     }
 
     /// Removes the extents (runs of device pages) that a file does not need for its first `bytes` bytes, and returns
-    /// them. They cannot be assigned to a file before [`FileDirectory::release_extent`].
+    /// them. They can be assigned to a file again only after [`FileDirectory::release_extent`].
     pub(crate) fn detach_extents_after_length(&mut self, kind: FileKind, bytes: u64) -> Vec<u16> {
         let kept = bytes.div_ceil(self.extent_bytes()) as usize;
         let extents = &mut self.entry_mut(kind).extent_numbers;
@@ -206,7 +216,7 @@ impl FileDirectory {
         bytes
     }
 
-    /// Decodes the directory page of a device; `None` if the page is all zeroes, that is, the device is empty.
+    /// Decodes the directory page of a device; `None` if the page is all zeros, because the device is empty.
     pub(crate) fn decode(page: &[u8], capacity_bytes: u64) -> Result<Option<Self>, Error> {
         if page.iter().all(|&byte| byte == 0) {
             return Ok(None);
@@ -239,8 +249,8 @@ impl FileDirectory {
         Ok(Some(directory))
     }
 
-    /// Decodes the entries of all files and marks their extents as taken. An error if an extent does not exist or is
-    /// listed twice.
+    /// Decodes the directory entries of all files and marks their extents as taken. Fails if an extent does not exist
+    /// or is listed twice.
     fn decode_entries(&mut self, numbers: &mut IntegerReader<'_>) -> Result<(), Error> {
         let counts = FileKind::ALL.map(|kind| {
             let entry = self.entry_mut(kind);
@@ -279,6 +289,7 @@ impl FileDirectory {
 struct IntegerReader<'a>(&'a [u8]);
 
 impl IntegerReader<'_> {
+    /// Takes the next `N` bytes, with zeros after the end.
     fn take_bytes<const N: usize>(&mut self) -> [u8; N] {
         let Some((first, rest)) = self.0.split_first_chunk() else { return [0; N] };
         self.0 = rest;
@@ -298,7 +309,7 @@ impl IntegerReader<'_> {
     }
 }
 
-/// Returns the CRC-32C of bytes.
+/// Returns the CRC-32C of `bytes`.
 fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
@@ -307,8 +318,10 @@ fn crc32c(bytes: &[u8]) -> u32 {
 mod tests {
     use super::*;
 
+    /// Capacity of the device in these tests, bytes.
     const DEVICE_CAPACITY_BYTES: u64 = 4096 * 400;
 
+    /// Makes a directory with a database of several extents and a log.
     fn directory_with_files() -> FileDirectory {
         let mut directory = FileDirectory::new(DEVICE_CAPACITY_BYTES, 4096).expect("it is large enough");
         assert!(directory.assign_extents(FileKind::Database, 3 << 16, 0).expect("there is room"));

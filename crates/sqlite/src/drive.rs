@@ -1,10 +1,11 @@
-//! The block device on which a database is stored: in this process (`local`), or that of a running server (`remote`).
+//! Interface of the block device on which a database is stored: a device in this process (`local`), or one of a running
+//! server (`remote`).
 
 use serde_json::Value;
 
 use crate::error::Error;
 
-/// A block device with a remap command. Addresses are in bytes; a remap needs whole pages.
+/// ~Addresses are in bytes; a remap needs whole pages. => Addresses are in bytes. A remap needs whole pages.
 ///
 /// Durability is that of [`BlockDevice`](wearwell_serve::device::BlockDevice): a write that returned before a flush is
 /// durable after the flush, and a page is never a mix of two writes.
@@ -52,7 +53,7 @@ pub trait Drive: Send {
     /// [`Error::ServerConnection`], [`Error::MalformedAnswer`].
     fn stats(&mut self) -> Result<Value, Error>;
 
-    /// Flushes and closes the device.
+    /// Flushes the device and closes it.
     ///
     /// # Errors
     /// Those of the last flush.

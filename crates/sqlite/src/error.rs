@@ -1,4 +1,4 @@
-//! Errors of a database on a device, each with a message for the user.
+//! Errors of a database that is stored on a device, each with a message for the user.
 
 use std::io;
 use std::path::Path;
@@ -8,7 +8,7 @@ use wearwell_config::ConfigError;
 use wearwell_serve::DeviceError;
 use wearwell_serve::image::ImageError;
 
-/// Reason why a database cannot be opened or used.
+/// Error: a database cannot be opened or used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -33,7 +33,7 @@ pub enum Error {
     ServerConnection {
         /// Path of the server's socket.
         place: String,
-        /// Error of the operating system on the connection to the server.
+        /// Error of the operating system on this connection.
         source: io::Error,
     },
     /// A running server did not answer in time.
@@ -45,7 +45,7 @@ pub enum Error {
     NoAnswer {
         /// Path of the server's socket.
         place: String,
-        /// How long the client has waited.
+        /// Time that the client has waited for the answer.
         waited: Duration,
     },
     /// A running server refused the connection.
@@ -55,7 +55,7 @@ pub enum Error {
         place: String,
         /// Reason that the server gave.
         reason: String,
-        /// What the user can do.
+        /// Advice to the user: what to do about the refusal.
         advice: &'static str,
     },
     /// The file that marks the device of a server as used cannot be opened.
@@ -109,8 +109,8 @@ pub enum Error {
          a copy"
     )]
     Damaged(String),
-    /// The device was resized: its directory page states another number or size of extents (runs of pages), or another
-    /// page size, than the device has.
+    /// The device was resized. Its directory page states another number or size of extents (runs of pages), or another
+    /// page size, than the device has now.
     #[error(
         "the database was made on a device of {stored}, but the device now has {actual}: restore the image from before \
          it was resized, and copy the database to a larger device by `vacuum into`"
@@ -139,9 +139,9 @@ pub enum Error {
          wal_checkpoint(truncate)`; otherwise copy the database to a larger device by `vacuum into`"
     )]
     DeviceFull {
-        /// Number of extents that the write needs, with those that a checkpoint of the log will need.
+        /// Number of extents that the write needs, including those that a checkpoint of the log will need.
         needed_extent_count: usize,
-        /// Number of extents that no file has.
+        /// Number of extents that are not assigned to a file.
         free_extent_count: usize,
         /// Number of extents (runs of device pages) that the device has for files.
         device_extent_count: usize,
@@ -191,7 +191,7 @@ pub enum Error {
         /// Length of the longest name that is allowed, bytes.
         max_bytes: usize,
     },
-    /// The image does not exist, and the URI does not say how large to make it.
+    /// The image does not exist, and the URI does not contain a size with which to create it.
     #[error(
         "there is no image {place}: correct image=, or add size=, such as size=256MiB, which creates the image"
     )]
@@ -199,7 +199,7 @@ pub enum Error {
         /// Path of the image's directory.
         place: String,
     },
-    /// An existing image is not as the URI states.
+    /// An existing image has another property than the URI states.
     #[error(
         "the image {place} {actual}, which the database URI contradicts: change or leave out {parameter}="
     )]
@@ -208,7 +208,7 @@ pub enum Error {
         place: String,
         /// Parameter of the URI that the image contradicts.
         parameter: &'static str,
-        /// Actual property of the image, as a predicate with verb, such as `has size=4096`.
+        /// Actual property of the image, as a predicate such as `has size=4096`.
         actual: String,
     },
     /// A database or its image does not exist, and the connection may not create it.

@@ -1,4 +1,4 @@
-//! The device of a database in this process: in memory, or an image.
+//! The device of a database if it runs in this process: flash in memory, or an image.
 
 use std::path::PathBuf;
 
@@ -10,10 +10,11 @@ use wearwell_serve::{DeviceError, FlashDevice, control, image};
 use crate::drive::Drive;
 use crate::error::Error;
 
-/// A drive whose device runs in this process.
+/// Drive whose device runs in this process, with flash in memory or in an image.
 pub(crate) struct LocalDrive {
+    /// Device on which the database is stored.
     pub(crate) device: FlashDevice,
-    /// Directory of the image; empty for a device in memory.
+    /// Directory of the image; empty if the device is in memory.
     pub(crate) image_directory: PathBuf,
 }
 

@@ -1,5 +1,6 @@
-//! `SQLite`'s two kinds of locks, among the connections of one process: locks of the database file and of the
-//! wal-index.
+//! ~`SQLite`'s two kinds of locks, among the connections of one process: locks of the database file and of the
+//! wal-index. => The two kinds of locks of `SQLite` between connections of one process: locks of the database file, and
+//! locks of the wal-index.
 //!
 //! Only one process uses a device, so locks are counters in memory. [`FileLocks`] are those of a database file (shared,
 //! reserved, pending, exclusive). [`ShmLocks`] are the eight locks of a wal-index (shared memory of the write-ahead
@@ -13,18 +14,23 @@ use crate::ffi::shm;
 pub(crate) mod lock_level {
     use super::c_int;
 
+    /// Lock level of a connection that holds no lock on the database file.
     pub(crate) const NONE: c_int = 0;
+    /// Lock level of a connection that reads the database file.
     pub(crate) const SHARED: c_int = 1;
+    /// Lock level of a connection that will write; other connections may still begin to read.
     pub(crate) const RESERVED: c_int = 2;
+    /// Lock level of a connection that waits for readers to finish; no new reader may begin.
     pub(crate) const PENDING: c_int = 3;
+    /// Lock level of a connection that writes the database file; no other connection may read.
     pub(crate) const EXCLUSIVE: c_int = 4;
 }
 
-/// Error: a lock is refused, because another connection holds a lock that excludes it.
+/// Error: a lock is refused, because another connection holds a lock that excludes the requested one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LockBusy;
 
-/// State of the lock on a database file: number of readers, and level of the writer's lock.
+/// Locks that all connections hold on a database file: number of readers, and level of the writer's lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct FileLocks {
     /// Number of connections whose lock level on the database file is [`lock_level::SHARED`] or higher.
@@ -36,7 +42,7 @@ pub(crate) struct FileLocks {
 
 impl FileLocks {
     /// Raises a connection's lock level on the database file from `held` to `wanted`. While other connections read, an
-    /// exclusive lock is refused; the connection then holds [`lock_level::PENDING`], which excludes new readers.
+    /// exclusive lock is refused. The connection then holds [`lock_level::PENDING`], which excludes new readers.
     pub(crate) fn raise_lock_level(&mut self, held: &mut c_int, wanted: c_int) -> Result<(), LockBusy> {
         if *held >= wanted {
             return Ok(());
@@ -58,7 +64,7 @@ impl FileLocks {
         Ok(())
     }
 
-    /// Lowers a connection's lock level on the database file to shared or none.
+    /// Lowers a connection's lock level on the database file from `held` to `wanted`, which is shared or none.
     pub(crate) fn lower_lock_level(&mut self, held: &mut c_int, wanted: c_int) {
         if *held <= wanted {
             return;
@@ -72,7 +78,7 @@ impl FileLocks {
         *held = wanted;
     }
 
-    /// Returns whether some connection holds a reserved or higher lock, that is, intends to write.
+    /// Whether a connection holds a reserved or higher lock on the database file, because it intends to write.
     pub(crate) fn is_reserved_by_writer(self) -> bool {
         self.writer_level >= lock_level::RESERVED
     }
@@ -90,15 +96,15 @@ pub(crate) struct HeldShmLocks {
 /// State of the eight wal-index locks (on shared memory of the write-ahead log) over all connections.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ShmLocks {
-    /// For each of the eight locks, the number of connections that hold it shared.
+    /// Number of connections that hold each of the eight locks shared.
     reader_counts: [u32; shm::SHM_LOCK_COUNT],
-    /// Bit mask of the locks that some connection holds exclusively.
+    /// Bit mask of the locks that a connection holds exclusively.
     exclusive_mask: u8,
 }
 
 impl ShmLocks {
-    /// Acquires or releases `count` locks of the wal-index from number `first` on; `flags` are those of `xShmLock`.
-    /// With [`LockBusy`] none of the locks is acquired.
+    /// Acquires or releases `count` locks of the wal-index, from number `first` on. `flags` are those of `xShmLock`:
+    /// shared or exclusive, and whether to release. If the result is [`LockBusy`], no lock is acquired.
     pub(crate) fn change_locks(
         &mut self,
         held: &mut HeldShmLocks,
@@ -136,7 +142,7 @@ impl ShmLocks {
         !is_written_by_another && (is_shared || other_readers == 0)
     }
 
-    /// Releases lock number `lock` of the wal-index, if the connection with the locks `held` has it.
+    /// Releases lock number `lock` of the wal-index, if the connection that holds the locks `held` holds this lock.
     fn release_lock(&mut self, held: &mut HeldShmLocks, lock: usize) {
         let bit = 1 << lock;
         if held.shared_lock_mask & bit != 0 {
@@ -190,7 +196,9 @@ mod tests {
 
     #[test]
     fn a_wal_index_lock_has_one_writer_or_many_readers() {
+        /// Flag of `xShmLock`: the locks are exclusive.
         const EXCLUSIVE_LOCK: c_int = 8;
+        /// Flag of `xShmLock`: acquires the locks.
         const ACQUIRE_LOCK: c_int = 2;
         let (mut locks, mut a, mut b) =
             (ShmLocks::default(), HeldShmLocks::default(), HeldShmLocks::default());

@@ -1,4 +1,5 @@
-//! Parses the parameters of a database's URI: which device stores the database, and how.
+//! ~Parses the parameters of a database's URI: which device stores the database, and how. => Parameters of a database's
+//! URI: parses which device stores the database, and with which properties.
 //!
 //! ```text
 //! file:NAME?vfs=wearwell&image=DIR                         an image; with size= it is created when there is none
@@ -43,19 +44,19 @@ const SQLITE_URI_PARAMETERS: [&str; 15] = [
     "textkey",
 ];
 
-/// Where the device that stores the database is: in the memory of this process, in an image, or on a running server.
+/// Location of the device that stores the database: in the memory of this process, in an image, or on a running server.
 #[derive(Clone, Debug)]
 pub enum Backend {
-    /// A device in this process with simulated flash in memory.
+    /// The device runs in this process, with simulated flash in memory.
     Memory(Box<memory_device::MemoryDeviceSpecification>),
-    /// A device in this process whose flash is stored in an image (a directory of files).
+    /// The device runs in this process, with its flash in an image (a directory of files).
     Image {
-        /// Directory that holds the image of the device.
+        /// Directory of the image.
         directory: PathBuf,
-        /// What the URI requests of the image.
+        /// Properties that the URI requests of the image.
         requested: RequestedImage,
     },
-    /// The device of a running `wearwell serve`.
+    /// The device belongs to a running server (`wearwell serve`).
     Server {
         /// Path of the server's NBD socket.
         nbd_socket: PathBuf,
@@ -67,10 +68,10 @@ pub enum Backend {
 /// Options of an open database, from the parameters of its URI.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Where the device that stores the database is: in the memory of this process, in an image, or on a server.
+    /// Location of the device that stores the database.
     pub backend: Backend,
-    /// Whether checkpoints remap the pages that they copy from the write-ahead log to the database, instead of writing
-    /// them.
+    /// Whether a checkpoint remaps the pages that it copies from the write-ahead log to the database, instead of
+    /// writing them.
     pub remaps_checkpoints: bool,
     /// Values of all URI parameters as one text. Two connections use the same device if their texts are equal.
     pub device_identity: String,
@@ -144,7 +145,7 @@ impl Options {
     }
 }
 
-/// Refuses values that are empty, or that were not UTF-8 and so have replacement characters.
+/// Refuses parameter values that are empty or were not UTF-8. (In the latter, replacement characters show this.)
 fn require_valid_utf8_values(parameter: impl Fn(&str) -> Option<String>) -> Result<(), Error> {
     for name in URI_PARAMETERS {
         match parameter(name) {
@@ -162,7 +163,8 @@ fn require_valid_utf8_values(parameter: impl Fn(&str) -> Option<String>) -> Resu
     Ok(())
 }
 
-/// Parses the value of a parameter that is on or off; `default` counts if the URI does not have the parameter.
+/// Parses the value of a parameter that is `on` or `off`. `default` is the result if the URI does not have the
+/// parameter.
 fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, Error> {
     match value {
         None => Ok(default),
@@ -172,6 +174,7 @@ fn parse_switch(name: &str, value: Option<&str>, default: bool) -> Result<bool, 
     }
 }
 
+/// Parses the durability mode of an image's session; `None` if the URI does not have the parameter.
 fn parse_durability(value: Option<&str>) -> Result<Option<Durability>, Error> {
     match value {
         None => Ok(None),
@@ -205,6 +208,7 @@ pub fn require_known_parameters(names: &[String]) -> Result<(), Error> {
 mod tests {
     use super::*;
 
+    /// Parses options from pairs of parameter name and value.
     fn parse_uri_parameter_pairs(parameters: &[(&str, &str)]) -> Result<Options, Error> {
         Options::from_uri_parameters(|name| {
             let found = parameters.iter().find(|&&(key, _)| key == name);

@@ -1,4 +1,6 @@
-//! The device of a running server: reads, writes, trims and flushes use NBD, remaps use the server's control socket.
+//! ~The device of a running server: reads, writes, trims and flushes use NBD, remaps use the server's control socket.
+//! => The device of a database if it belongs to a running server. Reads, writes, trims and flushes use NBD; remaps use
+//! the server's control socket.
 //!
 //! A request is sent only after the preceding one has been answered, so that every earlier write is done before a
 //! remap. A connection on which a request failed halfway is shut down, because its answer may still come, and would
@@ -25,20 +27,26 @@ use wearwell_serve::nbd::wire::{
 use crate::drive::Drive;
 use crate::error::Error;
 
-/// Longest payload of one NBD request, bytes; longer reads and writes are split.
+/// Longest payload of one NBD request, bytes. Longer reads and writes are split into several requests.
 const REQUEST_PAYLOAD_MAX_BYTES: usize = 1 << 20;
 /// Longest time for which the client waits for a server's answer to a request.
 const SERVER_REPLY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A drive on the device of a running server: connections to its NBD socket and its control socket, and the lock on the
+/// Drive on the device of a running server: connections to its NBD socket and its control socket, and the lock on the
 /// device.
 #[derive(Debug)]
 pub(crate) struct RemoteDrive {
+    /// Connection to the NBD socket.
     nbd: NbdClient,
+    /// Connection to the control socket, with a buffer for received lines.
     control_socket: BufReader<UnixStream>,
+    /// Path of the control socket, for messages.
     control_socket_path: String,
+    /// Capacity of the device, bytes.
     capacity_bytes: u64,
+    /// Size of a device page, bytes.
     device_page_bytes: u32,
+    /// Lock that keeps other processes from the device.
     _lock: DeviceLock,
 }
 
@@ -72,7 +80,7 @@ impl RemoteDrive {
         }
     }
 
-    /// Sends a command to the server's control socket and returns the answer; an error if the answer reports a failure.
+    /// Sends a command to the server's control socket and returns the answer. Fails if the answer reports a failure.
     fn send_command(&mut self, command: &Value) -> Result<Value, Error> {
         let answer =
             self.exchange_json_lines(command).inspect_err(|_| shut_down(self.control_socket.get_ref()))?;
@@ -90,7 +98,7 @@ impl RemoteDrive {
 }
 
 impl RemoteDrive {
-    /// Sends a line with `command` to the control socket and receives a line.
+    /// Sends `command` as one line to the control socket, and returns the line that the server answers.
     fn exchange_json_lines(&mut self, command: &Value) -> Result<Value, Error> {
         let mut line = String::new();
         let asked = writeln!(self.control_socket.get_mut(), "{command}")
@@ -135,6 +143,7 @@ impl Drive for RemoteDrive {
     }
 
     fn trim(&mut self, offset: u64, len: u64) -> Result<(), Error> {
+        /// Most bytes that one trim request deallocates.
         const TRIM_MAX_BYTES: u64 = 1 << 30;
         for at in (0..len).step_by(TRIM_MAX_BYTES as usize) {
             self.nbd.send_and_await_reply(
@@ -167,7 +176,7 @@ impl Drive for RemoteDrive {
     }
 }
 
-/// The lock file of a server's device, locked until this value is dropped.
+/// Lock on the device of a server: its lock file, which stays locked until this value is dropped.
 #[derive(Debug)]
 struct DeviceLock(File);
 
@@ -180,8 +189,8 @@ impl Drop for DeviceLock {
     }
 }
 
-/// Locks the lock file next to the server's NBD socket, so that no other process stores a database on the server's
-/// device. An error if another process holds the lock.
+/// Locks the device of a server by a lock file next to its NBD socket, so that no other process stores a database on
+/// the device. Fails if another process holds the lock.
 fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     let mut path = OsString::from(socket);
     path.push(".sqlite-lock");
@@ -196,7 +205,7 @@ fn lock_device_of_socket(socket: &Path) -> Result<DeviceLock, Error> {
     Ok(DeviceLock(file))
 }
 
-/// Returns the error about a failed connection to the socket `place` of a server.
+/// Makes the error about a failed connection to the server's socket at the path `place`.
 fn server_error(place: &str, source: io::Error) -> Error {
     let place = place.to_owned();
     match source.kind() {
@@ -208,13 +217,14 @@ fn server_error(place: &str, source: io::Error) -> Error {
     }
 }
 
-/// Shuts down a connection on which a request failed halfway. Later requests then fail, too, instead of taking a late
-/// answer for theirs.
+/// Shuts down a connection on which a request failed halfway. Later requests then fail, too, and do not receive the
+/// late answer to the failed one.
 fn shut_down(stream: &UnixStream) {
     // If this fails, there is no connection any more.
     let _ = stream.shutdown(Shutdown::Both);
 }
 
+/// Connects to a Unix socket, with a limit on the time that later reads and writes wait.
 fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
     let stream = UnixStream::connect(path)?;
     stream.set_read_timeout(Some(SERVER_REPLY_TIMEOUT))?;
@@ -222,32 +232,38 @@ fn connect_with_timeout(path: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// A connection to an NBD server that uses simple replies (no structured ones).
+/// Connection to an NBD server that uses simple replies (no structured ones).
 #[derive(Debug)]
 struct NbdClient {
+    /// Connection to the NBD socket.
     stream: UnixStream,
+    /// Path of the NBD socket, for messages.
     socket_path: String,
-    /// Cookie of the last request; replies name the cookie of their request.
+    /// Cookie of the last request: the number by which its reply is recognised.
     last_cookie: u64,
 }
 
 impl NbdClient {
+    /// Connects to the NBD socket at `path` and negotiates.
     fn connect(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
         let stream = connect_with_timeout(path).map_err(|source| server_error(&place, source))?;
         Ok(Self { stream, socket_path: place, last_cookie: 0 })
     }
 
+    /// Sends all of `bytes` to the server.
     fn send(&mut self, bytes: &[u8]) -> Result<(), Error> {
         let sent = self.stream.write_all(bytes);
         sent.map_err(|source| self.connection_error(source))
     }
 
+    /// Fills `into` with bytes from the server.
     fn receive(&mut self, into: &mut [u8]) -> Result<(), Error> {
         let received = self.stream.read_exact(into);
         received.map_err(|source| self.connection_error(source))
     }
 
+    /// Receives `N` bytes from the server.
     fn receive_array<const N: usize>(&mut self) -> Result<[u8; N], Error> {
         let mut bytes = [0; N];
         self.receive(&mut bytes)?;
@@ -266,7 +282,7 @@ impl NbdClient {
         Error::MalformedAnswer { place: self.socket_path.clone(), answer: answer.into() }
     }
 
-    /// Runs the NBD handshake for the default export. As the client requests no block sizes, it may address single
+    /// Runs the NBD handshake for the default export. The client requests no block sizes, so that it may address single
     /// bytes.
     fn negotiate(&mut self) -> Result<(), Error> {
         let magics = [self.receive_array()?, self.receive_array()?].map(u64::from_be_bytes);
@@ -370,7 +386,7 @@ impl NbdClient {
         self.send(&[&head, payload].concat())
     }
 
-    /// Tells the server that the client disconnects (`NBD_CMD_DISC`).
+    /// Sends the server the request that ends the connection (`NBD_CMD_DISC`).
     fn disconnect(&mut self) {
         // If this fails, the server still notices the end of the connection.
         let _ = self.send_request(command::DISCONNECT, 0, 0, &[]);
@@ -384,7 +400,8 @@ mod tests {
 
     use super::*;
 
-    /// Returns the error of a connection to a server that answers the choice of an export with an error reply.
+    /// Makes the error for an export that the server refuses: `kind` is the type of the server's error reply,
+    /// `sentence` its message.
     fn error_of_option_reply(kind: u32, sentence: &'static str) -> Error {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let socket = folder.path().join("nbd");
@@ -403,7 +420,8 @@ mod tests {
         error
     }
 
-    /// The reason was the number of the reply, with the question whether the server is `wearwell serve`.
+    /// Regression: the message contained only the number of the reply, and the question whether the server is `wearwell
+    /// serve`.
     #[test]
     fn a_refusal_of_the_nbd_server_is_told_in_its_words_with_advice() {
         let error = error_of_option_reply(option_reply_type::ERR_UNKNOWN, "this server has several exports");
@@ -425,7 +443,7 @@ mod tests {
         assert!(matches!(error, Error::MalformedAnswer { .. }), "{error}");
     }
 
-    /// The message asked whether the server is running.
+    /// Regression: the message about a lock file that cannot be opened asked whether the server is running.
     #[test]
     fn a_lock_file_that_cannot_be_opened_is_named_as_such() {
         let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -446,13 +464,15 @@ mod tests {
         assert!(error.to_string().contains("check that `wearwell serve` is running"), "{error}");
     }
 
-    /// Returns a client and a server's end of its connection. The client waits for answers for a hundredth of a second.
+    /// Returns a connected client socket and its server end. Reads of the client wait for at most a hundredth of a
+    /// second.
     fn connected_socket_pair() -> (UnixStream, UnixStream) {
         let (client, server) = UnixStream::pair().unwrap();
         client.set_read_timeout(Some(Duration::from_millis(10))).unwrap();
         (client, server)
     }
 
+    /// Makes a client over an open connection, without a handshake.
     fn nbd_client(stream: UnixStream) -> NbdClient {
         NbdClient { stream, socket_path: "nbd".into(), last_cookie: 0 }
     }

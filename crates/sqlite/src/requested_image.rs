@@ -1,5 +1,6 @@
-//! What the URI of a database requests of an image: properties of a new image, which an existing image must already
-//! have, and the durability of the session.
+//! ~What the URI of a database requests of an image: properties of a new image, which an existing image must already
+//! have, and the durability of the session. => Requests of a database's URI to an image: properties of a new image,
+//! which an existing image must already have, and the durability mode of the session.
 //!
 //! A request that an existing image does not fulfil is refused, because a user who reads a URI would take it for the
 //! truth. Equal values are accepted, so that the URI that created an image also opens it. The price: each setting of
@@ -16,14 +17,15 @@ use crate::error::Error;
 /// Design (kind of FTL) of a new device if the URI names none.
 pub const DEFAULT_DESIGN: &str = "remap";
 
-/// Properties of an image that a database's URI names. `None` or an empty list: the URI leaves them open.
+/// Properties that a database's URI requests of an image. `None`, or an empty list of settings, means that the URI
+/// leaves the property open.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RequestedImage {
-    /// Name of the design of the device.
+    /// Name of the requested design of the device.
     pub design: Option<String>,
-    /// Bytes that the image exports. An image that does not exist is created only if this is given.
+    /// Number of bytes that the image exports. An image that does not exist is created only if this is given.
     pub size_bytes: Option<u64>,
-    /// Durability of the session; a new image is created with it.
+    /// Durability mode of the session; a new image is created with it.
     pub durability: Option<Durability>,
     /// Settings of the device, each of the form `key=value`.
     pub settings: Vec<String>,
@@ -39,7 +41,7 @@ impl RequestedImage {
         self.size_bytes.map(|size_bytes| self.specification(size_bytes, None)).transpose()
     }
 
-    /// Compares the request with an existing image.
+    /// Checks that an existing image has the requested properties.
     ///
     /// # Errors
     /// [`Error::ImageContradictsUri`] if the image has another design, another size or other settings.
@@ -69,8 +71,8 @@ impl RequestedImage {
         }
     }
 
-    /// Returns the specification of an image of `size_bytes`. The requested design comes first, then `design`, then the
-    /// default design.
+    /// Returns the specification of an image that exports `size_bytes`. The design is the requested one; if none is
+    /// requested, it is `design`; if that is `None`, it is the default design.
     fn specification(
         &self,
         size_bytes: u64,
@@ -86,7 +88,7 @@ impl RequestedImage {
     }
 }
 
-/// Whether the image's configuration stays the same if `setting` is applied to it.
+/// Whether an image already has a setting: its configuration stays equal if `setting` is applied to it.
 fn is_setting_of(image: &ImageHeader, setting: &str) -> bool {
     let with = |settings: &[String]| {
         Config::from_text_and_settings(Some(("superblock", &image.config_toml)), settings)

@@ -1,4 +1,5 @@
-//! Memory for the wal-index (shared memory of the write-ahead log), which the connections of a process share.
+//! ~Memory for the wal-index (shared memory of the write-ahead log), which the connections of a process share. =>
+//! Memory of the wal-index (the index of the write-ahead log), which all connections of a process share.
 //!
 //! `SQLite` reads and writes this memory from several threads under its own protocol of locks and barriers, so Rust
 //! code never creates a reference to it. The memory is allocated here, only its address is passed to `SQLite`, and it
@@ -10,9 +11,10 @@ use std::ptr::NonNull;
 /// Alignment of a region of the wal-index's memory, bytes; `SQLite` stores 64-bit words in it.
 const REGION_ALIGNMENT_BYTES: usize = 16;
 
-/// One region of the wal-index (shared memory of the write-ahead log), initially all zeroes.
+/// One region of the wal-index (shared memory of the write-ahead log), initially all zeros.
 #[derive(Debug)]
 pub(crate) struct ShmRegion {
+    /// Address of the region.
     region_start: NonNull<u8>,
     /// Size and alignment with which the memory was allocated.
     allocation_layout: Layout,

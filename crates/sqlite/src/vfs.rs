@@ -27,13 +27,14 @@ use crate::shm::ShmRegion;
 pub const VFS_NAME: &CStr = c"wearwell";
 /// Name of the pragma that returns the counters of the database's files and of its device, as JSON.
 const STATS_PRAGMA: &CStr = c"wearwell_stats";
-/// Longest name of a file that the VFS accepts, bytes; more if the default VFS accepts longer names.
+/// Longest name of a file that the VFS accepts, bytes. (If the default VFS accepts longer names, this VFS does, too.)
 const PATH_BYTES_MAX: c_int = 1024;
 
-/// The functions of `SQLite`'s API, which `SQLite` passed when it loaded the extension, and its default VFS.
+/// Access to `SQLite`: the functions that it passed when it loaded the extension, and its default VFS.
 struct SqliteApi {
+    /// Table of `SQLite`'s functions.
     sqlite_routines: SqliteFunctions,
-    /// The default VFS of `SQLite`, used for temporary files, randomness, time and loading of libraries.
+    /// The default VFS of `SQLite`. It serves temporary files, randomness, time and the loading of libraries.
     default_vfs: *mut Vfs,
 }
 
@@ -42,9 +43,10 @@ unsafe impl Send for SqliteApi {}
 // SAFETY: as above.
 unsafe impl Sync for SqliteApi {}
 
-/// The functions of `SQLite`, set when the extension is loaded.
+/// Functions and default VFS of `SQLite`, set when the extension is loaded.
 static SQLITE_API: OnceLock<SqliteApi> = OnceLock::new();
 
+/// Returns the functions and the default VFS of `SQLite`, which are known after the extension was loaded.
 fn sqlite_api() -> &'static SqliteApi {
     SQLITE_API.get().expect("SQLite calls a VFS after it was registered")
 }
@@ -101,6 +103,7 @@ pub unsafe extern "C" fn auto_extension(
 /// Makes the table of functions of this VFS. Temporary files, randomness, time and libraries are left to `default`, the
 /// default VFS.
 fn vfs_with_fallback(default: &Vfs) -> Vfs {
+    /// Size of the structure of an open file, bytes.
     const OPEN_FILE_BYTES: c_int = (size_of::<OpenFile>() as u32).cast_signed();
     Vfs {
         version: 2,
@@ -127,13 +130,15 @@ fn vfs_with_fallback(default: &Vfs) -> Vfs {
 
 /// State of an open database file: its database, its kind, and the locks that its connection holds.
 struct OpenFileState {
+    /// Database to which the file belongs.
     database: Arc<Database>,
+    /// Kind of the file: database, journal or log.
     kind: FileKind,
-    /// Lock level of the connection on the database file, one of `lock_level`.
+    /// Lock level of the connection on the database file, one of the constants in `lock_level`.
     held_lock_level: c_int,
-    /// Locks of the connection on the wal-index.
+    /// Locks of the connection on the wal-index (shared memory of the write-ahead log).
     shm_locks: HeldShmLocks,
-    /// Whether the connection has mapped the wal-index.
+    /// Whether the connection has mapped the wal-index (shared memory of the write-ahead log).
     has_mapped_shm: bool,
 }
 
@@ -141,8 +146,9 @@ struct OpenFileState {
 /// `sqlite3_file`.
 #[repr(C)]
 struct OpenFile {
+    /// Structure `sqlite3_file` of `SQLite`, with the functions of the file.
     base: ffi::File,
-    /// State of the file while it is open.
+    /// State of the file while it is open; null otherwise.
     handle: *mut OpenFileState,
 }
 
@@ -167,12 +173,12 @@ static FILE_METHODS: IoMethods = IoMethods {
     shm_unmap,
 };
 
-/// The message that was last written to the standard error stream.
+/// Text of the message that was last written to the standard error stream.
 static LAST_STDERR_MESSAGE: Mutex<String> = Mutex::new(String::new());
 
-/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise
-/// `operation`, the code for a failure of the operation. Also writes the error to the standard error stream, unless it
-/// equals the last one there: a program may repeat a failing request.
+/// Writes an error to `SQLite`'s log and returns its result code. The code is `SQLITE_FULL` for a full device,
+/// otherwise `operation`, the code for a failure of the operation. Also writes the error to the standard error stream,
+/// unless the last message there was equal, because a program may repeat a failing request.
 fn report_error(error: &Error, operation: c_int) -> c_int {
     let message = error.to_string();
     let mut last = LAST_STDERR_MESSAGE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -185,8 +191,8 @@ fn report_error(error: &Error, operation: c_int) -> c_int {
     log_error(error, operation)
 }
 
-/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise the code
-/// of the operation.
+/// Writes an error to `SQLite`'s log and returns its result code: `SQLITE_FULL` for a full device, otherwise
+/// `operation`, the code for a failure of the operation.
 fn log_error(error: &Error, operation: c_int) -> c_int {
     let code = match error {
         Error::DeviceFull { .. } | Error::Device(wearwell_serve::DeviceError::Full(_)) => code::FULL,
@@ -199,7 +205,8 @@ fn log_error(error: &Error, operation: c_int) -> c_int {
     code
 }
 
-/// Runs the body of a VFS function and converts errors and panics into a result code of `SQLite`.
+/// Runs `body`, the work of a VFS function, and converts errors and panics into a result code of `SQLite`. `operation`
+/// is the code for a failure.
 fn run_catching_panics(operation: c_int, body: impl FnOnce() -> Result<c_int, Error>) -> c_int {
     match catch_unwind(AssertUnwindSafe(body)) {
         Ok(Ok(code)) => code,
@@ -286,8 +293,8 @@ unsafe extern "C" fn open(
     code::OK
 }
 
-/// Returns the value of the parameter `key` of a database's URI; `None` if the URI does not have it. What is not UTF-8
-/// becomes replacement characters.
+/// Returns the value of the parameter `key` of a database's URI; `None` if the URI does not have the parameter. Bytes
+/// that are not UTF-8 become replacement characters.
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.
@@ -299,8 +306,8 @@ unsafe fn uri_parameter(name: *const c_char, key: &str) -> Option<String> {
     (!value.is_null()).then(|| unsafe { CStr::from_ptr(value) }.to_string_lossy().into_owned())
 }
 
-/// Returns the names of all parameters of a database's URI, in the order of the URI. Versions of `SQLite` before 3.31
-/// do not tell the names: the list is then empty.
+/// Returns the names of all parameters of a database's URI, in the order of the URI. The list is empty with versions of
+/// `SQLite` before 3.31, which cannot report the names.
 ///
 /// # Safety
 /// `name` is a name that `xOpen` got.
@@ -314,7 +321,8 @@ unsafe fn uri_parameter_names(name: *const c_char) -> Vec<String> {
     names.collect()
 }
 
-/// Opens a file of a database. `None` if a journal or log does not exist and `may_create` is false.
+/// Opens a file of a database. Returns `None` if the file is a journal or log that does not exist, and `may_create` is
+/// false.
 fn open_database_file(
     kind: FileKind,
     path: &str,
@@ -424,7 +432,7 @@ unsafe extern "C" fn file_size(file: *mut ffi::File, len: *mut i64) -> c_int {
     })
 }
 
-/// Returns the result code of an attempt to lock: `SQLITE_BUSY` if the lock was refused.
+/// Returns the result code for the outcome of locking: `SQLITE_BUSY` if the lock was refused.
 fn lock_result_code(outcome: Result<(), LockBusy>) -> c_int {
     if outcome.is_ok() { code::OK } else { code::BUSY }
 }
@@ -461,7 +469,8 @@ unsafe extern "C" fn check_reserved_lock(file: *mut ffi::File, is_reserved: *mut
     })
 }
 
-/// Implements `xFileControl`: answers the pragma `wearwell_stats` with the counters as JSON, and no other control.
+/// Implements `xFileControl`: answers the pragma `wearwell_stats` with the counters as JSON. All other controls are
+/// reported as unknown.
 unsafe extern "C" fn file_control(file: *mut ffi::File, operation: c_int, argument: *mut c_void) -> c_int {
     if operation != ffi::FCNTL_PRAGMA {
         return code::NOTFOUND;
@@ -672,7 +681,7 @@ unsafe extern "C" fn randomness(_vfs: *mut Vfs, bytes: c_int, into: *mut c_char)
     unsafe { ((*sqlite_api().default_vfs).randomness)(sqlite_api().default_vfs, bytes, into) }
 }
 
-/// Implements `xSleep` by the default VFS.
+/// Implements `xSleep` by the default VFS: waits for `microseconds` microseconds.
 unsafe extern "C" fn sleep(_vfs: *mut Vfs, microseconds: c_int) -> c_int {
     // SAFETY: as in `randomness`.
     unsafe { ((*sqlite_api().default_vfs).sleep)(sqlite_api().default_vfs, microseconds) }

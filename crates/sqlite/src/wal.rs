@@ -1,5 +1,6 @@
-//! Layout of a write-ahead log on the device: database pages in whole device pages, headers collected in separate
-//! pages.
+//! ~Layout of a write-ahead log on the device: database pages in whole device pages, headers collected in separate
+//! pages. => Layout of a write-ahead log on the device. Each database page in the log occupies whole device pages, and
+//! the headers are collected in separate pages.
 //!
 //! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
 //! Stored like this, only one database page in 512 would be aligned to device pages (with pages of 4 KiB), so hardly
@@ -17,27 +18,27 @@
 
 /// Size of the header of `SQLite`'s write-ahead log, bytes.
 pub(crate) const WAL_HEADER_BYTES: u64 = 32;
-/// Size of a frame's header in `SQLite`'s write-ahead log, bytes.
+/// Size of the header of a frame (a logged database page) in `SQLite`'s write-ahead log, bytes.
 pub(crate) const FRAME_HEADER_BYTES: u64 = 24;
 /// Number of frames of the write-ahead log in a group. On the device, the headers of a group are stored together in a
 /// slot (the space of one database page). With the header of the log, they fill a page of 4 KiB except for 8 bytes.
 pub(crate) const WAL_FRAMES_PER_GROUP: u64 = 169;
 
-/// A range of a file's bytes that is also contiguous as stored on the device. In a write-ahead log, frame headers and
+/// Range of a file's bytes that is contiguous as stored on the device, too. In a write-ahead log, frame headers and
 /// database pages are separate ranges, because they are stored apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ContiguousRange {
-    /// Offset, in bytes, of the contiguous range in the file's pages as they are stored on the device.
+    /// Offset of the range among the stored bytes of the file, bytes.
     pub(crate) stored_offset_bytes: u64,
-    /// Length of the contiguous range, bytes; at least one.
+    /// Length of the range, bytes; at least one.
     pub(crate) len_bytes: u64,
-    /// Whether writes to the contiguous range may cover only a part of a device page, so that they are collected in
-    /// memory before the page is written to the device.
+    /// Whether writes to the range may cover only a part of a device page. If so, they are collected in memory before
+    /// the page is written to the device.
     pub(crate) may_cover_partial_pages: bool,
 }
 
-/// Rule by which headers and database pages of a write-ahead log are placed on the device, for one size of database
-/// pages.
+/// Layout of a write-ahead log on the device, for one size of database pages: where headers and database pages are
+/// stored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WalLayout {
     /// Size of a database page, bytes.
@@ -48,6 +49,7 @@ pub(crate) struct WalLayout {
 }
 
 impl WalLayout {
+    /// Makes the layout of a log with database pages of `page_bytes`, on a device with pages of `device_page_bytes`.
     pub(crate) fn new(page_bytes: u32, device_page_bytes: u32) -> Self {
         let slot_bytes = page_bytes.next_multiple_of(device_page_bytes);
         Self { page_bytes: u64::from(page_bytes), page_slot_bytes: u64::from(slot_bytes) }

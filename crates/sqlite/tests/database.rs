@@ -1,4 +1,4 @@
-//! A database on a device is the database that `SQLite` wrote, in every journal mode and on every backend.
+//! Tests that a database on a device holds what `SQLite` wrote, in every journal mode and on every kind of device.
 
 use common::{churn, count, image, open, require_integrity, rows, set_journal_mode, stats, try_open};
 use rusqlite::{Connection, ErrorCode};
@@ -7,6 +7,7 @@ use wearwell_serve::{FlashDevice, ListenAddress, Server, memory_device};
 
 use crate::common;
 
+/// Copies the whole write-ahead log to the database (a full checkpoint).
 fn checkpoint(connection: &Connection) {
     let busy: i64 =
         connection.query_row("pragma wal_checkpoint(full)", [], |row| row.get(0)).expect("it is a pragma");
@@ -138,7 +139,9 @@ fn sqlite_connections_of_a_process_share_a_database() {
 
 #[test]
 fn sqlite_threads_write_one_after_the_other() {
+    /// Number of threads that write.
     const THREADS: u64 = 4;
+    /// Number of rows that each thread writes.
     const ROWS: u64 = 200;
     for mode in ["wal", "delete"] {
         let parameters = "memory=on&size=32MiB";
@@ -198,7 +201,8 @@ fn a_full_device_fails_a_transaction_and_keeps_the_database() {
     }
 }
 
-/// A database named like the journal or log of another one was erased when `SQLite` deleted that file.
+/// Regression: a database whose name looked like that of the journal or log of another database was erased when
+/// `SQLite` deleted that file.
 #[test]
 fn a_database_is_never_taken_for_the_journal_or_log_of_another() {
     for (mode, suffix) in [("delete", "-journal"), ("truncate", "-journal"), ("wal", "-wal")] {

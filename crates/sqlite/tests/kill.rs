@@ -1,4 +1,5 @@
-//! `kill -9` of a process in the middle of its transactions, over an image.
+//! ~`kill -9` of a process in the middle of its transactions, over an image. => Tests of `kill -9` of a process in the
+//! middle of its transactions, on a database that is stored in an image.
 //!
 //! A child (this program again) replaces and deletes rows in numbered transactions and tells the number of every one
 //! that `SQLite` acknowledged. It is killed at a random instant; the parent opens the database and compares all of it
@@ -22,7 +23,9 @@ use wearwell_serve::image::{self, Durability, ImageSpecification};
 
 use crate::common;
 
+/// Number of row slots: the keys of the rows that transactions change.
 const SLOTS: u64 = 300;
+/// Environment variable with the arguments of the child process.
 const CHILD: &str = "WEARWELL_SQLITE_CHILD";
 
 /// Configuration of a device so small that garbage collection and checkpoints of the write-ahead log run all the time.
@@ -36,6 +39,7 @@ const SETTINGS: [&str; 7] = [
     "device.logical_pages=1100",
 ];
 
+/// Expected rows of the database: the body of each row by its key.
 type Model = BTreeMap<i64, Vec<u8>>;
 
 /// Returns the changes of transaction `number`: for each slot (row) its new body, or `None` if the row is deleted.
@@ -50,6 +54,7 @@ fn changes(number: u64) -> Vec<(i64, Option<Vec<u8>>)> {
         .collect()
 }
 
+/// Applies the changes of transaction `number` to the model.
 fn apply(model: &mut Model, number: u64) {
     for (slot, body) in changes(number) {
         match body {
@@ -59,6 +64,7 @@ fn apply(model: &mut Model, number: u64) {
     }
 }
 
+/// Returns the number of the last transaction that the database holds.
 fn last_number(connection: &Connection) -> u64 {
     let exists: bool = connection
         .query_row("select count(*) from sqlite_master where name = 'last'", [], |row| row.get(0))
@@ -72,6 +78,7 @@ fn last_number(connection: &Connection) -> u64 {
     number.cast_unsigned()
 }
 
+/// Returns all rows of the database.
 fn stored(connection: &Connection) -> Model {
     if last_number(connection) == 0 {
         return Model::new();
@@ -81,7 +88,7 @@ fn stored(connection: &Connection) -> Model {
     rows.map(|row| row.expect("it is readable")).collect()
 }
 
-/// Runs the child process of the test; started as a test of its own, it does nothing.
+/// Runs as the child process of the other tests. Without the environment variable it does nothing.
 #[test]
 fn the_child_process_commits_transactions_until_it_is_killed() {
     let Ok(arguments) = std::env::var(CHILD) else { return };
@@ -142,10 +149,12 @@ fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
     listener.join().expect("lines are read until the end")
 }
 
+/// Returns the number in the environment variable `name`, or `default`.
 fn environment(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("it is a number"))
 }
 
+/// Creates the database in an image in `directory`.
 fn create(directory: &Path) {
     let settings: Vec<String> = SETTINGS.iter().map(|&setting| setting.to_owned()).collect();
     let specification = ImageSpecification {
@@ -157,6 +166,8 @@ fn create(directory: &Path) {
     image::create(directory, &specification).expect("the folder is empty");
 }
 
+/// Repeats cycles of running the child process, killing it and comparing the database with the model, in this journal
+/// mode and with this setting of `synchronous`.
 fn torture(journal: &str, synchronous: &str) {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");

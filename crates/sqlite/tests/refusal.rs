@@ -1,4 +1,5 @@
-//! A database whose name or parameters contradict something is refused with a reason, and the refusal changes nothing.
+//! Tests that a database whose name or parameters are contradictory is refused with a reason, and that the refusal
+//! changes nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,9 +10,11 @@ use wearwell_serve::image::{Durability, Image, ImageOpenOptions};
 
 use crate::common;
 
+/// Environment variable with the list of databases that the child process opens.
 const CHILD: &str = "WEARWELL_SQLITE_REFUSED_URIS";
 
-/// Opens the databases of a list, one a line: name and parameters. Started as a test of its own, it does nothing.
+/// Runs as the child process of the other tests: opens the databases of a list, which has name and parameters of one
+/// database per line. Without the list it does nothing.
 #[test]
 fn the_child_process_opens_databases_and_keeps_them_open() {
     let Ok(databases) = std::env::var(CHILD) else { return };
@@ -24,8 +27,8 @@ fn the_child_process_opens_databases_and_keeps_them_open() {
     assert!(opened.last().expect("there is one").is_err(), "the last one is to be refused");
 }
 
-/// Opens databases (names with parameters) in a child process, of which the last must be refused. Returns what the
-/// child wrote on standard error.
+/// Opens databases (pairs of name and parameters) in a child process; the last one must be refused. Returns the text
+/// that the child process wrote to standard error.
 fn message_of_refusing_the_last_of(databases: &[(&str, &str)]) -> String {
     let lines: Vec<String> =
         databases.iter().map(|(name, parameters)| format!("{name} {parameters}")).collect();
@@ -39,13 +42,13 @@ fn message_of_refusing_the_last_of(databases: &[(&str, &str)]) -> String {
     message
 }
 
-/// Requires that a database is refused, and that the message on standard error contains `part`.
+/// Checks that a database is refused, and that the message on standard error contains `part`.
 fn require_refusal(name: &str, parameters: &str, part: &str) {
     let message = message_of_refusing_the_last_of(&[(name, parameters)]);
     assert!(message.contains(part), "{name} with {parameters}: {message}");
 }
 
-/// Returns the durability of the session of an image that is open or was closed.
+/// Returns the durability mode of the last session of an image.
 fn session_durability(directory: &Path) -> Durability {
     let file = |name: &str| std::fs::read(directory.join(name)).expect("it is a file of the image");
     let image_header = ImageHeader::decode(&file("superblock")).expect("it is whole");
@@ -54,13 +57,14 @@ fn session_durability(directory: &Path) -> Durability {
     SessionRecord::decode(record, image_header.checksum_salt).expect("it is whole").durability
 }
 
-/// The name was read as an empty text, and the deletion of the journal with an empty name erased the database.
+/// Regression: a name that is not UTF-8 was read as an empty text. The deletion of the journal with an empty name
+/// erased the database.
 #[test]
 fn a_database_name_that_is_not_utf_8_is_refused() {
     require_refusal("%FF", "memory=on&size=32MiB", "is not UTF-8");
 }
 
-/// The parameter was ignored if the image existed.
+/// Regression: the URI parameter for the durability mode was ignored if the image existed.
 #[test]
 fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -82,13 +86,13 @@ fn the_durability_of_the_uri_is_that_of_the_session_on_an_existing_image() {
     assert_eq!(session_durability(&created), Durability::Host, "it was created with it");
 }
 
-/// `SQLite` said "unable to open database file", and nothing said more.
+/// Regression: `SQLite` reported "unable to open database file", and no message stated the reason.
 #[test]
 fn a_database_name_that_is_too_long_is_refused_with_its_length() {
     require_refusal(&"x".repeat(2000), "memory=on&size=32MiB", "has 2000 bytes, and may have at most 1016");
 }
 
-/// Parameters that contradict the image were ignored.
+/// Regression: URI parameters that contradict the image were ignored.
 #[test]
 fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -123,7 +127,7 @@ fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
     assert_eq!(rows(&open("described", &place)), expected);
 }
 
-/// Misspelled parameters, and those that have no effect on the device, were ignored.
+/// Regression: misspelled URI parameters, and those that have no effect on the device, were ignored.
 #[test]
 fn unknown_and_ineffective_uri_parameters_are_refused() {
     for (parameters, part) in [
@@ -147,7 +151,8 @@ fn unknown_and_ineffective_uri_parameters_are_refused() {
     drop(open("spelled", of_sqlite));
 }
 
-/// The image was created and left, so that the corrected URI was refused too, and no reason was printed.
+/// Regression: a refused open left a new image behind, so that the corrected URI was refused, too. No reason was
+/// printed.
 #[test]
 fn a_refused_open_creates_no_image() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -169,7 +174,7 @@ fn a_refused_open_creates_no_image() {
     }
 }
 
-/// The messages of an image that cannot be opened did not say which image it is.
+/// Regression: the message about an image that cannot be opened did not contain the path of the image.
 #[test]
 fn a_refused_image_is_named_in_the_message() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -184,7 +189,7 @@ fn a_refused_image_is_named_in_the_message() {
     require_refusal("new", &image(folder.path(), ""), &said);
 }
 
-/// The message told the user to stop another process.
+/// Regression: the message told the user to stop another process, although the image is open in this process.
 #[test]
 fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {
     let folder = tempfile::tempdir().expect("there is room for a folder");
@@ -197,9 +202,11 @@ fn an_image_that_is_open_under_another_name_is_refused_with_this_name() {
     drop(connection);
 }
 
+/// Environment variable with the name of the failing work for the child process.
 const FAILING_WORK: &str = "WEARWELL_SQLITE_FAILING_WORK";
 
-/// Executes the work that an environment variable names, which fails. Started as a test of its own, it does nothing.
+/// Runs as the child process of the other test: executes the work that an environment variable names, which fails.
+/// Without the variable it does nothing.
 #[test]
 fn the_child_process_does_work_that_fails() {
     match std::env::var(FAILING_WORK).as_deref() {
@@ -231,7 +238,8 @@ fn the_child_process_does_work_that_fails() {
     }
 }
 
-/// `SQLite` said "database or disk is full" and "unable to open database file", and nothing said more.
+/// Regression: `SQLite` reported "database or disk is full" and "unable to open database file", and no message stated
+/// the reason.
 #[test]
 fn the_reason_of_a_failed_request_is_printed_once() {
     for (work, part) in [

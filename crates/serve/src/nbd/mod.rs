@@ -27,7 +27,7 @@ use crate::device::BlockDevice;
 pub const PAYLOAD_MAX_BYTES: u32 = 32 << 20;
 /// Longest data of a negotiation option, bytes; longer data is skipped and the option refused.
 pub const OPTION_MAX_BYTES: u32 = 64 << 10;
-/// Minimum block size of an export, bytes. Requests of clients that negotiated block sizes have to be aligned to it.
+/// Minimum block size of an export, bytes. Requests have to be aligned to it if the client negotiated block sizes.
 pub const MINIMUM_BLOCK_BYTES: u32 = 512;
 /// Name of Wearwell's own NBD metadata context, which reports how each page is stored; `docs/serve-protocol.md` lists
 /// its values.
@@ -44,9 +44,10 @@ pub struct Export {
     pub description: String,
     /// Size of the export, bytes.
     pub capacity_bytes: u64,
-    /// Preferred block size of NBD, bytes: a page, which is written without reading it first.
+    /// Preferred block size that is reported to NBD clients, bytes: the size of a page, which can be written without
+    /// reading it first.
     pub write_granularity_bytes: u32,
-    /// Whether the export is read-only.
+    /// Whether the export is read-only, so that write requests are refused.
     pub is_read_only: bool,
 }
 
@@ -62,8 +63,9 @@ impl Export {
         }
     }
 
-    /// Returns the NBD transmission flags: the commands and features that a client may use on this export. A
-    /// block-status request may have a payload only if contexts to select from were negotiated (`has_contexts`).
+    /// Returns the NBD transmission flags, which list the commands and features that a client may use on this export.
+    /// `has_contexts` states whether metadata contexts were negotiated. Only then a block-status request may have a
+    /// payload that selects some of them.
     fn transmission_flags(&self, headers: HeaderForm, has_contexts: bool) -> u16 {
         use wire::transmission_flag::{
             BLOCK_STATUS_PAYLOAD, CACHE, CAN_MULTI_CONN, DF, FAST_ZERO, FLUSH, FUA, HAS_FLAGS, READ_ONLY,
@@ -79,6 +81,8 @@ impl Export {
 
 /// Numbers that this server gives to the metadata contexts in block-status replies.
 mod context {
+    /// Number by which replies name the context `base:allocation`.
     pub const ALLOCATION_CONTEXT_ID: u32 = 1;
+    /// Number by which replies name Wearwell's own metadata context.
     pub const PAGE_STATE_CONTEXT_ID: u32 = 2;
 }

@@ -1,4 +1,5 @@
-//! Fixed newstyle negotiation of NBD, from the first byte to the choice of an export, as a state machine over bytes.
+//! NBD negotiation (the fixed newstyle handshake), from the first byte to the choice of an export, as a state machine
+//! over bytes.
 
 use super::wire::{
     FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC, OPTION_REPLY_MAGIC, info_type, option,
@@ -9,28 +10,29 @@ use super::{
     context,
 };
 
-/// Longest option data, bytes, that is skipped. If an option announces more, the connection is closed.
+/// Most bytes of option data that are skipped. If an option announces more, the connection is closed.
 const SKIPPED_OPTION_MAX_BYTES: u32 = 16 << 20;
-/// Bytes of an option's header, before its data.
+/// Bytes of the header of an NBD option, which precedes the option's data.
 const OPTION_HEADER_BYTES: usize = 16;
 
-/// What an NBD client and the server agreed on in the negotiation.
+/// Result of the NBD negotiation: the export and the features on which client and server agreed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct NegotiationResult {
-    /// Form of the headers of requests and replies.
+    /// Form of the headers of requests and replies after the negotiation.
     pub header_form: HeaderForm,
     /// Whether the client requested block sizes, so that its requests have to be aligned to the minimum block size.
     pub has_requested_block_sizes: bool,
-    /// Metadata contexts that the reply to a block-status request reports, unless the request selects some of them.
+    /// Metadata contexts (kinds of block status) that a block-status reply reports, unless the request selects some of
+    /// them.
     pub contexts: MetadataContexts,
-    /// Index of the chosen export among those that were offered.
+    /// Index of the chosen export among the exports of the server.
     pub export_index: usize,
 }
 
-/// Form of the headers of NBD requests and replies.
+/// Form of the headers of NBD requests and replies: compact, structured or extended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum HeaderForm {
-    /// Compact requests and simple replies: the form for a client that negotiates no other one.
+    /// Compact requests and simple replies: the form that applies if the client negotiates no other.
     #[default]
     Simple,
     /// Compact requests. Reads are answered in chunks, and errors carry a message (`NBD_OPT_STRUCTURED_REPLY`).
@@ -46,7 +48,7 @@ impl HeaderForm {
     }
 }
 
-/// A set of the metadata contexts of this server.
+/// Set of metadata contexts (kinds of block status) of this server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MetadataContexts {
     /// Whether the set has the standard context `base:allocation`.
@@ -56,7 +58,7 @@ pub struct MetadataContexts {
 }
 
 impl MetadataContexts {
-    /// Whether the set has no context.
+    /// Whether the set contains no metadata context.
     pub(super) fn is_empty(self) -> bool {
         self == Self::default()
     }
@@ -75,10 +77,10 @@ pub enum NegotiationState {
     Ended,
 }
 
-/// Whether a client may or must use TLS (`NBD_OPT_STARTTLS`).
+/// TLS policy in the negotiation: whether a client may or must use TLS (`NBD_OPT_STARTTLS`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TlsPolicy {
-    /// TLS is not available.
+    /// TLS is not available: a request for it is refused.
     #[default]
     Refused,
     /// A client that asks for TLS gets it.
@@ -90,16 +92,19 @@ pub enum TlsPolicy {
 /// State of the NBD negotiation with one client.
 #[derive(Clone, Debug)]
 pub struct Negotiation<'a> {
+    /// Exports that the client can choose.
     exports: Vec<&'a Export>,
+    /// Whether the client may or must use TLS.
     tls_policy: TlsPolicy,
     /// Whether the connection is encrypted by TLS already.
     is_encrypted: bool,
+    /// Whether the handshake flags of the client have arrived, which precede the options.
     has_received_client_flags: bool,
     /// Whether the reply to `NBD_OPT_EXPORT_NAME` ends without its 124 zeros, as the client wants (`NO_ZEROES`).
     omits_zero_padding: bool,
-    /// What was agreed on so far.
+    /// Export and features that were agreed on so far.
     negotiated: NegotiationResult,
-    /// Number of bytes of a refused option's data that have not arrived yet and will be skipped.
+    /// Number of bytes that are still to be skipped, of the data of a refused option that has not arrived completely.
     option_bytes_left_to_skip: u32,
 }
 
@@ -127,9 +132,8 @@ impl<'a> Negotiation<'a> {
         Self { tls_policy: tls, ..self }
     }
 
-    /// Processes the complete options at the front of `input` and appends the replies to `reply`. Returns the number of
-    /// bytes processed, and the state of the negotiation. The caller passes the remaining bytes again, followed by
-    /// newly received ones; at most one option of [`OPTION_MAX_BYTES`] remains.
+    /// ~The caller passes the remaining bytes again, followed by newly received ones; at most => The caller passes the
+    /// remaining bytes again, followed by newly received ones. At most
     pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, NegotiationState) {
         let mut taken = 0;
         loop {
@@ -150,8 +154,7 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// Processes the handshake flags of the client at the front of `input`. Returns the number of bytes processed, and
-    /// the state of the negotiation.
+    /// ~Processes the handshake flags of the client => Processes the 4 bytes of handshake flags of the client
     fn take_client_flags(&mut self, input: &[u8]) -> (usize, NegotiationState) {
         let Some(flags) = input.first_chunk().map(|&bytes| u32::from_be_bytes(bytes)) else {
             return (0, NegotiationState::Continues);
@@ -191,7 +194,8 @@ impl<'a> Negotiation<'a> {
         (OPTION_HEADER_BYTES + data.len(), self.answer_option(number, data, reply))
     }
 
-    /// Appends the reply to option number `number` with this data, and returns the state of the negotiation.
+    /// Appends the reply to a negotiation option to `reply`, and returns the state of the negotiation. `number` is the
+    /// number of the option, `data` its data.
     fn answer_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let lacks_tls = self.tls_policy == TlsPolicy::Required && !self.is_encrypted;
         match number {
@@ -235,8 +239,8 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Continues
     }
 
-    /// Answers the options that choose the form of the headers. Extended headers imply structured replies; a client
-    /// that has chosen extended headers cannot return to structured replies.
+    /// Answers the negotiation options that choose the form of the headers. Extended headers imply structured replies.
+    /// A client that has chosen extended headers cannot return to structured replies.
     fn answer_header_form_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let chosen =
             if number == option::EXTENDED_HEADERS { HeaderForm::Extended } else { HeaderForm::Structured };
@@ -254,8 +258,8 @@ impl<'a> Negotiation<'a> {
         append_option_reply(reply, number, kind, sentence);
     }
 
-    /// Answers `NBD_OPT_STARTTLS`. If TLS is offered, the negotiation begins anew: what was agreed on before may come
-    /// from an attacker.
+    /// Answers `NBD_OPT_STARTTLS`, the request of a client for encryption. If TLS is offered, the negotiation begins
+    /// anew, because what was agreed on without encryption may come from an attacker.
     fn answer_start_tls(&mut self, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let refusal: Option<(u32, &[u8])> = match self.tls_policy {
             TlsPolicy::Refused => Some((
@@ -277,7 +281,8 @@ impl<'a> Negotiation<'a> {
         NegotiationState::StartsTls
     }
 
-    /// Returns the index of the export with this name. An empty name means the only export of a server that has one.
+    /// Returns the index of the export with this name; `None` if there is none. The empty name stands for the only
+    /// export of a server with one export.
     fn find_export(&self, name: &[u8]) -> Option<usize> {
         if name.is_empty() {
             return (self.exports.len() == 1).then_some(0);
@@ -297,7 +302,8 @@ impl<'a> Negotiation<'a> {
         append_option_reply(reply, number, option_reply_type::ERR_UNKNOWN, sentence);
     }
 
-    /// Chooses an export. Metadata contexts that the client set for another export are dropped.
+    /// Makes export number `export` the chosen one. Metadata contexts that the client set for another export are
+    /// dropped.
     fn choose_export(&mut self, export: usize) {
         if export != self.negotiated.export_index {
             self.negotiated.contexts = MetadataContexts::default();
@@ -305,8 +311,9 @@ impl<'a> Negotiation<'a> {
         self.negotiated.export_index = export;
     }
 
-    /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. It has no error reply, so an unknown name
-    /// ends the connection, and so does a client with extended headers, which may not use it.
+    /// Answers `NBD_OPT_EXPORT_NAME`, the oldest way to choose an export. The option has no error reply. Therefore an
+    /// unknown name ends the connection, and so does the option from a client with extended headers, which may not use
+    /// it.
     fn answer_export_name(&mut self, name: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         if self.negotiated.header_form == HeaderForm::Extended {
             return NegotiationState::Ended;
@@ -322,7 +329,7 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Agreed(self.negotiated)
     }
 
-    /// Answers `NBD_OPT_LIST`: names and descriptions of all exports.
+    /// Answers `NBD_OPT_LIST` with the names and descriptions of all exports.
     fn answer_list_exports(&self, data: &[u8], reply: &mut Vec<u8>) {
         if !data.is_empty() {
             return append_option_reply(
@@ -340,7 +347,7 @@ impl<'a> Negotiation<'a> {
         append_option_reply(reply, option::LIST, option_reply_type::ACK, &[]);
     }
 
-    /// Answers `NBD_OPT_INFO` or `NBD_OPT_GO`: properties of an export, which the second option also chooses.
+    /// Answers `NBD_OPT_INFO` or `NBD_OPT_GO` with the properties of an export. `NBD_OPT_GO` also chooses the export.
     fn answer_info_or_go(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) -> NegotiationState {
         let Some((name, wanted)) = parse_info_request(data) else {
             append_option_reply(
@@ -383,8 +390,8 @@ impl<'a> Negotiation<'a> {
         NegotiationState::Agreed(self.negotiated)
     }
 
-    /// Answers the options that list or set metadata contexts. If a query lists, a namespace such as `base:` matches
-    /// all contexts in it; if a query sets, it has to be the exact name of a context.
+    /// Answers the options that list or set metadata contexts. In a list query, a namespace such as `base:` matches all
+    /// its contexts. A set query has to be the exact name of a context.
     fn answer_context_option(&mut self, number: u32, data: &[u8], reply: &mut Vec<u8>) {
         let sets = number == option::SET_META_CONTEXT;
         if sets {
@@ -438,7 +445,7 @@ impl<'a> Negotiation<'a> {
     }
 }
 
-/// Appends one reply to an option: its header and `data`.
+/// Appends one reply to a negotiation option: the header of the reply, then `data`.
 fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8]) {
     reply.extend(OPTION_REPLY_MAGIC.to_be_bytes());
     for word in [option, kind, data.len() as u32] {
@@ -447,12 +454,12 @@ fn append_option_reply(reply: &mut Vec<u8>, option: u32, kind: u32, data: &[u8])
     reply.extend(data);
 }
 
-/// Appends one piece of information of type `kind` in reply to an option.
+/// Appends one item of information about an export, of type `kind`, in reply to a negotiation option.
 fn append_info_reply(reply: &mut Vec<u8>, option: u32, kind: u16, data: &[u8]) {
     append_option_reply(reply, option, option_reply_type::INFO, &[&kind.to_be_bytes(), data].concat());
 }
 
-/// Takes a 4-byte length, and then as many bytes, from the front of `data`. `None` if `data` is too short.
+/// Takes a 4-byte length, and then that number of bytes, from the front of `data`. `None` if `data` is too short.
 fn take_length_prefixed_bytes<'d>(data: &mut &'d [u8]) -> Option<&'d [u8]> {
     let (count, rest) = data.split_first_chunk()?;
     let (bytes, rest) = rest.split_at_checked(u32::from_be_bytes(*count) as usize)?;
@@ -468,7 +475,8 @@ fn parse_info_request(mut data: &[u8]) -> Option<(&[u8], &[u8])> {
     (kinds.len() == 2 * u16::from_be_bytes(*count) as usize).then_some((name, kinds))
 }
 
-/// Parses the data of an option about metadata contexts: the export name, and the queries.
+/// Parses the data of an option about metadata contexts into the export name and the names or namespaces that are
+/// queried.
 fn parse_context_queries(mut data: &[u8]) -> Option<(&[u8], Vec<&[u8]>)> {
     let name = take_length_prefixed_bytes(&mut data)?;
     let (count, mut rest) = data.split_first_chunk()?;

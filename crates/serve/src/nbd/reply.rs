@@ -1,4 +1,4 @@
-//! NBD replies: executes requests on a device and encodes the outcome as bytes.
+//! NBD replies: executes requests on a device, and encodes the outcomes as bytes.
 //!
 //! A success without data is a simple reply, or an extended one if extended headers were negotiated. Errors carry a
 //! message if structured replies or extended headers were negotiated. A read is one chunk; a block status is one chunk
@@ -17,20 +17,22 @@ use super::{Export, context};
 use crate::device::BlockDevice;
 use crate::device_error::DeviceError;
 
-/// Most bytes of a trim that are executed in one step. Requests of other connections are executed before the next step.
+/// Most bytes that one step of a trim request deallocates. Requests of other connections are executed before the next
+/// step.
 const TRIM_STEP_BYTES: u64 = 16 << 20;
-/// Most bytes of zeros that are stored in one step. Requests of other connections are executed before the next step.
+/// Most bytes that one step of a write-zeroes request stores. Requests of other connections are executed before the
+/// next step.
 const ZERO_STEP_BYTES: u64 = 4 << 20;
 /// Most bytes whose state a block-status request looks up in one step. Requests of other connections are executed
 /// before the next step.
 const BLOCK_STATUS_STEP_BYTES: u64 = 1 << 30;
 
-/// One encoded NBD reply. Its buffer can be reused for another reply without clearing it first.
+/// One encoded NBD reply. Its buffer can be reused for another reply without being cleared.
 #[derive(Debug, Default)]
 pub struct Reply {
-    /// Memory of the reply; bytes after the reply are unused.
+    /// Buffer that begins with the bytes of the reply. Bytes after the reply are unused.
     buffer: Vec<u8>,
-    /// Length of the reply, bytes.
+    /// Length of the reply in the buffer, bytes.
     reply_bytes: usize,
 }
 
@@ -63,12 +65,12 @@ impl From<Vec<u8>> for Reply {
     }
 }
 
-/// Outcome of one step of an NBD request.
+/// Outcome of one step in the execution of an NBD request.
 #[derive(Debug)]
 pub enum StepOutcome {
-    /// The request has another step.
+    /// The request is not finished: it needs another step.
     HasMoreSteps,
-    /// The request is finished, and this is its reply.
+    /// The request is finished, with this reply.
     Replied(Reply),
     /// The request is finished. Its reply may be sent only after the device has written its deferred operations.
     NeedsDeferredWrites,
@@ -76,17 +78,17 @@ pub enum StepOutcome {
     NeedsFlush,
 }
 
-/// An NBD request that is being executed in steps.
+/// Execution of an NBD request in steps, with its progress.
 #[derive(Debug)]
 pub struct RequestExecution {
-    /// Fields that the headers of all parts of the reply share.
+    /// Fields that all headers of the reply share.
     reply_header_fields: ReplyHeaderFields,
     /// Whether the reply consists of chunks (structured or extended), even without data.
     needs_chunked_reply: bool,
-    /// The part of the request that is not executed yet; an error if the request was refused.
+    /// Part of the request that is not executed yet, or the error with which the request was refused.
     remaining_action: Result<RequestAction, Refusal>,
-    /// Extents that a block-status request found in the steps so far; `None` before its first step and for other
-    /// requests.
+    /// Extents (ranges with one status) that a block-status request has found so far. `None` before its first step and
+    /// for other requests.
     status_scan: Option<Box<BlockStatusScan>>,
 }
 
@@ -115,7 +117,7 @@ impl RequestExecution {
         matches!(&self.remaining_action, Ok(RequestAction::Write { payload, .. }) if payload.shares_buffer())
     }
 
-    /// Returns the most bytes that the next step of the request reads, writes, trims or zeroes.
+    /// Returns the most bytes that the next step of the request may read, write, trim or zero.
     pub fn next_step_max_bytes(&self) -> u64 {
         match &self.remaining_action {
             Ok(RequestAction::Read { len, .. }) => (*len).into(),
@@ -128,8 +130,8 @@ impl RequestExecution {
         }
     }
 
-    /// Returns the bytes of data that the request reads or stores, as counted by the rate limit; 0 for a refused
-    /// request.
+    /// Returns the number of bytes that the request counts in the rate limit of its export: the bytes that it reads or
+    /// stores, or 0 for a refused request.
     pub fn rate_limited_bytes(&self) -> u64 {
         match &self.remaining_action {
             Ok(RequestAction::Read { len, .. }) => (*len).into(),
@@ -148,8 +150,8 @@ impl RequestExecution {
         step.unwrap_or_else(|refusal| StepOutcome::Replied(self.error_reply(&refusal)))
     }
 
-    /// Returns the reply to a finished request after the device has written deferred operations or flushed, with that
-    /// `outcome`.
+    /// Returns the reply to a request that is finished except for deferred writes or a flush. `outcome` is the outcome
+    /// of these.
     pub fn final_reply(&self, outcome: &Result<(), DeviceError>) -> Reply {
         match outcome {
             Ok(()) if self.needs_chunked_reply => {
@@ -160,7 +162,7 @@ impl RequestExecution {
         }
     }
 
-    /// Returns the reply to a refused or failed request.
+    /// Returns the error reply to a refused or failed request.
     fn error_reply(&self, refusal: &Refusal) -> Reply {
         debug!(errno = refusal.errno, "a request is refused: {}", refusal.message);
         let reply = if self.reply_header_fields.header_form.allows_reply_chunks() {
@@ -171,7 +173,7 @@ impl RequestExecution {
         reply.into()
     }
 
-    /// Executes the next step of a request that was not refused.
+    /// Executes the next step of a request that was not refused. `buffer` supplies the memory for a reply with data.
     fn execute_step(
         &mut self,
         device: &mut impl BlockDevice,
@@ -228,13 +230,13 @@ impl RequestExecution {
     }
 }
 
-/// Returns how many bytes the next step of a trim or zero covers. The step ends at the next multiple of `most` (a page
-/// boundary too), or at the end of the range.
+/// Returns the number of bytes that the next step of a trim or write-zeroes request covers. The step ends at the next
+/// multiple of `most` (a page boundary too), or at the end of the range.
 fn next_step_bytes(offset: u64, len: u64, most: u64) -> u64 {
     len.min(most - offset % most)
 }
 
-/// Executes a request to its end and returns the reply, for a caller that has the device to itself.
+/// Executes a request completely and returns the reply, for a caller that has exclusive use of the device.
 pub fn execute_request(
     device: &mut impl BlockDevice,
     request: Request,
@@ -276,18 +278,20 @@ fn execute_read(
     Ok(reply)
 }
 
-/// What all parts of one reply share: the form of their headers, and the cookie and the offset of the request.
+/// Header fields that all parts of one reply share: form of the headers, cookie, and offset of the request.
 #[derive(Clone, Copy, Debug)]
 struct ReplyHeaderFields {
+    /// Form of the headers on which client and server agreed.
     header_form: HeaderForm,
     /// Number by which the client matches the reply to its request.
     cookie: u64,
+    /// Offset in the request, bytes, which extended headers repeat.
     offset: u64,
 }
 
 impl ReplyHeaderFields {
-    /// Makes the header of the last chunk of a reply, for a payload of `len` bytes, in a buffer that has room for
-    /// `capacity` bytes more.
+    /// Makes the header of the last chunk of a reply. The payload of the chunk has `len` bytes. The buffer has room for
+    /// `capacity` bytes after the header.
     fn last_chunk_header_with_capacity(self, kind: u16, len: usize, capacity: usize) -> Vec<u8> {
         let is_extended = self.header_form == HeaderForm::Extended;
         let magic = if is_extended { EXTENDED_REPLY_MAGIC } else { STRUCTURED_REPLY_MAGIC };
@@ -305,7 +309,7 @@ impl ReplyHeaderFields {
         head
     }
 
-    /// Makes the chunk that reports an error with its message.
+    /// Makes the reply chunk that reports an error, with the error message.
     fn error_chunk(self, refusal: &Refusal) -> Vec<u8> {
         let message = &refusal.message.as_bytes()[..refusal.message.len().min(4096)];
         let len = 6 + message.len();
@@ -340,26 +344,29 @@ impl ReplyHeaderFields {
     }
 }
 
-/// Extents of one metadata context: pairs of length in bytes and value. Neighbouring extents have different values.
+/// Result of a block-status request for one metadata context: extents (ranges of equal status) as pairs of length in
+/// bytes and value. Neighbouring extents have different values.
 #[derive(Debug)]
 struct ContextExtents {
-    /// Number that this server gives to the metadata context.
+    /// Number by which replies name the metadata context.
     context_id: u32,
-    /// Maps a page state to the number that is reported for it.
+    /// Function that maps the form in which a page is stored to the value that this context reports.
     status_value_of: fn(LogicalPageForm) -> u32,
-    /// Extents found so far: pairs of length in bytes and value.
+    /// Extents found so far: pairs of length in bytes and value, from the start of the requested range on.
     extents: Vec<(u64, u32)>,
-    /// Whether bytes were left out, because they would begin one more extent than the limit.
+    /// Whether the extents end before the requested range, because the next bytes would begin an extent beyond the
+    /// limit.
     has_reached_limit: bool,
 }
 
 impl ContextExtents {
+    /// Makes an empty list of extents for one metadata context.
     fn of(context_id: u32, status_value_of: fn(LogicalPageForm) -> u32) -> Self {
         Self { context_id, status_value_of, extents: Vec::new(), has_reached_limit: false }
     }
 
-    /// Adds `len` bytes in state `state`, which extend the last extent or begin another one. Nothing is added any more
-    /// once bytes would have begun more than `limit` extents.
+    /// Adds `len` bytes of pages that are stored in the form `state`. They extend the last extent or begin a new one.
+    /// Once more than `limit` extents would be needed, nothing is added any more.
     fn push(&mut self, len: u64, state: LogicalPageForm, limit: usize) {
         let value = (self.status_value_of)(state);
         let has_limit = self.extents.len() == limit;
@@ -372,11 +379,12 @@ impl ContextExtents {
     }
 }
 
-/// Extents that a block-status request has found so far, for each of its metadata contexts.
+/// Progress of a block-status request: the extents found so far, for each of its metadata contexts.
 #[derive(Debug)]
 struct BlockStatusScan(Vec<ContextExtents>);
 
 impl BlockStatusScan {
+    /// Begins a block-status request for the metadata contexts `contexts`.
     fn of(contexts: MetadataContexts) -> Self {
         let allocation = contexts
             .has_allocation
@@ -387,8 +395,8 @@ impl BlockStatusScan {
         Self(allocation.into_iter().chain(state).collect())
     }
 
-    /// Looks up the page states at the front of a range of bytes, at most [`BLOCK_STATUS_STEP_BYTES`], until every
-    /// context has `max_extents` extents. Returns how many bytes it looked at.
+    /// Looks up how the pages at the front of a range of bytes are stored. Ends after [`BLOCK_STATUS_STEP_BYTES`], or
+    /// when every context has `max_extents` extents. Returns how many bytes it looked at.
     fn scan_page_states(
         &mut self,
         device: &mut impl BlockDevice,
@@ -409,12 +417,12 @@ impl BlockStatusScan {
         done
     }
 
-    /// Whether every context has left out bytes because of its limit, so that the scan can end.
+    /// Whether the scan can end, because every context has reached its limit of extents.
     fn is_full(&self) -> bool {
         self.0.iter().all(|context| context.has_reached_limit)
     }
 
-    /// Encodes the reply: one chunk for each context, the last of which ends the reply.
+    /// Encodes the block-status reply: one chunk for each metadata context, of which the last one ends the reply.
     fn encode_reply(&self, reply_header_fields: ReplyHeaderFields) -> Vec<u8> {
         let mut reply = Vec::new();
         for (at, context) in self.0.iter().enumerate() {
@@ -428,17 +436,19 @@ impl BlockStatusScan {
     }
 }
 
-/// Returns the value of a page state in `base:allocation`: bit 0 means a hole, bit 1 that it reads as zeros.
+/// Returns the value that the context `base:allocation` reports for a page. Bit 0 means that the page is a hole, bit 1
+/// that it reads as zeros.
 fn allocation_status_flags(state: LogicalPageForm) -> u32 {
     if state == LogicalPageForm::Hole { 0b11 } else { 0 }
 }
 
-/// Returns the value of a page state in Wearwell's own NBD metadata context: its index in [`LogicalPageForm::ALL`].
+/// Returns the value that Wearwell's own NBD metadata context reports for a page: the index of its form in
+/// [`LogicalPageForm::ALL`].
 fn page_state_status_code(state: LogicalPageForm) -> u32 {
     LogicalPageForm::ALL.iter().position(|&each| each == state).expect("ALL has every state") as u32
 }
 
-/// Makes a simple reply (a header without chunks); `errno` is 0 for success.
+/// Makes a simple NBD reply (a header without chunks). `errno` is the NBD error number, 0 for success.
 fn simple_reply(errno: u32, cookie: u64) -> Vec<u8> {
     [&SIMPLE_REPLY_MAGIC.to_be_bytes()[..], &errno.to_be_bytes(), &cookie.to_be_bytes()].concat()
 }

@@ -1,4 +1,5 @@
-//! NBD requests: decodes bytes into requests, and checks each request, which becomes an action or a protocol error.
+//! NBD requests: decodes bytes into requests, and checks each request. A checked request is an action for the device,
+//! or is refused with an error.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -7,33 +8,34 @@ use super::negotiation::{HeaderForm, MetadataContexts, NegotiationResult};
 use super::wire::{EXTENDED_REQUEST_MAGIC, REQUEST_MAGIC, command, command_flag as flag, errno};
 use super::{Export, MINIMUM_BLOCK_BYTES, PAYLOAD_MAX_BYTES, context};
 
-/// Length of a request header without extended headers, bytes.
+/// Length of an NBD request header without extended headers, bytes.
 const COMPACT_REQUEST_HEADER_BYTES: usize = 28;
-/// Length of a request header with extended headers, bytes.
+/// Length of an NBD request header with extended headers, bytes.
 const EXTENDED_REQUEST_HEADER_BYTES: usize = 32;
-/// Longest payload of a block-status request, bytes: a length, and the number of each context once.
+/// Longest payload of a block-status request, bytes. The payload consists of a length (8 bytes) and the number of each
+/// selected metadata context (4 bytes).
 const BLOCK_STATUS_PAYLOAD_MAX_BYTES: u32 = 8 + 2 * 4;
 /// Most extents of one metadata context in a block-status reply.
 pub(super) const EXTENTS_PER_CONTEXT_MAX: usize = 4096;
-/// Bytes of the header of an extended chunk, the longest header of a reply.
+/// Length of the header of an extended reply chunk, bytes: the longest header that a reply can have.
 pub(super) const EXTENDED_REPLY_HEADER_BYTES: usize = 32;
-/// Longest block-status reply, bytes.
+/// Longest reply to a block-status request, bytes: one chunk for each of two metadata contexts.
 const BLOCK_STATUS_REPLY_MAX_BYTES: usize =
     2 * (EXTENDED_REPLY_HEADER_BYTES + 8 + 16 * EXTENTS_PER_CONTEXT_MAX);
-/// Most bytes that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
+/// Most bytes of memory that are allocated for a payload before its bytes arrive. The buffer grows as they arrive.
 const PAYLOAD_PREALLOCATION_MAX_BYTES: usize = 256 << 10;
 
-/// Payload of a request: the data of a write, or the contexts that a block-status request selects. The payload has a
-/// buffer of its own, or is a part of the receive buffer in which the request arrived with others.
+/// Payload of an NBD request: the data of a write, or the contexts that a block-status request selects. The payload has
+/// a buffer of its own, or is a part of the receive buffer in which the request arrived.
 #[derive(Clone, Debug)]
 pub struct Payload(PayloadBytes);
 
-/// Where the bytes of a payload are.
+/// Location of the bytes of a payload.
 #[derive(Clone, Debug)]
 enum PayloadBytes {
-    /// In a buffer of their own.
+    /// The payload is in a buffer of its own.
     Own(Vec<u8>),
-    /// In the part `range` of a receive buffer.
+    /// The payload is the part `range` of a receive buffer.
     Part { buffer: Arc<Vec<u8>>, range: Range<usize> },
 }
 
@@ -77,21 +79,25 @@ impl PartialEq for Payload {
 
 impl Eq for Payload {}
 
-/// An NBD request as decoded from the wire, not checked yet.
+/// An NBD request as decoded from the bytes of a client, not checked yet.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Request {
     /// Number by which the client matches the reply to its request.
     pub cookie: u64,
+    /// Number of the NBD command.
     command: u16,
+    /// Flags of the NBD command.
     flags: u16,
+    /// Offset of the requested range, bytes.
     pub(super) offset: u64,
-    /// Length in the header, bytes: of the payload if the flag `PAYLOAD_LEN` is set, otherwise of the range. For a
-    /// write, payload and range have this length.
+    /// Length in the request header, bytes. With the flag `PAYLOAD_LEN` it is the length of the payload, otherwise of
+    /// the range. For a write, payload and range have this length.
     len: u64,
+    /// Payload of the request, as far as it has arrived; empty if there is none.
     payload: Payload,
 }
 
-/// What [`RequestDecoder::decode_next`] decoded from the bytes of a client.
+/// Result of [`RequestDecoder::decode_next`]: what the bytes of a client mean.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DecodedInput {
     /// The request is not complete: more bytes are needed.
@@ -106,20 +112,21 @@ pub enum DecodedInput {
     MalformedRequest,
 }
 
-/// Splits the byte stream of an NBD client into requests. Holds at most one payload, whose buffer grows as bytes
-/// arrive.
+/// Decoder that splits the byte stream of an NBD client into requests. It holds at most one payload, whose buffer grows
+/// as bytes arrive.
 #[derive(Clone, Debug, Default)]
 pub struct RequestDecoder {
     /// Whether the client negotiated extended headers (lengths of 64 bits).
     has_extended_headers: bool,
+    /// Header of the next request, as far as it has arrived.
     header: [u8; EXTENDED_REQUEST_HEADER_BYTES],
-    /// Bytes of the header of the next request that have arrived.
+    /// Number of bytes of the next request's header that have arrived.
     header_bytes_arrived: usize,
     /// Request whose header has arrived, and whose payload has not arrived completely.
     pending_request: Option<Request>,
-    /// Bytes of the pending request's payload that have not arrived yet.
+    /// Number of bytes of the pending request's payload that have not arrived yet.
     missing_payload_bytes: usize,
-    /// Length of the last complete request, header included, bytes.
+    /// Length of the last complete request with its header, bytes.
     last_request_bytes: usize,
 }
 
@@ -208,9 +215,9 @@ impl RequestDecoder {
         Some((request.payload.arrived_bytes(), &mut self.missing_payload_bytes))
     }
 
-    /// Returns how many bytes the next read into a buffer of `room` bytes should request, at least 1. The number is
-    /// chosen on the assumption that the next requests are as long as the last one: then the buffer ends with a
-    /// complete request, and no payload has to be copied because it is split over two buffers.
+    /// Returns how many bytes the next read into a buffer of `room` bytes should request, at least 1. It assumes that
+    /// the next requests are as long as the last one. Then the buffer ends with a complete request, and no payload has
+    /// to be copied because it is split over two buffers.
     pub fn next_read_bytes(&self, room: usize) -> usize {
         let missing = match &self.pending_request {
             Some(_) => self.missing_payload_bytes,
@@ -226,38 +233,38 @@ impl RequestDecoder {
         missing + further / self.last_request_bytes * self.last_request_bytes
     }
 
-    /// Whether the stream is between two requests, so that the client may close it here.
+    /// Whether the stream of bytes is between two requests, so that the client may end the connection here.
     pub fn is_at_request_boundary(&self) -> bool {
         self.header_bytes_arrived == 0 && self.pending_request.is_none()
     }
 
-    /// Returns the magic number with which request headers begin.
+    /// Returns the magic number with which request headers begin, according to the negotiated form.
     fn magic(&self) -> u32 {
         if self.has_extended_headers { EXTENDED_REQUEST_MAGIC } else { REQUEST_MAGIC }
     }
 
-    /// Whether a header that begins with `arrived` may still be a request: as far as its magic number has arrived, it
-    /// is right. A client that sends no request would otherwise wait for an answer, and the server for the rest of the
-    /// header.
+    /// Whether a header that begins with the bytes `arrived` may still be a request, because its magic number is right
+    /// as far as it has arrived. Without this check, a client that sends other bytes would wait for an answer, and the
+    /// server for the rest of the header.
     fn may_be_magic(&self, arrived: &[u8]) -> bool {
         arrived.iter().zip(self.magic().to_be_bytes()).all(|(&byte, expected)| byte == expected)
     }
 
-    /// Returns the length of a request header, bytes.
+    /// Returns the length of a request header, bytes, according to the negotiated form.
     fn header_bytes(&self) -> usize {
         if self.has_extended_headers { EXTENDED_REQUEST_HEADER_BYTES } else { COMPACT_REQUEST_HEADER_BYTES }
     }
 
-    /// Whether as many bytes as the length in the header follow the header as payload. A write always has a payload.
-    /// With extended headers a client has to say so by the flag `PAYLOAD_LEN`, but qemu 10 sends the data of a write
-    /// without this flag.
+    /// Whether a payload follows the header of `request`, with the length in the header. A write always has a payload.
+    /// With extended headers a client has to announce it by the flag `PAYLOAD_LEN`, but qemu 10 sends the data of a
+    /// write without this flag.
     fn has_payload(&self, request: &Request) -> bool {
         request.command == command::WRITE || self.has_extended_headers && request.has_payload_flag()
     }
 
-    /// Decodes the header at the front of `input`; the request's payload is empty. `None` if the header is not
-    /// complete, if the bytes are no request, or if they announce a payload that is too long to be skipped: with
-    /// extended headers the protocol wants such a client to be disconnected.
+    /// Decodes the header at the front of `input` as a request with an empty payload. `None` if the header is not
+    /// complete or the bytes are no request. Also `None` if the announced payload is too long to be skipped: with
+    /// extended headers, the protocol wants such a client to be disconnected.
     fn decode_header(&self, input: &[u8]) -> Option<Request> {
         let len_bytes = if self.has_extended_headers { 8 } else { 4 };
         let head = input.get(..self.header_bytes())?;
@@ -283,33 +290,33 @@ impl RequestDecoder {
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "the fields are those of the request")]
 pub enum RequestAction {
-    /// Read `len` bytes and send them.
+    /// Read `len` bytes at `offset`, and send them to the client.
     Read { offset: u64, len: u32 },
-    /// Write the payload at `offset`.
+    /// Write the payload at `offset`; with `is_durable`, the reply waits for a flush.
     Write { offset: u64, payload: Payload, is_durable: bool },
-    /// Deallocate `len` bytes, which then read as zeros.
+    /// Deallocate `len` bytes at `offset`, which then read as zeros.
     Trim { offset: u64, len: u64, is_durable: bool },
-    /// Make `len` bytes zeros; with `allocate` they are stored, else deallocated.
+    /// Set `len` bytes at `offset` to zeros. With `allocate` the zeros are stored, otherwise the bytes are deallocated.
     Zero { offset: u64, len: u64, allocate: bool, is_durable: bool },
     /// Make all earlier requests durable.
     Flush,
     /// Do nothing: `NBD_CMD_CACHE`, since the device serves all pages at the same speed.
     Nothing,
-    /// Report how the bytes of the range are stored (block status), in each of the contexts.
+    /// Report how the bytes of a range are stored (block status), in each of the metadata contexts `contexts`.
     BlockStatus { offset: u64, len: u64, only_first: bool, contexts: MetadataContexts },
 }
 
-/// A protocol error that is sent back to the client.
+/// Error with which a request is refused; it is sent to the client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// NBD error number.
+    /// NBD error number of the refusal.
     pub errno: u32,
     /// Error message, sent to clients that negotiated structured replies or extended headers.
     pub message: String,
 }
 
 impl Refusal {
-    /// Makes a refusal with the error `EINVAL`.
+    /// Makes a refusal with the NBD error `EINVAL` (invalid request).
     fn invalid(message: impl Into<String>) -> Self {
         Self { errno: errno::EINVAL, message: message.into() }
     }
@@ -321,11 +328,13 @@ impl Request {
         self.command == command::READ
     }
 
+    /// Whether the request has the flag `PAYLOAD_LEN`: the length in its header is that of a payload.
     fn has_payload_flag(&self) -> bool {
         self.flags & flag::PAYLOAD_LEN != 0
     }
 
-    /// Whether the payload is stored as it arrives. Any other payload is skipped.
+    /// Whether the payload of the request is kept for its execution. A payload that is not kept is skipped as it
+    /// arrives.
     fn keeps_payload(&self) -> bool {
         let most = match self.command {
             command::WRITE => PAYLOAD_MAX_BYTES,
@@ -337,6 +346,7 @@ impl Request {
 
     /// Returns the bytes of memory that this request and its reply occupy together.
     pub fn request_and_reply_memory_bytes(&self) -> usize {
+        /// Estimate of the memory, in bytes, that a request takes besides its payload and its reply's data.
         const REQUEST_OVERHEAD_BYTES: usize = 512;
         let reply = match self.command {
             command::READ => self.len.min(PAYLOAD_MAX_BYTES.into()) as usize,
@@ -346,7 +356,7 @@ impl Request {
         REQUEST_OVERHEAD_BYTES + self.payload.len() + reply
     }
 
-    /// Whether the reply to this command consists of structured chunks, if structured replies were negotiated.
+    /// Whether the reply to this request consists of structured chunks, if structured replies were negotiated.
     pub(super) fn needs_chunked_reply(&self) -> bool {
         self.command == command::READ || self.command == command::BLOCK_STATUS
     }
@@ -410,8 +420,8 @@ impl Request {
         }
     }
 
-    /// Returns the length of the range, and the contexts that a block-status request asks for. If such a request has a
-    /// payload, both are in the payload.
+    /// Returns the length of the requested range, and the metadata contexts that a block-status request asks for. If a
+    /// block-status request has a payload, both are in the payload.
     fn range_bytes_and_contexts(
         &self,
         agreed: NegotiationResult,
@@ -451,7 +461,7 @@ impl Request {
         Ok((u64::from_be_bytes(range_bytes), selected))
     }
 
-    /// Refuses an unknown command, or flags that the command does not allow after this negotiation.
+    /// Refuses an unknown command, or flags that are not allowed for the command with the features in `agreed`.
     fn check_flags(&self, agreed: NegotiationResult) -> Result<(), Refusal> {
         let payload = if agreed.header_form == HeaderForm::Extended { flag::PAYLOAD_LEN } else { 0 };
         let of_command = match self.command {
@@ -477,7 +487,7 @@ impl Request {
     }
 }
 
-/// Refuses a range that reaches beyond the end of the export.
+/// Refuses a range of `len` bytes at `offset` that reaches beyond the end of the export.
 fn check_range(command: u16, offset: u64, len: u64, capacity: u64) -> Result<(), Refusal> {
     if offset.checked_add(len).is_some_and(|end| end <= capacity) {
         return Ok(());
@@ -496,6 +506,8 @@ fn check_range(command: u16, offset: u64, len: u64, capacity: u64) -> Result<(),
 mod tests {
     use super::*;
 
+    /// Returns the bytes of a request with a compact header, at offset 0 and with the cookie `len`. A write is followed
+    /// by its payload.
     fn encoded_request(command: u16, len: u32) -> Vec<u8> {
         let mut bytes = REQUEST_MAGIC.to_be_bytes().to_vec();
         bytes.extend([0, 0]);
@@ -521,12 +533,13 @@ mod tests {
         bytes
     }
 
+    /// Decodes `stream` as [`decode_split_stream_of`] does, for requests with compact headers.
     fn decode_split_stream(stream: &[u8], ends: &[usize], shares: bool) -> Vec<Request> {
         decode_split_stream_of(HeaderForm::Simple, stream, ends, shares)
     }
 
-    /// Decodes `stream` from consecutive buffers that end at the positions `ends`, and returns the requests. `shares`:
-    /// whether payloads may refer to a buffer.
+    /// Decodes `stream` in pieces, as if it arrived in consecutive buffers that end at the positions `ends`, and
+    /// returns the requests. `shares` states whether payloads may refer to a buffer.
     fn decode_split_stream_of(
         headers: HeaderForm,
         stream: &[u8],
@@ -646,6 +659,8 @@ mod tests {
         assert_eq!(shared(&[20, 136]), [false, true]);
     }
 
+    /// A read from the socket is given such a length that it ends with a complete request if all requests have equal
+    /// lengths.
     #[test]
     fn a_socket_read_ends_with_a_request_if_requests_have_equal_lengths() {
         let mut decoder = RequestDecoder::default();

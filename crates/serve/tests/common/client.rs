@@ -1,45 +1,78 @@
-//! An NBD client from the protocol's text, for tests.
+//! An NBD client for tests, written from the text of the protocol alone.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
+/// Number of the NBD option that chooses an export by name.
 pub const EXPORT_NAME: u32 = 1;
+/// Number of the NBD option that ends the negotiation.
 pub const ABORT: u32 = 2;
+/// Number of the NBD option that asks for the names of all exports.
 pub const LIST: u32 = 3;
+/// Number of the NBD option that starts TLS.
 pub const STARTTLS: u32 = 5;
+/// Number of the NBD option that asks for the properties of an export.
 pub const INFO: u32 = 6;
+/// Number of the NBD option that chooses an export and asks for its properties.
 pub const GO: u32 = 7;
+/// Number of the NBD option that negotiates structured replies.
 pub const STRUCTURED_REPLY: u32 = 8;
+/// Number of the NBD option that lists metadata contexts.
 pub const LIST_META_CONTEXT: u32 = 9;
+/// Number of the NBD option that sets metadata contexts.
 pub const SET_META_CONTEXT: u32 = 10;
+/// Number of the NBD option that negotiates extended headers.
 pub const EXTENDED_HEADERS: u32 = 11;
 
+/// Type of the option reply that accepts the option.
 pub const REP_ACK: u32 = 1;
+/// Type of the option reply that describes one export.
 pub const REP_SERVER: u32 = 2;
+/// Type of the option reply with one property of an export.
 pub const REP_INFO: u32 = 3;
+/// Type of the option reply with one metadata context.
 pub const REP_META_CONTEXT: u32 = 4;
+/// Type of the option reply: the option is not supported.
 pub const ERR_UNSUP: u32 = (1 << 31) + 1;
+/// Type of the option reply: the policy of the server forbids the option.
 pub const ERR_POLICY: u32 = (1 << 31) + 2;
+/// Type of the option reply: the data of the option is invalid.
 pub const ERR_INVALID: u32 = (1 << 31) + 3;
+/// Type of the option reply: the export is unknown.
 pub const ERR_UNKNOWN: u32 = (1 << 31) + 6;
+/// Type of the option reply: the data of the option is too long.
 pub const ERR_TOO_BIG: u32 = (1 << 31) + 9;
+/// Type of the option reply: extended headers have to be negotiated first.
 pub const ERR_EXT_HEADER_REQD: u32 = (1 << 31) + 10;
 
+/// Number of the NBD read command.
 pub const READ: u16 = 0;
+/// Number of the NBD write command.
 pub const WRITE: u16 = 1;
+/// Number of the NBD flush command.
 pub const FLUSH: u16 = 3;
+/// Number of the NBD trim command.
 pub const TRIM: u16 = 4;
+/// Number of the NBD cache (prefetch) command.
 pub const CACHE: u16 = 5;
+/// Number of the NBD write-zeroes command.
 pub const ZERO: u16 = 6;
+/// Number of the NBD block-status command.
 pub const STATUS: u16 = 7;
 
+/// Command flag: the request is durable before its reply.
 pub const FUA: u16 = 1;
+/// Command flag of a write-zeroes request: the zeros are stored, not deallocated.
 pub const NO_HOLE: u16 = 2;
+/// Command flag of a read: the reply has only one chunk.
 pub const DF: u16 = 4;
+/// Command flag of a block-status request: only the first extent is reported.
 pub const REQ_ONE: u16 = 8;
+/// Command flag of a write-zeroes request: fail if it is not faster than a write.
 pub const FAST_ZERO: u16 = 16;
+/// Command flag of an extended request: the length is that of a payload.
 pub const PAYLOAD_LEN: u16 = 32;
 
 pub const EIO: u32 = 5;
@@ -47,26 +80,37 @@ pub const EINVAL: u32 = 22;
 pub const ENOSPC: u32 = 28;
 pub const ENOTSUP: u32 = 95;
 
+/// Name of the standard metadata context, which reports holes.
 pub const ALLOCATION: &str = "base:allocation";
+/// Name of Wearwell's own metadata context, which reports how pages are stored.
 pub const STATE: &str = "x-wearwell:page-state";
 
 /// A reply of the server, whether simple, structured or extended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Reply {
+    /// Number that the client gave to the request of this reply.
     pub cookie: u64,
+    /// NBD error number; 0 for success.
     pub errno: u32,
+    /// Error message; empty if the reply has none.
     pub message: String,
+    /// Data of a read; empty for other requests.
     pub data: Vec<u8>,
-    /// Extents of a block-status reply: for each metadata context its number, and pairs of length and value.
+    /// Extents of a block-status reply: for each metadata context its number, and pairs of length in bytes and value.
     pub extents: Vec<(u32, Vec<(u64, u64)>)>,
 }
 
+/// An NBD client of the tests, over a connection of type `S`.
 pub struct Client<S = UnixStream> {
+    /// Connection to the server.
     pub stream: S,
+    /// Number that the last request got as its cookie.
     cookie: u64,
-    /// Length of each read that is in flight, by its cookie: a simple reply does not contain its length.
+    /// Length in bytes of each read that is in flight, by its cookie. (A simple reply does not contain the length of
+    /// its data.)
     reads: std::collections::HashMap<u64, u32>,
-    /// Offsets of the requests in flight, by their cookies, if extended headers were negotiated: a reply repeats them.
+    /// Offset of each request in flight, by its cookie, if extended headers were negotiated. Every reply has to repeat
+    /// the offset.
     extended: Option<std::collections::HashMap<u64, u64>>,
 }
 
@@ -78,10 +122,12 @@ pub fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
+/// Returns a text preceded by its length in 4 bytes, as NBD options contain it.
 pub fn counted(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
+/// Returns the data of the options `INFO` and `GO`: an export name and the requested types of information.
 pub fn info_request(export: &str, kinds: &[u16]) -> Vec<u8> {
     let mut data = counted(export);
     data.extend((kinds.len() as u16).to_be_bytes());
@@ -89,15 +135,17 @@ pub fn info_request(export: &str, kinds: &[u16]) -> Vec<u8> {
     data
 }
 
+/// Returns the bytes of an NBD option: its header and `data`.
 pub fn option_bytes(number: u32, data: &[u8]) -> Vec<u8> {
     [b"IHAVEOPT", &number.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
+/// Returns the bytes of a request header without extended headers.
 pub fn request_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u32) -> Vec<u8> {
     header_bytes(0x2560_9513, command, flags, cookie, offset, &len.to_be_bytes())
 }
 
-/// As [`request_bytes`], with an extended header.
+/// Returns the bytes of a request header with extended headers.
 pub fn extended_bytes(command: u16, flags: u16, cookie: u64, offset: u64, len: u64) -> Vec<u8> {
     header_bytes(0x21e4_1c71, command, flags, cookie, offset, &len.to_be_bytes())
 }
@@ -127,18 +175,19 @@ impl Client {
 }
 
 impl<S: Read + Write> Client<S> {
-    /// Makes a client over a connection of any kind.
+    /// Makes a client over an open connection, which may be of any kind.
     pub fn over(stream: S) -> Self {
         Self { stream, cookie: 0, reads: std::collections::HashMap::new(), extended: None }
     }
 
+    /// Completes the usual NBD negotiation, with structured replies, block sizes and both metadata contexts.
     pub fn ready(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
         self.ready_after_flags();
         self
     }
 
-    /// As [`Client::ready`], with extended headers.
+    /// Completes the usual NBD negotiation as [`Client::ready`] does, with extended headers.
     pub fn ready_extended(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
         assert_eq!(self.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
@@ -153,6 +202,7 @@ impl<S: Read + Write> Client<S> {
         self.set_contexts_and_go();
     }
 
+    /// Sets both metadata contexts, and chooses the export `drive`.
     fn set_contexts_and_go(&mut self) {
         let contexts = self.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE]));
         assert_eq!(contexts.len(), 3, "two contexts and an acknowledgement");
@@ -160,20 +210,24 @@ impl<S: Read + Write> Client<S> {
         assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
     }
 
+    /// Sends bytes to the server.
     pub fn send(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).expect("the server takes bytes");
     }
 
+    /// Receives exactly `count` bytes, or returns the error of the connection.
     pub fn try_bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
         let mut bytes = vec![0; count];
         self.stream.read_exact(&mut bytes)?;
         Ok(bytes)
     }
 
+    /// Receives exactly `count` bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         self.try_bytes(count).expect("the server sends bytes")
     }
 
+    /// Receives a big-endian number of `bytes` bytes.
     fn number(&mut self, bytes: usize) -> u64 {
         self.bytes(bytes).iter().fold(0, |value, &byte| value << 8 | u64::from(byte))
     }
@@ -193,6 +247,7 @@ impl<S: Read + Write> Client<S> {
         self.option_replies(number)
     }
 
+    /// Receives all replies to option number `number`, up to the one that ends them: pairs of type and data.
     pub fn option_replies(&mut self, number: u32) -> Vec<(u32, Vec<u8>)> {
         let mut replies = Vec::new();
         loop {
@@ -262,7 +317,8 @@ impl<S: Read + Write> Client<S> {
         reply
     }
 
-    /// Returns the next reply of the server. With extended headers every part of it has to be extended, else none.
+    /// Receives the next reply of the server. With extended headers, every part of the reply has to be extended;
+    /// otherwise no part may be.
     pub fn reply(&mut self) -> Reply {
         let mut reply = Reply::default();
         loop {
@@ -308,6 +364,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
+    /// Reads `len` bytes at `offset`, which must succeed.
     pub fn read(&mut self, offset: u64, len: u32) -> Vec<u8> {
         let reply = self.call(READ, 0, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
@@ -315,16 +372,19 @@ impl<S: Read + Write> Client<S> {
         reply.data
     }
 
-    /// Sends a request and checks that it succeeds.
+    /// Sends a request, receives its reply, and checks that the request succeeded.
     pub fn done(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
         let reply = self.call(command, flags, offset, len, payload);
         assert_eq!(reply, Reply { cookie: reply.cookie, ..Reply::default() });
     }
 
+    /// Writes `bytes` at `offset`, which must succeed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         self.done(WRITE, 0, offset, bytes.len() as u32, bytes);
     }
 
+    /// Returns the extents of a block-status request, which must succeed: for each metadata context its number, and
+    /// pairs of length and value.
     pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u64, u64)>)> {
         let reply = self.call(STATUS, flags, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
@@ -332,6 +392,7 @@ impl<S: Read + Write> Client<S> {
     }
 }
 
+/// Adds a chunk of type `kind` to a reply.
 fn take_chunk(reply: &mut Reply, kind: u16, payload: &[u8]) {
     let word = |at: usize| u32::from_be_bytes(payload[at..at + 4].try_into().expect("four bytes"));
     match kind {

@@ -1,11 +1,11 @@
-//! The log of the thread that a test runs on.
+//! Collector of the log events of the thread that runs a test.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tracing::subscriber::DefaultGuard;
 
-/// Collected lines of the log, without their time: `ERROR media error: ...`.
+/// Collected lines of the log, without their time, such as `ERROR media error: ...`.
 #[derive(Clone, Default)]
 pub struct Lines(Arc<Mutex<Vec<String>>>);
 
@@ -19,6 +19,7 @@ impl Lines {
         (lines, tracing::subscriber::set_default(events))
     }
 
+    /// Returns the lines collected so far.
     pub fn get(&self) -> MutexGuard<'_, Vec<String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

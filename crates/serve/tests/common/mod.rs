@@ -1,4 +1,4 @@
-//! A server in this process, and an NBD client of our own: raw bytes, nothing shared with the server's code.
+//! A server in the process of the test, and an NBD client that sends raw bytes and shares no code with the server.
 
 pub mod client;
 pub mod log;
@@ -12,15 +12,19 @@ use wearwell_serve::image;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
 use wearwell_serve::{FlashDevice, ListenAddress, Server};
 
-/// Designs that the tests serve.
+/// Names of the designs that the tests serve.
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
+/// Size of a page, bytes.
 pub const PAGE: u64 = 4096;
+/// Number of bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;
 
 /// A device behind two Unix sockets: one for NBD, and the control socket.
 pub struct Served {
+    /// The running server.
     server: Server<FlashDevice>,
+    /// Directory with the socket files, and the image if there is one.
     folder: tempfile::TempDir,
 }
 
@@ -30,6 +34,7 @@ pub fn config(settings: &[&str]) -> Config {
     Config::from_text_and_settings(None, &settings).expect("the settings are valid")
 }
 
+/// Makes the specification of a device in memory of this design and size, with default settings.
 pub fn specification(design: &str, size_bytes: u64) -> MemoryDeviceSpecification {
     MemoryDeviceSpecification::new(design, config(&[]), Some(size_bytes)).expect("it is possible")
 }
@@ -40,6 +45,7 @@ impl Served {
         Self::of(specification(design, size_bytes).build().expect("it fits"))
     }
 
+    /// Serves `device` on sockets in a new directory.
     pub fn of(device: FlashDevice) -> Self {
         Self::start(device, tempfile::tempdir().expect("there is room for a folder"))
     }
@@ -51,7 +57,7 @@ impl Served {
         device
     }
 
-    /// Serves a new image of a design.
+    /// Serves a new image of this design and size.
     pub fn on_image(design: &str, size_bytes: u64) -> Self {
         let folder = tempfile::tempdir().expect("there is room for a folder");
         let path = folder.path().join("image");
@@ -67,6 +73,7 @@ impl Served {
         Self::start(FlashDevice::new(image.device, identity).expect("it keeps bytes"), folder)
     }
 
+    /// Starts the server of `device` with an NBD socket and a control socket in `folder`.
     fn start(device: FlashDevice, folder: tempfile::TempDir) -> Self {
         let mut served = Self { server: Server::start(device, "drive", "a test drive"), folder };
         served.server.open_nbd(&ListenAddress::Unix(served.socket())).expect("the path is free");
@@ -74,10 +81,12 @@ impl Served {
         served
     }
 
+    /// Returns the path of the NBD socket.
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("nbd.sock")
     }
 
+    /// Returns the path of the control socket.
     pub fn control(&self) -> PathBuf {
         self.folder.path().join("control.sock")
     }
@@ -97,7 +106,8 @@ impl Served {
         self.connect().ready()
     }
 
-    /// Ends the server and returns the operations that its device executed. Checks that the device passes the audit.
+    /// Ends the server and returns the counts of client commands that its device executed. Checks that the device
+    /// passes the audit.
     pub fn end(self) -> HostCommandCounts {
         let device = self.server.stop().expect("the engine is sound");
         let commands = device.host_command_counts();
@@ -110,19 +120,23 @@ impl Served {
 pub struct Random(rand_xoshiro::Xoshiro256PlusPlus);
 
 impl Random {
+    /// Makes a generator with this seed.
     pub fn new(seed: u64) -> Self {
         use rand::SeedableRng as _;
         Self(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
+    /// Returns the next random number of 64 bits.
     pub fn word(&mut self) -> u64 {
         rand::Rng::next_u64(&mut self.0)
     }
 
+    /// Returns a random number less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.word() % bound
     }
 
+    /// Returns `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count.div_ceil(8)).flat_map(|_| self.word().to_le_bytes()).take(count).collect()
     }

@@ -1,5 +1,5 @@
-//! What the tests of images share: specifications of small devices, files in memory with a host's page cache that may
-//! be lost, and the exact oracle of versions.
+//! Fixtures of the tests of images: specifications of small devices, files in memory whose page cache may be lost, and
+//! the exact oracle of page versions.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,7 +17,7 @@ use wearwell_serve::image::{
 use crate::versions;
 pub use crate::versions::{NOTHING, SHARED, Value, page_of};
 
-/// The designs that an image serves.
+/// Names of the designs that an image can store.
 pub const DESIGNS: [&str; 10] = [
     "page-map",
     "recyclable",
@@ -65,8 +65,10 @@ pub fn with_settings(design: &str, page_bytes: u32, more: &[&str]) -> ImageSpeci
     }
 }
 
+/// Size of a disk sector, bytes.
 pub const SECTOR: u64 = 512;
 
+/// A file in memory, with the page cache and the disk of a simulated server machine.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFile {
     /// Content of the file as a reader sees it: the page cache of the simulated server machine.
@@ -78,6 +80,7 @@ pub struct MemoryFile {
 }
 
 impl MemoryFile {
+    /// Returns the bytes of sector number `number`, fewer at the end of the file.
     fn sector(bytes: &[u8], number: u64) -> &[u8] {
         let from = (number * SECTOR) as usize;
         &bytes[from..bytes.len().min(from + SECTOR as usize)]
@@ -97,6 +100,7 @@ pub enum Refusal {
 /// and writes can be made to fail.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
+    /// The files of the image, in the order of `ImageFile::ALL`.
     pub files: [MemoryFile; 6],
     /// Number of writes to the files so far.
     pub writes: u64,
@@ -106,7 +110,8 @@ pub struct MemoryFiles {
     pub syncs: u64,
     /// All writes in order, as file, offset and bytes; `None` if they are not recorded.
     pub log: Option<Vec<(ImageFile, u64, Vec<u8>)>>,
-    /// Place to which the files are copied at every sync, for a caller that closes the device and thereby loses them.
+    /// Copy of the files, made at every sync. It serves a caller that closes the device and thereby loses the files
+    /// themselves.
     pub on_last_sync: Option<Arc<Mutex<MemoryFiles>>>,
 }
 
@@ -131,10 +136,12 @@ impl MemoryFiles {
         &mut self.files[file as usize].cached
     }
 
+    /// Returns the content of a file as a reader sees it.
     pub fn bytes(&self, file: ImageFile) -> &[u8] {
         &self.files[file as usize].cached
     }
 
+    /// Counts a write, and returns the failure that is injected into it, if there is one.
     fn refusal(&mut self) -> Option<Refusal> {
         self.writes += 1;
         self.refuse_from.filter(|&(from, _)| self.writes > from).map(|(_, refusal)| refusal)
@@ -194,16 +201,22 @@ impl Backing for MemoryFiles {
 /// Operation of the host on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Op {
+    /// Write of one page: number of the page and its new content.
     Write(u64, Value),
+    /// Trim of consecutive pages: first page and number of pages.
     Trim(u64, u64),
+    /// Flush of the device.
     Flush,
 }
 
 /// Random generator of host operations: four of five are writes, a third of which repeat a content that other pages
 /// have.
 pub struct Script {
+    /// Generator of the random numbers.
     pub random: Xoshiro256PlusPlus,
+    /// Number of logical pages of the device.
     pages: u64,
+    /// Version number of the last drawn content.
     version: u64,
 }
 
@@ -212,6 +225,7 @@ impl Script {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), pages, version: seed << 32 }
     }
 
+    /// Draws the next host operation.
     pub fn draw(&mut self) -> Op {
         self.version += 1;
         // Skewed, so that some pages are overwritten often.
@@ -264,18 +278,22 @@ pub fn write_deferred(device: &mut LiveDevice) {
 #[derive(Clone)]
 pub struct Oracle(versions::Oracle);
 
-/// Page that does not hold what the oracle allows.
+/// A page whose content violates what the oracle allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Violation {
+    /// Number of a page that cannot be read, and the error message.
     Unreadable(u64, String),
+    /// Violation by a page that was read.
     Wrong(versions::Violation),
 }
 
 impl Oracle {
+    /// Makes the oracle of a device that holds only zeros.
     pub fn new(pages: u64) -> Self {
         Self(versions::Oracle::new(pages))
     }
 
+    /// Returns the number of pages of the device.
     pub fn pages(&self) -> u64 {
         self.0.blocks()
     }
@@ -308,7 +326,7 @@ impl Oracle {
         self.judge_by(page_bytes, |offset, page| device.read(offset, page).map_err(|error| error.to_string()))
     }
 
-    /// Compares every page with the versions that the oracle allows; `read` reads a page that begins at a given byte.
+    /// Compares every page with the versions that the oracle allows. `read` reads the page that begins at a given byte.
     pub fn judge_by(
         &mut self,
         page_bytes: u32,

@@ -1,5 +1,8 @@
-//! The exact oracle: of every block the last durable version and all that were issued since, with several requests in
-//! flight on several connections.
+//! ~A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request
+//! asked for FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement,
+//! on whatever connection. => A version becomes possible when its request is *sent*. When it is durable, all older
+//! versions become impossible. It is durable if its request had the flag FUA and was acknowledged. It is also durable
+//! if a flush was acknowledged that was sent, on whatever connection, after the version's acknowledgement.
 //!
 //! A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request asked
 //! for FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement, on
@@ -9,12 +12,13 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-/// Content of a block: owner and version number. The owner is the only block that holds the content, or [`SHARED`];
-/// [`NOTHING`] means zeros.
+/// Content of a block: owner and version number. The owner is the only block that may hold the content. [`SHARED`] as
+/// owner means that any block may hold it. [`NOTHING`] means zeros.
 pub type Value = (u64, u64);
 
+/// Content of a block that was never written or was trimmed: zeros.
 pub const NOTHING: Value = (0, 0);
-/// Owner in contents that any block may hold.
+/// Owner number of contents that any block may hold.
 pub const SHARED: u64 = 1 << 40;
 
 /// Returns the bytes of a block that is filled with a content value.
@@ -52,30 +56,44 @@ pub enum Wrong {
 /// A block whose content is not among those that the oracle allows.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Violation {
+    /// Number of the block.
     pub block: u64,
+    /// Kind of the error.
     pub wrong: Wrong,
+    /// Content that was found; `None` if the block is not filled with one value.
     pub found: Option<Value>,
+    /// Contents that the block may have.
     pub allowed: Vec<Value>,
 }
 
+/// A version of a block that the block may hold after a power cut.
 #[derive(Clone, Copy, Debug)]
 struct Version {
+    /// Content of the version.
     value: Value,
+    /// Moment of the oracle's clock at which the version was acknowledged; `None` if it was not yet.
     acknowledged_at: Option<u64>,
 }
 
+/// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
+    /// Write of new contents.
     Write,
+    /// Write of zeros.
     Zero,
+    /// Deallocation, after which the blocks read as zeros.
     Trim,
+    /// Flush of the device.
     Flush,
 }
 
-/// A request of the workload.
+/// A request of the random workload.
 #[derive(Clone, Debug)]
 pub struct Request {
+    /// Kind of the request.
     pub kind: Kind,
+    /// First block of the request.
     pub first: u64,
     /// New content of each block of the request.
     pub values: Vec<Value>,
@@ -88,15 +106,20 @@ pub struct Request {
 /// Oracle that knows all contents that each block may hold, with several requests in flight.
 #[derive(Clone, Debug)]
 pub struct Oracle {
+    /// Possible versions of each block, oldest first.
     blocks: Vec<Vec<Version>>,
+    /// Whether a request in flight uses the block, for each block.
     busy: Vec<bool>,
+    /// Moment of the last event; every event gets a larger number.
     clock: u64,
+    /// Version number of the last drawn content.
     version: u64,
     /// Number of blocks compared so far.
     pub checked: u64,
 }
 
 impl Oracle {
+    /// Makes the oracle of a drive whose blocks hold zeros.
     pub fn new(blocks: u64) -> Self {
         let nothing = Version { value: NOTHING, acknowledged_at: Some(0) };
         Self {
@@ -118,7 +141,7 @@ impl Oracle {
         self.clock
     }
 
-    /// Records that a write of `value` to a block was sent: from now on the block may hold it.
+    /// Records that a write of `value` to a block was sent, so that the block may hold this value from now on.
     pub fn issue(&mut self, block: u64, value: Value) {
         self.blocks[block as usize].push(Version { value, acknowledged_at: None });
     }
@@ -133,8 +156,8 @@ impl Oracle {
         versions.last_mut().expect("a block always has a version").acknowledged_at = Some(now);
     }
 
-    /// Records that a flush is acknowledged that was sent at the moment `sent_at`: versions acknowledged before that
-    /// moment are durable.
+    /// Records that a flush was acknowledged, which was sent at the moment `sent_at`. Versions that were acknowledged
+    /// before that moment are durable.
     pub fn flushed(&mut self, sent_at: u64) {
         for versions in &mut self.blocks {
             let is_durable = |version: &Version| version.acknowledged_at.is_some_and(|at| at < sent_at);
@@ -143,7 +166,7 @@ impl Oracle {
         }
     }
 
-    /// Draws a request to blocks without a request in flight, and records that it was sent. `None` if no such blocks
+    /// Draws a request to blocks that no request in flight uses, and records that it was sent. `None` if no such blocks
     /// were found.
     pub fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<Request> {
         let kind = match random.random_range(0..100) {
@@ -172,10 +195,11 @@ impl Oracle {
         Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
     }
 
-    /// Draws consecutive blocks without a request in flight: first block and count. Several draws are tried. If a draw
-    /// of busy blocks were given up at once, flushes (which need no blocks) would be so frequent that the next flush
-    /// hides one that does nothing.
+    /// Draws consecutive blocks that no request in flight uses, and returns the first block and the number of blocks.
+    /// Several draws are tried. Otherwise flushes (which need no blocks) would be so frequent that an effective flush
+    /// soon hides one that does nothing.
     fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
+        /// Number of draws before none is found.
         const TRIES: usize = 16;
         let blocks = self.blocks();
         let mut drawn = (0..TRIES).map(|_| {

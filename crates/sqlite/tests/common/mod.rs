@@ -1,4 +1,4 @@
-//! The VFS in a test's own `SQLite`.
+//! Fixtures of tests that use the VFS with the `SQLite` library of their own process.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 
@@ -8,6 +8,7 @@ use std::sync::Once;
 use rusqlite::{Connection, OpenFlags, ffi};
 use serde_json::Value;
 
+/// Type of an extension's entry point as `SQLite` expects it.
 type EntryPoint = unsafe extern "C" fn(
     *mut ffi::sqlite3,
     *mut *mut std::ffi::c_char,
@@ -16,6 +17,7 @@ type EntryPoint = unsafe extern "C" fn(
 
 /// Registers Wearwell's VFS with the `SQLite` library of this process, as `SQLite` does when it loads the extension.
 pub fn register() {
+    /// Guard that registers the VFS only once.
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let entry = wearwell_sqlite::auto_extension as *const ();
@@ -37,26 +39,30 @@ pub fn try_open(name: &str, parameters: &str) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(uri, flags)
 }
 
+/// Opens the database `name` with Wearwell's VFS and these URI parameters, which must succeed.
 pub fn open(name: &str, parameters: &str) -> Connection {
     try_open(name, parameters).unwrap_or_else(|error| panic!("{name} with {parameters}: {error}"))
 }
 
-/// Returns the URI parameters of a database whose simulated device is stored in the image file `image` in `directory`,
-/// which is created (128 MiB) if it does not exist. `more` is appended to the parameters.
+/// Returns the URI parameters of a database whose device is stored in the image `image` in `directory`. If the image
+/// does not exist, it is created with 128 MiB. `more` is appended to the parameters.
 pub fn image(directory: &Path, more: &str) -> String {
     format!("image={}&size=128MiB{more}", directory.join("image").display())
 }
 
+/// Returns the counters of the database's files and its device, as JSON.
 pub fn stats(connection: &Connection) -> Value {
     let text: String =
         connection.query_row("pragma wearwell_stats", [], |row| row.get(0)).expect("the VFS answers");
     serde_json::from_str(&text).expect("it is JSON")
 }
 
+/// Returns the counter `name` of the group `group` in the counters `stats`.
 pub fn count(stats: &Value, group: &str, name: &str) -> u64 {
     stats[group][name].as_u64().unwrap_or_else(|| panic!("{group} has no {name}: {stats}"))
 }
 
+/// Sets the journal mode of the database, which must be accepted.
 pub fn set_journal_mode(connection: &Connection, mode: &str) {
     let found: String = connection
         .query_row(&format!("pragma journal_mode={mode}"), [], |row| row.get(0))
@@ -64,6 +70,7 @@ pub fn set_journal_mode(connection: &Connection, mode: &str) {
     assert_eq!(found, mode);
 }
 
+/// Checks the database by `integrity_check`, which must find nothing wrong.
 pub fn require_integrity(connection: &Connection) {
     let found: String =
         connection.query_row("pragma integrity_check", [], |row| row.get(0)).expect("it is readable");
@@ -74,15 +81,18 @@ pub fn require_integrity(connection: &Connection) {
 pub struct Random(rand_xoshiro::Xoshiro256PlusPlus);
 
 impl Random {
+    /// Makes a generator with this seed.
     pub fn new(seed: u64) -> Self {
         use rand::SeedableRng as _;
         Self(rand_xoshiro::Xoshiro256PlusPlus::seed_from_u64(seed))
     }
 
+    /// Returns a random number less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
         rand::Rng::next_u64(&mut self.0) % bound
     }
 
+    /// Returns `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
         (0..count.div_ceil(8))
             .flat_map(|_| rand::Rng::next_u64(&mut self.0).to_le_bytes())
@@ -91,7 +101,7 @@ impl Random {
     }
 }
 
-/// Replaces rows of the database in transactions of a few rows each; the same seed makes the same changes.
+/// Replaces rows of the database in transactions of a few rows each. Equal seeds make equal changes.
 pub fn churn(connection: &Connection, seed: u64, transactions: u64) {
     connection
         .execute_batch("create table if not exists t(id integer primary key, body blob); create index if not exists i on t(body)")
@@ -112,6 +122,7 @@ pub fn churn(connection: &Connection, seed: u64, transactions: u64) {
     }
 }
 
+/// Returns all rows of the test's table, in the order of their keys.
 pub fn rows(connection: &Connection) -> Vec<(i64, Vec<u8>)> {
     let mut statement = connection.prepare("select id, body from t order by id").expect("there is a table");
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).expect("it is readable");

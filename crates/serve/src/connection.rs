@@ -83,7 +83,7 @@ pub(crate) enum TlsMode {
     None,
     /// An NBD connection is encrypted if the client asks for it.
     Offered(TlsConfig),
-    /// Every NBD connection is encrypted: no other option is negotiated before TLS.
+    /// Every NBD connection is encrypted: a client has to start TLS before it may send any other option.
     Required(TlsConfig),
 }
 

@@ -333,8 +333,8 @@ impl FlashDevice {
         self.logged_damage.lost_lpns = lost.into_iter().map(|(lpn, _)| lpn).collect();
     }
 
-    /// Begins to record all operations of the device in a new trace file; `provenance` is the note of its origin that
-    /// the file gets. See [`OperationRecorder`].
+    /// Begins to record all operations of the device in a new trace file; see [`OperationRecorder`]. `provenance` is
+    /// the note about the origin of the trace that the file gets.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`] if the device has other pages than traces have (4 KiB); [`DeviceError::Failed`] if the
@@ -361,8 +361,8 @@ impl FlashDevice {
     }
 
     /// Copies the image that is served, in its present state, to a new directory. The copy holds everything that was
-    /// acknowledged, and is an image that was closed cleanly. The server executes nothing else meanwhile: for a moment
-    /// if files of the file system can share blocks, else for as long as the copy takes.
+    /// acknowledged, and is an image that was closed cleanly. Meanwhile the server executes no request. This takes a
+    /// moment if the file system can share blocks between files, and otherwise as long as the copy takes.
     ///
     /// # Errors
     /// [`DeviceError::Invalid`]: the image is served read-only. [`DeviceError::Failed`]: the operating system refuses,
@@ -418,7 +418,7 @@ impl FlashDevice {
         self.host_commands
     }
 
-    /// Maps `len` bytes at `target` to the content of those at `source`; see [`LiveDevice::remap`].
+    /// Gives the `len` bytes at `target` the contents of the `len` bytes at `source`; see [`LiveDevice::remap`].
     ///
     /// # Errors
     /// Errors of [`LiveDevice::remap`]; more than 1 GiB at once.

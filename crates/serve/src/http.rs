@@ -43,10 +43,12 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Returns the path of the requested URL, without the query.
     pub(crate) fn path(&self) -> &str {
         &self.path
     }
 
+    /// Whether the method of the request is HEAD, so that its answer has no body.
     pub(crate) fn is_head_request(&self) -> bool {
         self.is_head_request
     }
@@ -57,7 +59,7 @@ impl Request {
         named.map(|(_, value)| value.as_str())
     }
 
-    /// ~Parses the header of an HTTP request. => Parses the header of an HTTP request (request line and header lines).
+    /// Parses the header of an HTTP request (request line and header lines).
     ///
     /// # Errors
     /// The error answer to send to the client.
@@ -177,10 +179,10 @@ fn read_request_header(socket: &Socket) -> io::Result<Option<Vec<u8>>> {
     Ok(Some(head))
 }
 
-/// ~the client did not => for example, the client did not
+/// Sends the answer to an HTTP request.
 ///
 /// # Errors
-/// Errors of the socket; the client did not accept the answer in time.
+/// Errors of the socket; for example, the client did not accept the answer in time.
 pub(crate) fn send_answer(socket: &Socket, request: &Request, answer: &Answer) -> io::Result<()> {
     write_within_timeout(socket, answer.encode(!request.is_head_request).as_bytes())
 }

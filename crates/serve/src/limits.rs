@@ -13,9 +13,9 @@ pub struct ClientLimits {
     pub max_connections_per_socket: usize,
     /// Most bytes of memory that the large requests of all connections may occupy together.
     pub max_request_memory_bytes: usize,
-    /// Most bytes that all clients of an export together read and write per second. `None`: no limit.
+    /// Most bytes per second that all clients of an export together read and write; `None` means no limit.
     pub max_bytes_per_second_per_export: Option<u64>,
-    /// Most requests of all clients of an export together per second. `None`: no limit.
+    /// Most requests per second that all clients of an export together send; `None` means no limit.
     pub max_requests_per_second_per_export: Option<u64>,
 }
 

@@ -178,6 +178,7 @@ mod tests {
         })
     }
 
+    /// A client that holds a memory claim is timed out if it accepts replies more slowly than at the required rate.
     #[test]
     fn a_holder_of_memory_has_to_accept_replies_at_a_rate() {
         assert_eq!(seconds_until_timeout(0), Some(30));

@@ -137,10 +137,11 @@ impl OperationRecorder {
         self.write_failure_message = written.err();
     }
 
-    /// ~; the recording ends at that request => . The recording then ends at the request whose write failed
+    /// Completes the trace file and returns the number of requests in it.
     ///
     /// # Errors
-    /// [`DeviceError::Failed`] if the file could not be written, now or before; the recording ends at that request.
+    /// [`DeviceError::Failed`] if the file could not be written, now or before. The recording then ends at the request
+    /// whose write failed.
     pub fn finish(mut self) -> Result<u64, DeviceError> {
         let finished = match (self.write_failure_message.take(), &mut self.trace_writer) {
             (Some(reason), _) => Err(reason),

@@ -21,7 +21,9 @@ const REPLY_ALLOWANCE_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// A connected socket of the operating system, without encryption.
 #[derive(Debug)]
 pub(crate) enum PlainSocket {
+    /// A connected Unix socket.
     Unix(UnixStream),
+    /// A connected TCP socket.
     Tcp(TcpStream),
 }
 
@@ -35,6 +37,7 @@ impl AsFd for PlainSocket {
 }
 
 impl PlainSocket {
+    /// Sets the longest time that a read waits for bytes; `None` means no limit.
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match self {
             Self::Unix(socket) => socket.set_read_timeout(timeout),

@@ -69,8 +69,7 @@ fn bind_unix_with_mode(path: &Path, SocketMode(mode): SocketMode) -> io::Result<
     Ok(socket.into())
 }
 
-/// ~A listening socket. The socket file that was made for it is removed when this is dropped. => A listening socket. If
-/// a socket file was made for it, the file is removed when the listener is dropped.
+/// A listening socket. If a socket file was made for it, the file is removed when the listener is dropped.
 ///
 /// An inherited socket belongs to the process that passed it: it stays open there, so that clients wait for the next
 /// server. So [`Listener::close`] wakes [`Listener::accept`] by a pipe and does not shut such a socket down.
@@ -92,7 +91,9 @@ pub(crate) struct Listener {
 /// A listening Unix or TCP socket of the operating system.
 #[derive(Debug)]
 enum ListeningSocket {
+    /// A Unix socket that listens.
     Unix(UnixListener),
+    /// A TCP socket that listens.
     Tcp(TcpListener),
 }
 
@@ -407,12 +408,12 @@ impl Socket {
         self.stream.send_all_before_timeout(slices, allowance)
     }
 
-    /// Sets the longest time that a read waits for bytes; `None`: no limit.
+    /// Sets the longest time that a read waits for bytes; `None` means no limit.
     pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         self.stream.set_read_timeout(timeout)
     }
 
-    /// Sets the longest time that a write waits for space in the send buffer; `None`: no limit.
+    /// Sets the longest time that a write waits for space in the send buffer; `None` means no limit.
     pub(crate) fn set_write_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
         match &self.stream {
             PlainSocket::Unix(socket) => socket.set_write_timeout(timeout),

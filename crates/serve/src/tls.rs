@@ -1,6 +1,5 @@
-//! ~TLS over the sockets of clients, by `rustls`. It is a feature of this crate; without it nobody can make a
-//! [`TlsConfig`]. => TLS on the connections of clients, by the library `rustls`. TLS is a feature of this crate.
-//! Without the feature no [`TlsConfig`] can be made.
+//! TLS on the connections of clients, by the library `rustls`. TLS is a feature of this crate. Without the feature no
+//! [`TlsConfig`] can be made.
 //!
 //! One thread of a connection reads and others write, so a mutex guards the state of the protocol. No thread holds the
 //! mutex while it waits for the network: the reading thread waits for bytes before it locks the mutex, and a writing

@@ -1,4 +1,6 @@
-//! ~Real clients against the server: fio, => Tests of the server with real NBD clients: fio,
+//! Tests of the server with real NBD clients: fio, nbdcopy, qemu-img, qemu-io, libnbd. `examples/live/install.sh`
+//! installs them; a missing one fails its test with a sentence. What needs root and loop devices is in
+//! `examples/live/`.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -83,7 +85,7 @@ fn fio_verifies(design: &str, served: Served) {
     assert!(commands.bytes_read >= 32 * MIB, "{design}: it read back");
 }
 
-/// One program copies data to the device, another one copies it back, and a third compares.
+/// nbdcopy copies data to the device and back, and qemu-img compares the device with the original.
 #[test]
 fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     let folder = tempfile::tempdir().unwrap();

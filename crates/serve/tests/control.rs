@@ -152,8 +152,8 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     served.stop();
 }
 
-/// ~Pages are remapped upwards to a lower address, and downwards to a higher one. => A remap to a lower address
-/// proceeds upwards, a remap to a higher address downwards.
+/// Bug: the answer to a remap that failed in the middle of a range did not say which part of it was remapped. A remap
+/// to a lower address proceeds upwards, a remap to a higher address downwards.
 #[test]
 fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
     for (target, source, part_from, part_pages) in [(16, 32, 0, 3), (48, 32, 4, 4)] {

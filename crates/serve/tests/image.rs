@@ -295,7 +295,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
     }
 }
 
-/// Makes writes to the files of an image fail: from a number of writes on, in the given way; `None` ends this.
+/// Makes writes to the files of an image fail from a number of writes on, in the given way. `None` ends the failures.
 fn refuse_from(image: &mut Image, from: Option<(u64, Refusal)>) {
     medium_of_mut(&mut image.device).backing_mut().refuse_from = from;
 }

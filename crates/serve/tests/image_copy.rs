@@ -1,6 +1,5 @@
-//! ~Copies of images hold what the originals hold: snapshots of a served one, repaired ones, larger ones, ones of
-//! another design, and views for reading. => Tests that copies of images hold the data of the originals: snapshots of a
-//! served image, repaired and larger images, images of another design, and views for reading.
+//! Tests that copies of images hold the data of the originals: snapshots of a served image, repaired and larger images,
+//! images of another design, and views for reading. So does an image that was made larger in its place.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
@@ -411,8 +410,8 @@ fn an_image_whose_session_record_has_no_number_is_opened() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
-/// Regression: files that somebody had put beside those of an image were left in the hidden directory of the old image,
-/// which therefore stayed.
+/// Regression: files that a user had put beside the files of an image were left in the hidden directory of the old
+/// image. Therefore this directory stayed.
 #[test]
 fn files_of_others_stay_with_an_image_that_is_made_larger() {
     let written = written("page-map");
@@ -427,8 +426,8 @@ fn files_of_others_stay_with_an_image_that_is_made_larger() {
     assert!(contents(&mut device(&written.image)) == written.bytes);
 }
 
-/// Regression: a resizing that was killed after the exchange of the directories left a second copy of all data, and the
-/// files of others in it, until the image was resized again.
+/// Regression: if a resizing was killed after the exchange of the directories, a second copy of all data stayed until
+/// the next resizing, together with files of the user.
 #[test]
 fn the_next_start_clears_what_a_killed_image_resizing_left() {
     let written = written("page-map");
@@ -474,16 +473,16 @@ fn an_interrupted_copy_of_an_image_is_no_image() {
     assert!(contents(&mut device(&to)) == written.bytes);
 }
 
-/// Makes of an image what a kill leaves while `repair --to` or a snapshot copies it: all files are there, and both
-/// copies of the header lack what is written last.
+/// Gives an image the state that a kill leaves while `repair --to` or a snapshot copies it. All files exist, and both
+/// copies of the header lack the part that is written last.
 fn leave_unfinished_copy(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
     open("superblock").set_len(0).expect("writable");
     open("mirror").write_all_at(&[0; 8], 0).expect("writable");
 }
 
-/// Makes of an image what a kill leaves while `wearwell create` writes the image header: its first page of the page
-/// cache.
+/// Gives an image the state that a kill leaves while `wearwell create` writes the image header: only the first 4096
+/// bytes of the header are written.
 fn leave_incomplete_superblock(image: &Path) {
     let open = |name: &str| fs::OpenOptions::new().write(true).open(image.join(name)).expect("it exists");
     open("superblock").set_len(4096).expect("writable");
@@ -547,8 +546,8 @@ fn a_copy_to_a_design_that_no_image_can_have_advises_another_design() {
     assert!(refused.is_wrong_request());
 }
 
-/// Regression: the parts that the configuration of an image exchanged in its design stayed in a copy of another design,
-/// so that the copy had the name of a design and the mechanisms of another one.
+/// Regression: parts that the configuration of an image had exchanged in its design stayed in a copy with another
+/// design. The copy then had the name of one design and mechanisms of another.
 #[test]
 fn an_image_copied_to_another_design_has_the_parts_of_that_design() {
     let directory = tempfile::tempdir().expect("a temporary directory");
@@ -720,7 +719,7 @@ fn the_own_process_flushes_without_threads() {
     assert!(contents(&mut device(&image)).iter().all(|&byte| byte == 7));
 }
 
-/// Limits the size of the files that this process may write, bytes; `None`: no limit.
+/// Limits the size of the files that this process may write, bytes; `None` means no limit.
 fn limit_file_size(bytes: Option<u64>) {
     let maximum = getrlimit(Resource::Fsize).maximum;
     setrlimit(Resource::Fsize, Rlimit { current: bytes, maximum }).expect("a lower limit is permitted");

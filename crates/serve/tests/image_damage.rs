@@ -1,5 +1,3 @@
-//! ~Single faults in the files of an image: whatever one of them does, what is served is what was written, or an error.
-//! A fault in metadata costs nothing, since there are two copies; one in data costs the logical pages that it hit. =>
 //! Tests of single faults in the files of an image: a read returns the data that was written, or an error. A fault in
 //! metadata loses nothing, because there are two copies. A fault in data loses the logical pages that it hit.
 //!
@@ -322,11 +320,13 @@ enum Moment {
     Served,
 }
 
+/// The fault is injected between two sessions.
 #[test]
 fn a_single_fault_in_an_image_is_repaired_or_loses_only_the_pages_that_it_hit() {
     campaign(Moment::Unserved, &[(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)]);
 }
 
+/// The fault is injected during a session.
 #[test]
 fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_that_it_hit() {
     campaign(Moment::Served, &[(PROCESS, End::Killed), (HOST, End::Killed)]);

@@ -1,6 +1,6 @@
-//! ~The host ends: of every sector that was written since the last sync any state may be on the disk, independently of
-//! all others. => Tests of crashes of the server machine: each sector that was written since the last sync may be on
-//! the disk in any of its states, independently of all other sectors.
+//! Tests of crashes of the server machine: each sector that was written since the last sync may be on the disk in any
+//! of its states, independently of all other sectors. A `host` session still holds every page to its last flushed
+//! version or a later one, design by design.
 
 use image_support::{
     DESIGNS, HOST, MemoryFiles, Op, Oracle, PROCESS, Script, files_of, medium_of, perform, specification,

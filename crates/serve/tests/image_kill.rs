@@ -1,5 +1,4 @@
-//! ~`kill -9` at any instant, against the exact oracle. => Tests of `kill -9` at any instant: the exact oracle checks
-//! the contents of the image afterwards.
+//! Tests of `kill -9` at any instant: the exact oracle checks the contents of the image afterwards.
 //!
 //! The writer is this test's own executable, started again: it opens the image and works until it is killed. It tells
 //! over a pipe what it is about to do and what it has done, so the oracle knows what was issued and what was

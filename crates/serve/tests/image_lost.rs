@@ -1,8 +1,5 @@
-//! ~A page of an image that cannot be read is lost alone: its logical pages answer errors, for as long as nobody
-//! overwrites them, whatever garbage collection and restarts do; every write goes on, and everything else is as it was
-//! written. => Tests that an unreadable flash page loses only its own logical pages. Reads of these return errors until
-//! they are overwritten, whatever garbage collection and restarts do. Writes continue, and all other data stays as
-//! written.
+//! Tests that an unreadable flash page loses only its own logical pages. Reads of these return errors until they are
+//! overwritten, whatever garbage collection and restarts do. Writes continue, and all other data stays as written.
 //!
 //! The story: one flipped byte in one page stopped every write to every address for good, as soon as garbage collection
 //! chose the block of that page.
@@ -42,6 +39,7 @@ struct Model {
 }
 
 impl Model {
+    /// Makes a model without written pages, whose random values follow from the seed.
     fn new(seed: u64) -> Self {
         Self { written: BTreeMap::new(), random: Xoshiro256PlusPlus::seed_from_u64(seed), version: 0 }
     }
@@ -59,7 +57,8 @@ impl Model {
         self.written.insert(page, value);
     }
 
-    /// Compares all readable pages with what was written last, and returns the pages that cannot be read.
+    /// Compares all readable pages of the device with what was written last. Returns the pages that cannot be read.
+    /// `what` names the case in messages.
     fn compare(&self, device: &mut LiveDevice, what: &str) -> BTreeSet<u64> {
         let mut bytes = vec![0; PAGE_BYTES as usize];
         let mut lost = BTreeSet::new();

@@ -1,7 +1,5 @@
-//! ~Images that are damaged at both sides, which are refused: a rescue reads what was written last, or an error, and
-//! never anything else; it loses little more than what was hit. => Tests of the rescue of images in which both copies
-//! of some metadata are damaged. A read returns the data that was written last, or an error. Little more is lost than
-//! what was damaged.
+//! Tests of the rescue of images in which both copies of some metadata are damaged. A read returns the data that was
+//! written last, or an error. Little more is lost than what was damaged.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +32,8 @@ fn rescue(files: MemoryFiles) -> Result<Rescued, ImageError> {
     Ok(device.into_read_only().refuse_reads_of_unproven_pages(unproven))
 }
 
-/// Compares all readable pages with what was written last, and returns the pages that cannot be read.
+/// Compares all readable pages of the device with what was written last. Returns the pages that cannot be read. `what`
+/// names the case in messages.
 fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
     let read = |offset: u64, page: &mut [u8]| device.read(offset, page).map_err(|error| error.to_string());
     let violations = oracle.clone().judge_by(PAGE_BYTES, read);

@@ -1,6 +1,5 @@
-//! ~Images that version 1 of the format wrote, by programs of that time: brought up, they hold what was written to
-//! them. => Tests of the upgrade of archived images of format version 1: after the upgrade they hold the data that was
-//! written to them.
+//! Tests of the upgrade of archived images of format version 1: after the upgrade they hold the data that was written
+//! to them.
 //!
 //! Each of the archives in `version1/` is an image and a text with a line for each page that was written: its number,
 //! and two numbers that its content is made of.

@@ -1,5 +1,4 @@
-//! ~Several connections with random operations in flight, against a plain map of blocks. => Tests with random
-//! operations in flight on several connections, compared with a plain map of blocks.
+//! Tests with random operations in flight on several connections, compared with a plain map of blocks.
 //!
 //! Never are two operations in flight on one block, so that every block has one right content at any time; replies come
 //! in any order. What is checked is every byte of every read, all blocks through another connection at the end, and

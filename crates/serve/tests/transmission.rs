@@ -436,8 +436,8 @@ fn a_tcp_client_is_served_like_one_on_a_socket_file() {
     assert_eq!(export[..8], SIZE.to_be_bytes());
 }
 
-/// Regression: a client sent two hundred reads and closed its connection; the server executed all of them while other
-/// clients waited.
+/// Regression: after a client had sent two hundred reads and closed its connection, the server executed all of them
+/// while other clients waited.
 #[test]
 fn reads_of_a_disconnected_client_are_dropped() {
     /// Number of reads that the client sends before it disconnects.

@@ -233,6 +233,7 @@ fn run(workload: &Workload, scale: f64) -> rusqlite::Result<()> {
     Ok(())
 }
 
+/// Runs the workloads that the command line names (all by default), and prints the results as a table.
 fn main() -> rusqlite::Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let scale = arguments.first().map_or(1.0, |text| text.parse().expect("SCALE is a number, such as 0.1"));

@@ -1,5 +1,4 @@
-//! ~Databases that are open in this process: files and locks of each, shared by all connections to it. => Databases
-//! that are open in this process. All connections to a database share its files and locks.
+//! Databases that are open in this process. All connections to a database share its files and locks.
 //!
 //! `SQLite` looks up and deletes a journal or log only by its name: the database's name with a suffix. So a name with
 //! such a suffix always means a file of the database that is named before the suffix, even if a database with the whole

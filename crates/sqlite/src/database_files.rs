@@ -53,8 +53,8 @@ pub struct DatabaseFileCounters {
     pub syncs: u64,
 }
 
-/// The frame payload (database page) that was last read from the write-ahead log. A write of the same bytes to the
-/// database can become a remap of it.
+/// The frame payload (database page) that was last read from the write-ahead log. A later write of these bytes to the
+/// database can become a remap.
 #[derive(Debug)]
 struct LastReadWalFrame {
     /// Device address of this frame payload, bytes.

@@ -296,14 +296,17 @@ impl IntegerReader<'_> {
         *first
     }
 
+    /// Takes the next number of 2 bytes.
     fn take_u16(&mut self) -> u16 {
         u16::from_le_bytes(self.take_bytes())
     }
 
+    /// Takes the next number of 4 bytes.
     fn take_u32(&mut self) -> u32 {
         u32::from_le_bytes(self.take_bytes())
     }
 
+    /// Takes the next number of 8 bytes.
     fn take_u64(&mut self) -> u64 {
         u64::from_le_bytes(self.take_bytes())
     }

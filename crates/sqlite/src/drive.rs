@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use crate::error::Error;
 
-/// ~Addresses are in bytes; a remap needs whole pages. => Addresses are in bytes. A remap needs whole pages.
+/// A block device with a remap command. Addresses are in bytes. A remap needs whole pages.
 ///
 /// Durability is that of [`BlockDevice`](wearwell_serve::device::BlockDevice): a write that returned before a flush is
 /// durable after the flush, and a page is never a mix of two writes.

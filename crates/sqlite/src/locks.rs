@@ -1,6 +1,5 @@
-//! ~`SQLite`'s two kinds of locks, among the connections of one process: locks of the database file and of the
-//! wal-index. => The two kinds of locks of `SQLite` between connections of one process: locks of the database file, and
-//! locks of the wal-index.
+//! The two kinds of locks of `SQLite` between connections of one process: locks of the database file, and locks of the
+//! wal-index.
 //!
 //! Only one process uses a device, so locks are counters in memory. [`FileLocks`] are those of a database file (shared,
 //! reserved, pending, exclusive). [`ShmLocks`] are the eight locks of a wal-index (shared memory of the write-ahead

@@ -1,5 +1,4 @@
-//! ~Parses the parameters of a database's URI: which device stores the database, and how. => Parameters of a database's
-//! URI: parses which device stores the database, and with which properties.
+//! Parameters of a database's URI: parses which device stores the database, and with which properties.
 //!
 //! ```text
 //! file:NAME?vfs=wearwell&image=DIR                         an image; with size= it is created when there is none

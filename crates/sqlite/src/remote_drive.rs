@@ -1,6 +1,5 @@
-//! ~The device of a running server: reads, writes, trims and flushes use NBD, remaps use the server's control socket.
-//! => The device of a database if it belongs to a running server. Reads, writes, trims and flushes use NBD; remaps use
-//! the server's control socket.
+//! The device of a database if it belongs to a running server. Reads, writes, trims and flushes use NBD; remaps use the
+//! server's control socket.
 //!
 //! A request is sent only after the preceding one has been answered, so that every earlier write is done before a
 //! remap. A connection on which a request failed halfway is shut down, because its answer may still come, and would
@@ -420,8 +419,7 @@ mod tests {
         error
     }
 
-    /// Regression: the message contained only the number of the reply, and the question whether the server is `wearwell
-    /// serve`.
+    /// Regression: the message had only the number of the reply, and asked whether the server is `wearwell serve`.
     #[test]
     fn a_refusal_of_the_nbd_server_is_told_in_its_words_with_advice() {
         let error = error_of_option_reply(option_reply_type::ERR_UNKNOWN, "this server has several exports");

@@ -1,6 +1,5 @@
-//! ~What the URI of a database requests of an image: properties of a new image, which an existing image must already
-//! have, and the durability of the session. => Requests of a database's URI to an image: properties of a new image,
-//! which an existing image must already have, and the durability mode of the session.
+//! Requests of a database's URI to an image: properties of a new image, which an existing image must already have, and
+//! the durability mode of the session.
 //!
 //! A request that an existing image does not fulfil is refused, because a user who reads a URI would take it for the
 //! truth. Equal values are accepted, so that the URI that created an image also opens it. The price: each setting of
@@ -71,8 +70,8 @@ impl RequestedImage {
         }
     }
 
-    /// Returns the specification of an image that exports `size_bytes`. The design is the requested one; if none is
-    /// requested, it is `design`; if that is `None`, it is the default design.
+    /// Returns the specification of an image that exports `size_bytes`. Its design is the requested one, else the given
+    /// `design`, else the default design.
     fn specification(
         &self,
         size_bytes: u64,

@@ -1,4 +1,3 @@
-//! ~Memory for the wal-index (shared memory of the write-ahead log), which the connections of a process share. =>
 //! Memory of the wal-index (the index of the write-ahead log), which all connections of a process share.
 //!
 //! `SQLite` reads and writes this memory from several threads under its own protocol of locks and barriers, so Rust

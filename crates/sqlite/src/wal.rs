@@ -1,6 +1,5 @@
-//! ~Layout of a write-ahead log on the device: database pages in whole device pages, headers collected in separate
-//! pages. => Layout of a write-ahead log on the device. Each database page in the log occupies whole device pages, and
-//! the headers are collected in separate pages.
+//! Layout of a write-ahead log on the device. Each database page in the log occupies whole device pages, and the
+//! headers are collected in separate pages.
 //!
 //! `SQLite` writes a log as one header of 32 bytes, then frames that consist of a 24-byte header and a database page.
 //! Stored like this, only one database page in 512 would be aligned to device pages (with pages of 4 KiB), so hardly
@@ -147,6 +146,8 @@ mod tests {
         }
     }
 
+    /// For a byte offset inside a frame header or a database page, the contiguous range is the rest of this header or
+    /// page.
     #[test]
     fn a_range_of_the_write_ahead_log_is_recognised_from_any_byte_offset() {
         let layout = WalLayout::new(4096, 4096);

@@ -1,5 +1,4 @@
-//! ~`kill -9` of a process in the middle of its transactions, over an image. => Tests of `kill -9` of a process in the
-//! middle of its transactions, on a database that is stored in an image.
+//! Tests of `kill -9` of a process in the middle of its transactions, on a database that is stored in an image.
 //!
 //! A child (this program again) replaces and deletes rows in numbered transactions and tells the number of every one
 //! that `SQLite` acknowledged. It is killed at a random instant; the parent opens the database and compares all of it

@@ -1,7 +1,5 @@
-//! ~Our declarations of the C interface against those made from the bundled `SQLite`'s header. The places in the table
-//! of routines are proven by every other test, which go through all of them. => Tests that compare the declarations of
-//! the C interface with those generated from the header of the bundled `SQLite`. The indices in the table of functions
-//! are tested by all other tests, which call every function.
+//! Tests that compare the declarations of the C interface with those generated from the header of the bundled `SQLite`.
+//! The indices in the table of functions are tested by all other tests, which call every function.
 
 use std::mem::offset_of;
 

@@ -1,6 +1,5 @@
-//! ~The shared library, loaded as `SQLite` loads any extension. Alone in its process, since the other tests register
-//! the VFS without loading it. => Test of the shared library, which `SQLite` loads like other extensions. The test has
-//! a process of its own, because the other tests register the VFS without loading the library.
+//! Test of the shared library, which `SQLite` loads like other extensions. The test has a process of its own, because
+//! the other tests register the VFS without loading the library.
 
 use rusqlite::{Connection, OpenFlags};
 

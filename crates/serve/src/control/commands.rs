@@ -14,7 +14,7 @@ use crate::device_error::DeviceError;
 #[derive(Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 enum Command {
-    /// Gives ranges of the device the contents of other ranges, without a transfer of data.
+    /// Maps target ranges of the device to the contents of source ranges, without a transfer of data.
     Remap {
         /// Pairs of target and source ranges, remapped in this order.
         ranges: Vec<RemapRange>,

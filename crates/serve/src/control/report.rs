@@ -60,8 +60,8 @@ pub(crate) fn stats_answer(device: &FlashDevice) -> Value {
     })
 }
 
-/// Returns the answer to the control command `health`: the health log. Wear covers the whole life of the medium;
-/// commands of clients and operations of the engine are counted from the start of the server.
+/// Returns the answer to the control command `health`: the health log. Its wear counts cover the whole life of the
+/// medium. Commands of clients and operations of the engine are counted from the start of the server.
 pub(crate) fn health_answer(device: &mut FlashDevice) -> Value {
     let wear = WearReport::of(device);
     health_answer_with_wear(device, &wear)

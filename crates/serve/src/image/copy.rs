@@ -17,10 +17,10 @@ use crate::live_device::LiveDevice;
 /// Options of a copy of an image: in what the new image differs from the original.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ImageCopyOptions {
-    /// Bytes that the new image exports; `None`: as many as the old image.
+    /// Number of bytes that the new image exports; `None` means as many as the original exports.
     pub size_bytes: Option<u64>,
-    /// Name of the design of the new image, which then has the parts of this design. `None`: design and parts of the
-    /// old image.
+    /// Name of the design of the new image, which then has the parts of this design. `None` means design and parts of
+    /// the original.
     pub design: Option<String>,
     /// Settings of the new image that replace those of the old image, such as `gc.policy=fifo`.
     pub settings: Vec<String>,

@@ -135,8 +135,8 @@ pub fn create_with_progress(
     }
 }
 
-/// Returns a random number other than 0. It serves as the salt of the checksums of a new image, which distinguishes the
-/// metadata of this image from that of other images, or as the number of a session.
+/// Returns a random number other than 0: the salt of the checksums of a new image, or the number of a session. The salt
+/// distinguishes the metadata of an image from that of other images.
 pub(super) fn random_nonzero_number() -> u64 {
     RandomState::new().hash_one(std::process::id()).max(1)
 }

@@ -1,5 +1,4 @@
-//! ~Flash and NVRAM of an image in files, under the rules of the strict flash model. => Flash and NVRAM of an image,
-//! stored in files and checked by the rules of the strict flash model.
+//! Flash and NVRAM of an image, stored in files and checked by the rules of the strict flash model.
 //!
 //! The rules are those of [`SimNand`]: it checks every operation and holds OOB and wear of all pages in RAM (28 bytes
 //! per page, and 16 more here, for the checksums of the data and for the journal). The files hold the durable state. A

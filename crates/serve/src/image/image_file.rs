@@ -3,7 +3,7 @@
 /// One of the six files in which an image stores a device: flash, NVRAM, journal and others.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum ImageFile {
-    /// The header of the image (file `superblock`): geometry, design, configuration. Written once, after all other
+    /// Header of the image (file `superblock`): geometry, design, configuration. It is written once, after all other
     /// files.
     ImageHeader,
     /// Record of the last session: durability mode, boot of the server machine, and whether the session closed the
@@ -15,7 +15,7 @@ pub enum ImageFile {
     Nvram,
     /// Log of the changes of the state words (NVRAM and states of blocks).
     Journal,
-    /// Second copy of all metadata of the other files.
+    /// Second copies of all metadata in the other files.
     Mirror,
 }
 

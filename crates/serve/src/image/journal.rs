@@ -99,7 +99,7 @@ impl JournalRecord {
 pub(super) struct Journal {
     /// State words (NVRAM and blocks) with the changes of all records so far.
     state_words: Vec<u64>,
-    /// Number of times that the journal has turned to its other area.
+    /// Generation of the journal: number of times that it has turned to (begun) its other area.
     generation: u64,
     /// Number of the newest record of the journal.
     last_record_number: u64,
@@ -418,8 +418,9 @@ fn read_journal_copy(backing: &impl Backing, layout: &Layout, side: MetadataCopy
     bytes
 }
 
-/// ~Reads the consecutive records of area number `number` (0 or 1) of the journal. => Reads the consecutive records of
-/// one of the two areas of the journal (`number` is 0 or 1).
+/// Reads the consecutive records of one of the two areas of the journal (`number` is 0 or 1). If one of the two copies
+/// of a record is damaged, it is rewritten from the other. An error, as a sentence, if a record is missing before later
+/// ones.
 fn read_and_repair_area(
     backing: &mut impl Backing,
     layout: &Layout,

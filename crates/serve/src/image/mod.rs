@@ -109,8 +109,9 @@ pub struct OpenReport {
     pub mapped_pages: Option<u64>,
     /// Damage of metadata in both of its copies, one sentence for each damaged item. Empty unless the image is rescued.
     pub findings: Vec<String>,
-    /// ~Logical pages whose newest version cannot be proven. Empty unless the image is rescued. => Logical pages whose
-    /// newest version cannot be proven. Empty unless the image (a damaged one) is rescued.
+    /// Logical pages whose newest version cannot be proven. Empty unless the image (a damaged one) is rescued. The
+    /// device reads them as zeros, so a server has to refuse reads of them
+    /// ([`FlashDevice::refuse_reads_of_unproven_pages`](crate::FlashDevice::refuse_reads_of_unproven_pages)).
     pub lpns_with_unproven_version: BTreeSet<Lpn>,
 }
 

@@ -141,6 +141,7 @@ impl StateWordChanges {
         }
     }
 
+    /// Whether the batch changes no state word.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

@@ -55,9 +55,9 @@ impl RepairReport {
     }
 }
 
-/// Repairs the image in a directory, or a copy of it. All metadata is read, and rewritten where one of its two copies
-/// is damaged; all data is compared with its checksum. Reads of lost pages stay errors until the pages are written or
-/// trimmed. The directory of a copy becomes an image when the repair is complete; a copy that cannot be repaired is
+/// Repairs the image in a directory, or a copy of it. All metadata is read, and rewritten if one of its two copies is
+/// damaged. All data is compared with its checksum. Reads of lost pages stay errors until the pages are written or
+/// trimmed. The directory of a copy becomes an image when the repair is complete. If the repair fails, the copy is
 /// removed.
 ///
 /// # Errors

@@ -47,7 +47,7 @@ impl UnfinishedImage {
     }
 
     /// Copies the files `originals` of an image to a new or empty directory, the mirror first. If the file system
-    /// supports it, the copies share their disk blocks with the originals; otherwise holes are copied as holes. After
+    /// supports it, the copies share their disk blocks with the originals. Otherwise holes are copied as holes. After
     /// an error, what was created is removed.
     ///
     /// # Errors
@@ -126,8 +126,8 @@ impl UnfinishedImage {
     }
 }
 
-/// ~Copies a file of an image to the new and empty file `copy`: if => Copies a file of an image to the new and empty
-/// file `copy`. If
+/// Copies a file of an image to the new and empty file `copy`. If the file system supports it, the copy shares its disk
+/// blocks with the original; otherwise holes are copied as holes.
 ///
 /// # Errors
 /// Errors of the operating system.

@@ -85,7 +85,7 @@ pub enum TlsPolicy {
     Refused,
     /// A client that asks for TLS gets it.
     Offered,
-    /// A client has to start TLS: no other option is negotiated before.
+    /// A client has to start TLS before it may send any other option.
     Required,
 }
 
@@ -132,8 +132,9 @@ impl<'a> Negotiation<'a> {
         Self { tls_policy: tls, ..self }
     }
 
-    /// ~The caller passes the remaining bytes again, followed by newly received ones; at most => The caller passes the
-    /// remaining bytes again, followed by newly received ones. At most
+    /// Processes the complete options at the front of `input` and appends the replies to `reply`. Returns the number of
+    /// bytes processed, and the state of the negotiation. The caller passes the remaining bytes again, followed by
+    /// newly received ones. At most one option of [`OPTION_MAX_BYTES`] remains.
     pub fn advance(&mut self, input: &[u8], reply: &mut Vec<u8>) -> (usize, NegotiationState) {
         let mut taken = 0;
         loop {
@@ -154,7 +155,8 @@ impl<'a> Negotiation<'a> {
         }
     }
 
-    /// ~Processes the handshake flags of the client => Processes the 4 bytes of handshake flags of the client
+    /// Processes the 4 bytes of handshake flags of the client at the front of `input`. Returns the number of bytes
+    /// processed, and the state of the negotiation.
     fn take_client_flags(&mut self, input: &[u8]) -> (usize, NegotiationState) {
         let Some(flags) = input.first_chunk().map(|&bytes| u32::from_be_bytes(bytes)) else {
             return (0, NegotiationState::Continues);

@@ -298,9 +298,9 @@ pub enum RequestAction {
     Trim { offset: u64, len: u64, is_durable: bool },
     /// Set `len` bytes at `offset` to zeros. With `allocate` the zeros are stored, otherwise the bytes are deallocated.
     Zero { offset: u64, len: u64, allocate: bool, is_durable: bool },
-    /// Make all earlier requests durable.
+    /// Make the effects of all earlier requests durable.
     Flush,
-    /// Do nothing: `NBD_CMD_CACHE`, since the device serves all pages at the same speed.
+    /// Do nothing: `NBD_CMD_CACHE` (prefetch) has no effect, because the device serves all pages at equal speed.
     Nothing,
     /// Report how the bytes of a range are stored (block status), in each of the metadata contexts `contexts`.
     BlockStatus { offset: u64, len: u64, only_first: bool, contexts: MetadataContexts },
@@ -567,6 +567,8 @@ mod tests {
         requests
     }
 
+    /// Equal streams of requests decode to equal requests, however the stream is split into buffers, and whether or not
+    /// payloads refer to these buffers.
     #[test]
     fn decoded_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
         let parts = [(command::WRITE, 40), (command::READ, 9), (command::WRITE, 0), (command::WRITE, 100)];
@@ -580,6 +582,8 @@ mod tests {
         }
     }
 
+    /// Equal streams of extended requests decode to equal requests, however the stream is split into buffers, and
+    /// whether or not payloads refer to these buffers.
     #[test]
     fn decoded_extended_requests_do_not_depend_on_payload_sharing_or_buffer_ends() {
         let parts = [
@@ -609,6 +613,7 @@ mod tests {
         }
     }
 
+    /// The decoder reports an extended request as malformed if its magic number is wrong or its payload is too long.
     #[test]
     fn an_extended_request_with_another_magic_or_an_endless_payload_is_garbage() {
         let decode = |headers, bytes: &[u8]| RequestDecoder::of(headers).decode_next(bytes).1;

@@ -171,9 +171,13 @@ pub mod transmission_flag {
 
 /// Error numbers in replies.
 pub mod errno {
+    /// NBD error: the operation is not permitted, for example because the export is read-only.
     pub const EPERM: u32 = 1;
     pub const EIO: u32 = 5;
+    /// NBD error: the request is invalid.
     pub const EINVAL: u32 = 22;
+    /// NBD error: no space is left for a write.
     pub const ENOSPC: u32 = 28;
+    /// NBD error: the operation is not supported.
     pub const ENOTSUP: u32 = 95;
 }

@@ -75,9 +75,13 @@ pub const FAST_ZERO: u16 = 16;
 /// Command flag of an extended request: the length is that of a payload.
 pub const PAYLOAD_LEN: u16 = 32;
 
+/// NBD error number: the medium failed.
 pub const EIO: u32 = 5;
+/// NBD error number: the request is invalid.
 pub const EINVAL: u32 = 22;
+/// NBD error number: no space is left for a write.
 pub const ENOSPC: u32 = 28;
+/// NBD error number: the operation is not supported.
 pub const ENOTSUP: u32 = 95;
 
 /// Name of the standard metadata context, which reports holes.

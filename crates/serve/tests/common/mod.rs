@@ -91,6 +91,7 @@ impl Served {
         self.folder.path().join("control.sock")
     }
 
+    /// Returns the running server, to change it.
     pub fn server(&mut self) -> &mut Server<FlashDevice> {
         &mut self.server
     }

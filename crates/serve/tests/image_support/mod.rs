@@ -221,6 +221,7 @@ pub struct Script {
 }
 
 impl Script {
+    /// Makes a generator of operations on `pages` pages, which follow from the seed.
     pub fn new(seed: u64, pages: u64) -> Self {
         Self { random: Xoshiro256PlusPlus::seed_from_u64(seed), pages, version: seed << 32 }
     }

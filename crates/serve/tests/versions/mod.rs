@@ -1,13 +1,11 @@
-//! ~A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request
-//! asked for FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement,
-//! on whatever connection. => A version becomes possible when its request is *sent*. When it is durable, all older
-//! versions become impossible. It is durable if its request had the flag FUA and was acknowledged. It is also durable
-//! if a flush was acknowledged that was sent, on whatever connection, after the version's acknowledgement.
+//! The exact oracle for tests of durability. For every block it knows the last durable version and all versions that
+//! were sent since, with several requests in flight on several connections.
 //!
-//! A version joins when its request is *sent*. It makes all older ones impossible when it is durable: its request asked
-//! for FUA and was acknowledged, or a flush was acknowledged that was sent after the version's acknowledgement, on
-//! whatever connection. After a cut a block must hold one of its versions, whole; that one is then the only one. Never
-//! are two requests in flight on one block, so its versions have an order.
+//! A version becomes possible when its request is *sent*. When it is durable, all older versions become impossible. It
+//! is durable if its request had the flag FUA and was acknowledged. It is also durable if a flush was acknowledged that
+//! was sent, on whatever connection, after the version's acknowledgement. After a cut a block must hold one of its
+//! versions, whole; that one is then the only one. Never are two requests in flight on one block, so its versions have
+//! an order.
 
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -131,6 +129,7 @@ impl Oracle {
         }
     }
 
+    /// Returns the number of blocks of the drive.
     pub fn blocks(&self) -> u64 {
         self.blocks.len() as u64
     }

@@ -107,7 +107,7 @@ impl AsFd for ListeningSocket {
 }
 
 impl ListeningSocket {
-    /// Accepts a client, whose connection has begun, and returns its socket.
+    /// Accepts the next client and returns its socket.
     fn accept(&self) -> io::Result<Socket> {
         match self {
             Self::Unix(listener) => Ok(PlainSocket::Unix(listener.accept()?.0).into()),

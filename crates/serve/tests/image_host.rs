@@ -60,7 +60,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
     (cycles * oracle.pages(), torn_pages, erases)
 }
 
-/// Opens an image, and simulates a crash of the server machine during this.
+/// Opens an image, and simulates a crash of the server machine before the image is closed.
 fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
     let image = Image::open_on(files, HOST).expect("the image is whole");
     let mut files = files_of(image);

@@ -243,7 +243,7 @@ struct NbdClient {
 }
 
 impl NbdClient {
-    /// Connects to the NBD socket at `path` and negotiates.
+    /// Connects to the NBD socket at `path`, without the handshake.
     fn connect(path: &Path) -> Result<Self, Error> {
         let place = path.display().to_string();
         let stream = connect_with_timeout(path).map_err(|source| server_error(&place, source))?;

@@ -198,7 +198,7 @@ impl Oracle {
     /// Several draws are tried. Otherwise flushes (which need no blocks) would be so frequent that an effective flush
     /// soon hides one that does nothing.
     fn free_run(&self, random: &mut Xoshiro256PlusPlus) -> Option<(u64, u64)> {
-        /// Number of draws before none is found.
+        /// Number of draws that are tried.
         const TRIES: usize = 16;
         let blocks = self.blocks();
         let mut drawn = (0..TRIES).map(|_| {

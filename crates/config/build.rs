@@ -1,4 +1,4 @@
-//! Gives the crate the digest of its code.
+//! Build script that gives the crate the digest of its source code.
 
 fn main() {
     wearwell_digest::export_source_digest(|_| true);

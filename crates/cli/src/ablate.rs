@@ -124,8 +124,11 @@ impl SweepPoint {
 /// finished runs.
 struct AblationContext<'a> {
     args: &'a AblateArgs,
+    /// Content mechanisms of which every subset is run.
     mechanisms: &'a AblatedMechanisms,
+    /// Display of the progress of the runs.
     reporter: &'a ProgressReporter,
+    /// Folder of `--resume`, which keeps finished runs; `None` without this option.
     result_folder: Option<&'a ResultFolder<RunRecord>>,
 }
 

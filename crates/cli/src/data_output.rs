@@ -11,7 +11,9 @@ use crate::parquet_file::parquet_bytes;
 
 /// An output to which a table of results is written, and the file format of the table: CSV or Parquet.
 pub(crate) struct TableOutput {
+    /// File or standard output to which the table is written.
     output: Output,
+    /// Format of the table: CSV or Parquet.
     file_format: TableFileFormat,
 }
 

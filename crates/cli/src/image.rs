@@ -48,6 +48,7 @@ pub(crate) fn create(args: &CreateArgs) -> Result<Outcome, Failure> {
 /// Progress display of the creation of a device image: prints, at most every two seconds, how many MiB of metadata have
 /// been written.
 struct CreateProgress {
+    /// Time at which the last line of progress was printed.
     last_report_time: Instant,
 }
 
@@ -225,7 +226,7 @@ pub(crate) fn check(directory: &Path) -> ExitCode {
     })
 }
 
-/// Returns what the user of a corrupt image can do next.
+/// Returns a text that tells the user of a corrupt image which commands can help (repair or rescue).
 fn next_step_for_damage(report: &AuditReport, directory: &Path) -> String {
     let directory = directory.display();
     if report.mapped_pages.is_some() {

@@ -26,6 +26,7 @@ const INTERRUPTION_POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct TraceFile {
     /// Path of the trace, or of its temporary copy.
     pub(crate) path: PathBuf,
+    /// Options for opening the trace, such as its format.
     pub(crate) options: OpenOptions,
     /// Whether only the first requests of a pipe or of standard input were copied.
     pub(crate) is_truncated_copy: bool,
@@ -99,6 +100,7 @@ struct StreamCopy {
     whole_file: File,
     /// File that receives the first requests, decompressed, if only some requests are copied.
     part_file: File,
+    /// Options for opening the stream as a trace, such as its format.
     options: OpenOptions,
 }
 

@@ -46,6 +46,7 @@ pub(crate) enum Outcome {
 
 /// Failure of a command: its message and exit status.
 pub(crate) struct Failure {
+    /// Message of the failure, one sentence.
     message: String,
     /// Exit status of the command: 1 for a failed run, 2 for wrong arguments, configuration or output, 3 for an
     /// interruption before there is a result.

@@ -28,6 +28,7 @@ const LIFE_BLOCK_CHART_CELLS: u32 = 512;
 
 /// One simulated drive that is to be worn out.
 struct LifeTask {
+    /// Configuration of the simulated drive.
     config: Config,
     /// The input that wears out the drive; a generated input has its own seed for each drive.
     input: Input,
@@ -102,7 +103,9 @@ fn life_input_source(args: &LifeArgs, config: &Config) -> Result<InputSource, Fa
 
 /// Data that the simulations of all drives of `wearwell life` use: progress display, and the folder of finished lives.
 struct LifeContext<'a> {
+    /// Display of the progress of the simulations.
     reporter: &'a ProgressReporter,
+    /// Folder of `--resume`, which keeps finished lives; `None` without this option.
     result_folder: Option<&'a ResultFolder<LifeRecord>>,
 }
 

@@ -70,7 +70,9 @@ fn write_profiles(profiles: Vec<Profile>, args: &ProfileArgs, outputs: &Outputs)
 
 /// An input of the command `profile`: a generated workload, or a path whose kind is found when it is opened.
 enum ProfileSource<'a> {
+    /// A generated workload.
     Generated(Input),
+    /// Path of a trace, directory, disk image or any other file.
     Path(&'a Path),
 }
 

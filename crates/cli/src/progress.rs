@@ -19,14 +19,18 @@ const PROGRESS_LINE_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct ProgressReporter {
     /// Whether ctrl-C was pressed; set by the signal handler.
     is_interrupted: Arc<AtomicBool>,
+    /// Form in which progress is displayed: not at all, as a bar, or as lines.
     style: DisplayStyle,
 }
 
 /// How progress is displayed: not at all, as a bar on a terminal, or as lines.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum DisplayStyle {
+    /// No progress is displayed (`--quiet`).
     Quiet,
+    /// Progress is a bar on a terminal.
     Bar,
+    /// Progress is a line of text at intervals, because standard error is no terminal.
     Lines,
 }
 
@@ -138,7 +142,9 @@ impl ProgressReporter {
 
 /// Counts finished runs and reports at intervals how long the remaining ones will take.
 pub(crate) struct RemainingTimeReporter<'a> {
+    /// Display on which the progress of the runs is printed.
     reporter: &'a ProgressReporter,
+    /// Time at which the first run started.
     start_time: Instant,
     /// Numbers of finished and of all runs, which are shared by runs on several threads.
     run_counts: Mutex<RunCounts>,
@@ -146,8 +152,11 @@ pub(crate) struct RemainingTimeReporter<'a> {
 
 /// Numbers of finished and of all runs, and the time of the last line of progress.
 struct RunCounts {
+    /// Number of runs that have ended.
     finished_runs: usize,
+    /// Number of all runs, finished ones included.
     total_runs: usize,
+    /// Time at which the last line of progress was printed.
     last_progress_line_time: Instant,
 }
 

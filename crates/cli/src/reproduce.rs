@@ -175,6 +175,7 @@ type OnProgress = Box<dyn FnMut(Progress) -> ControlFlow<()>>;
 /// Reports on the terminal which experiments of a reproduced paper start, and their progress: as bars if only one
 /// experiment runs at a time.
 struct ExperimentReporter<'a> {
+    /// Display on which the progress of the experiments is printed.
     reporter: &'a ProgressReporter,
     /// Whether the progress of each experiment is displayed as a bar: only if one runs at a time.
     shows_bars: bool,

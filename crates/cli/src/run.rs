@@ -40,6 +40,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Outcome, Failure> {
 
 /// Output file of the trace of single flash operations (`--perfetto`), and the part of the run that it contains.
 struct PerfettoOutput {
+    /// File or standard output to which the trace is written.
     output: Output,
     /// Part of the run whose flash operations are traced: a range of requests or of simulated time.
     window: TraceWindow,
@@ -119,6 +120,7 @@ pub(crate) fn read_config(path: Option<&Path>, settings: &[String]) -> Result<Co
 
 /// The output files of a command, checked before anything runs.
 pub(crate) struct Outputs {
+    /// File of the records as JSON (`--json`); `None` if none is requested.
     pub(crate) json_output: Option<Output>,
     /// CSV and Parquet files to which the table of results is written.
     table_outputs: Vec<TableOutput>,
@@ -231,6 +233,7 @@ fn refuse_outputs_named_twice<const COUNT: usize>(
 struct FinishedRuns {
     /// Records of the finished runs, by design and input.
     comparison: Comparison,
+    /// Output files to which the records are written.
     outputs: Outputs,
     /// Whether every design ran to the end on every input of the command.
     is_complete: bool,
@@ -346,7 +349,9 @@ pub(crate) fn open_result_folder<T: StorableResult>(
 
 /// A design, perhaps with settings that apply to it alone.
 pub(crate) struct DesignVariant {
+    /// Name of the design.
     pub(crate) design: String,
+    /// Settings (`section.key=value`) that apply to this design alone.
     pub(crate) settings: Vec<String>,
 }
 
@@ -444,13 +449,17 @@ pub(crate) fn refuse_ignored_settings(
 
 /// The input of a run, as the user names it: the path of a trace, or the specification of a generated workload.
 pub(crate) enum InputSource {
+    /// A generated workload.
     Generated(Input),
+    /// A trace: its path, and the options for opening it.
     Trace(PathBuf, wearwell_trace::OpenOptions),
 }
 
 /// An opened input and, for a trace, its file: perhaps a temporary copy of a stream.
 pub(crate) struct OpenedInput {
+    /// The opened trace or generated workload.
     pub(crate) input: Input,
+    /// File of the trace, perhaps a temporary copy of a stream; `None` for a generated workload.
     trace_file: Option<TraceFile>,
 }
 

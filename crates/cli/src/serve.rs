@@ -54,7 +54,8 @@ fn serve_images_or_memory(args: &ServeArgs) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-/// Refuses one path for two sockets: the second would replace or refuse the first.
+/// Refuses arguments that give the NBD socket and the control socket one path: the second socket would replace the
+/// first or fail.
 fn require_different_sockets(args: &ServeArgs) -> Result<(), Failure> {
     let absolute = |path: &Option<PathBuf>| path.as_ref().and_then(|path| std::path::absolute(path).ok());
     match (absolute(&args.socket), absolute(&args.control)) {
@@ -66,8 +67,8 @@ fn require_different_sockets(args: &ServeArgs) -> Result<(), Failure> {
     }
 }
 
-/// Listening sockets of the server, by protocol. They are bound before an image is opened, so that an address on which
-/// the server cannot listen does not leave an unclean session of the image.
+/// Listening sockets of the server, by protocol. They are bound before an image is opened: otherwise an address on
+/// which the server cannot listen would leave a session of the image that did not end cleanly.
 #[derive(Default)]
 struct ListeningSockets {
     /// Encryption of NBD connections; `None` for unencrypted connections.
@@ -264,6 +265,7 @@ fn require_different_images(images: &[NamedImage]) -> Result<(), Failure> {
 struct ImageFailures {
     /// Number of images that were to be served.
     requested_image_count: usize,
+    /// Failures that ended the service of an image, in the order in which they occurred.
     failures: Vec<Failure>,
 }
 

@@ -88,7 +88,9 @@ fn refuse_ignored_settings(
 /// One input of the sweep: a trace for all runs, or a workload that is generated from `seed` and used only by the runs
 /// with this seed.
 struct SweepInput {
+    /// Name of the input in results: the path of a trace, or the specification of a workload.
     name: String,
+    /// Trace or workload that the runs read.
     input: InputSource,
     /// Seed of a generated workload; `None` for a trace, which all runs use.
     seed: Option<u64>,
@@ -137,10 +139,15 @@ fn sweep_inputs(sweep: &SweepFile, args: &SweepArgs, configs: &[Config]) -> Resu
 /// Data that all runs of `wearwell sweep` use: arguments, configurations, progress display, the folder of finished
 /// runs, and the estimate of the time left.
 struct SweepContext<'a> {
+    /// Options of the command.
     args: &'a SweepArgs,
+    /// Configurations of the sweep, and the runs that are made on every input.
     configurations: &'a Configurations,
+    /// Display of the progress of the runs.
     reporter: &'a ProgressReporter,
+    /// Folder of `--resume`, which keeps finished runs; `None` without this option.
     result_folder: Option<&'a ResultFolder<RunRecord>>,
+    /// Estimates the time that the remaining runs of the sweep will take.
     remaining_time_reporter: RemainingTimeReporter<'a>,
 }
 

@@ -67,12 +67,14 @@ pub fn visible_part(text: &str, (columns, rows): (usize, usize)) -> String {
     format!("\x1b[H\x1b[2J{}", lines.collect::<Vec<_>>().join("\r\n"))
 }
 
-/// First bytes that an NBD server sends.
+/// First bytes that an NBD server sends; they show that a socket is not a control socket.
 const NBD_GREETING: &[u8] = b"NBDMAGIC";
 
 /// A connection to the control socket of a running `wearwell serve`.
 struct ControlConnection {
+    /// Socket of the connection, with a buffer for the replies.
     socket_reader: BufReader<UnixStream>,
+    /// Path of the socket, for messages about failures.
     socket_name: String,
     /// Name of the export to which commands are addressed; `None` if the server has only one.
     export: Option<String>,
@@ -138,6 +140,7 @@ impl ControlConnection {
 
 /// Counters and health of a served device at one moment.
 struct DeviceReading {
+    /// Time at which the counters were read.
     read_time: Instant,
     /// Reply to the command `stats`: counters of requests and flash operations.
     stats: Value,

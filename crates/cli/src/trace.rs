@@ -38,6 +38,7 @@ pub(crate) fn trace(command: &TraceCommand) -> Result<Outcome, Failure> {
 struct TraceInfos {
     /// Name and statistics of each trace that could be read.
     trace_infos: Vec<(String, TraceInfo)>,
+    /// Number of traces that could not be read.
     unreadable_trace_count: usize,
     /// Whether the user named exactly one trace on the command line.
     is_single_trace: bool,

@@ -1,4 +1,5 @@
-//! `wearwell ablate`: its runs are those of `compare`, nothing is run twice, and what cannot be is refused.
+//! Tests of `wearwell ablate`: its runs equal those of `compare`, no configuration is run twice, and impossible
+//! requests are refused.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,10 +13,12 @@ use serde_json::Value;
 const LOAD: &str =
     "zipf:pages=3000,requests=20000,write=0.8,read=0.2,rate=200+dup:share=0.3,compress=0.5,delta=0.3";
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
+/// Returns what a command printed to standard error.
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -28,6 +31,8 @@ fn stdout_of(arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs `wearwell ablate` on the workload `LOAD` with additional arguments, and checks that it is refused with a
+/// message that contains all of `parts`.
 #[track_caller]
 fn assert_refused(more: &[&str], parts: &[&str]) {
     let output = wearwell(&[&["ablate", "--workload", LOAD], more].concat());

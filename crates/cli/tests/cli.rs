@@ -1,4 +1,5 @@
-//! The `wearwell` command as scripts use it: stable forms, the fields of its JSON, sentences and exit codes.
+//! Tests of the `wearwell` command as scripts use it: the fields of its JSON and CSV, its messages and its exit
+//! statuses.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -7,20 +8,26 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
-/// Exit status of a command that ran completely; the constants after it are those of other outcomes.
+/// Exit status of a command that ran completely.
 const DONE: i32 = 0;
+/// Exit status of a command whose run failed, for example because its input cannot be read.
 const FAILED: i32 = 1;
+/// Exit status of a command whose command line or configuration is wrong.
 const USAGE: i32 = 2;
+/// Exit status of a command whose result is partial, for example after ctrl-C.
 const PARTIAL: i32 = 3;
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
+/// Returns what a command printed to standard output.
 fn stdout(output: &Output) -> String {
     String::from_utf8(output.stdout.clone()).unwrap()
 }
 
+/// Returns what a command printed to standard error.
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
@@ -53,6 +60,7 @@ fn only_run(json: &str) -> Value {
     runs.remove(0)
 }
 
+/// Returns the contents of a JSON file.
 fn json_of(path: &Path) -> Value {
     serde_json::from_str(&fs::read_to_string(path).unwrap()).unwrap()
 }
@@ -60,10 +68,12 @@ fn json_of(path: &Path) -> Value {
 /// A folder with a trace in Wearwell's CSV: `requests` one-page requests over 997 pages, of which every fourth is a
 /// read and the others are writes.
 struct Fixture {
+    /// Temporary folder of the test, which contains `trace.csv`.
     folder: tempfile::TempDir,
 }
 
 impl Fixture {
+    /// Creates a temporary folder with a trace of this many requests.
     fn new(requests: u64) -> Self {
         let fixture = Self { folder: tempfile::tempdir().unwrap() };
         let mut text = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n".to_owned();
@@ -76,10 +86,12 @@ impl Fixture {
         fixture
     }
 
+    /// Returns the path of a file in the temporary folder.
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
+    /// Returns the path of a file in the temporary folder as text, for a command line.
     fn path(&self, name: &str) -> String {
         self.file(name).display().to_string()
     }
@@ -405,7 +417,8 @@ fn command_line_flags_override_the_configuration_file() {
     assert_eq!(output_of_status(DONE, &["config", "--config", &fixture.path("shown.toml")]), shown);
 }
 
-/// `--set` used to win over an option with one value even before it, and options with several values over any `--set`.
+/// Bug: `--set` overrode an option with one value even if it came before the option, and options with several values
+/// overrode every `--set`.
 #[test]
 fn of_an_option_and_a_setting_of_the_same_key_the_last_on_the_command_line_counts() {
     let shown = |arguments: &[&str], line: &str| {
@@ -447,7 +460,7 @@ fn options_and_settings_of_watch_and_of_live_devices_count_in_their_order() {
     assert_refused(USAGE, &create, &["no-such-size"]);
 }
 
-/// The label of such a run used to have both values, and so did not say which was used.
+/// Bug: the label of a run whose settings give a key twice had both values, and so did not say which was used.
 #[test]
 fn the_label_of_a_run_has_one_value_for_each_key() {
     let compare = ["compare", "--workload", "uniform:pages=1000,requests=100", "--json", "-"];
@@ -465,7 +478,8 @@ fn the_label_of_a_run_has_one_value_for_each_key() {
     }
 }
 
-/// The years were those of a rate that the drive could not take, and the notes did not say which drive was overloaded.
+/// Bug: the lifetime in years was computed for a write rate that the drive could not sustain, and the notes did not say
+/// which drive was overloaded.
 #[test]
 fn a_comparison_leaves_the_years_of_an_overload_out_and_says_whose_overload_it_is() {
     let load = "uniform:pages=10000,requests=30000,rate=100000";
@@ -565,6 +579,7 @@ fn contradictions_on_the_command_line_are_refused() {
     );
 }
 
+/// A device that is impossible gives exit status 2, like other mistakes in the configuration.
 #[test]
 fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
     let spec = "uniform:pages=10,requests=10";
@@ -773,13 +788,16 @@ mod interruption {
 
     use super::*;
 
+    /// Workload that runs much longer than a test waits.
     const LONG_WORKLOAD: &str = "uniform:pages=200000,requests=1000000000";
 
+    /// Starts the program `wearwell` with these arguments without waiting for its end.
     fn start(arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wearwell"));
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
 
+    /// Sends SIGINT, the signal of ctrl-C, to a running command.
     fn interrupt(child: &Child) {
         let sent = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
         assert!(sent.success());
@@ -1231,7 +1249,8 @@ fn a_resumed_life_has_the_origins_of_its_settings() {
     assert_eq!(lived, resumed);
 }
 
-/// A timeline is a part of a life's result, as of a run's.
+/// A timeline (counters in windows of time) is recorded in the result of a life if the user requests one, as in that of
+/// a run.
 #[test]
 fn a_life_has_a_timeline_if_it_is_asked_for() {
     let load = "uniform:write=1.0,pages=4000,requests=100000";

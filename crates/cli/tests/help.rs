@@ -1,4 +1,4 @@
-//! The help of all commands: its examples are commands, and its words have one meaning.
+//! Tests of the help of all commands: its examples can be run, and each of its words has one meaning.
 
 use wearwell_config::Config;
 use wearwell_replay::content_model::ContentModelSpec;

@@ -1,5 +1,4 @@
-//! What users have as inputs: pipes, columns of their own, odd and wrong files. Each case ends with a figure or a
-//! sentence.
+//! Tests of traces that users may have: pipes, CSV with other columns, unusual and wrong files.
 
 use std::fs;
 use std::io::Write as _;
@@ -7,14 +6,19 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+/// First line of a trace in Wearwell's CSV format.
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes\n";
+/// A latency log of fio with offsets, for three requests of 4 KiB.
 const FIO_LOG: &str = "0, 12, 1, 4096, 8192, 0\n1, 12, 0, 4096, 8192, 0\n2, 9, 2, 4096, 12288, 0\n";
+/// Columns of a fio latency log, as the value of `--columns`.
 const FIO_COLUMNS: &str = "t=1,op=3,offset=5,length=4,unit=ms,read=0,write=1,trim=2";
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
+/// Returns the JSON output of `wearwell trace info` with these arguments.
 fn trace_info_of(arguments: &[&str]) -> Value {
     let output = wearwell(&[&["trace", "info", "--json"], arguments].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -25,6 +29,7 @@ fn trace_info_of(arguments: &[&str]) -> Value {
 struct Fixture(tempfile::TempDir, String);
 
 impl Fixture {
+    /// Writes `text` to a file called `name` in a new temporary folder.
     fn new(name: &str, text: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join(name);
@@ -34,6 +39,7 @@ impl Fixture {
     }
 }
 
+/// Runs a command, and checks that it is refused (exit status 1 or 2) with a message that contains all of `parts`.
 #[track_caller]
 fn assert_refused(arguments: &[&str], parts: &[&str]) {
     let output = wearwell(arguments);

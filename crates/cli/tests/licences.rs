@@ -1,4 +1,5 @@
-//! Every dependency may be used under a licence that `deny.toml` allows, and no allowed licence is idle.
+//! Tests that every dependency may be used under a licence that `deny.toml` allows, and that each allowed licence is
+//! used by a dependency.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -7,11 +8,14 @@ use std::process::Command;
 /// Parser of an SPDX licence expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for
 /// `OR`.
 struct Expression<'a> {
+    /// Words and punctuation marks of the expression, in order.
     tokens: Vec<&'a str>,
+    /// Index of the first token that has not been parsed.
     next_token: usize,
 }
 
 impl<'a> Expression<'a> {
+    /// Splits a licence expression into tokens.
     fn new(text: &'a str) -> Self {
         let mut tokens = Vec::new();
         for word in text.split_whitespace() {
@@ -25,18 +29,21 @@ impl<'a> Expression<'a> {
         Self { tokens, next_token: 0 }
     }
 
+    /// Consumes the next token if it is one of those expected, and returns whether it was.
     fn take_token(&mut self, expected: &[&str]) -> bool {
         let found = self.tokens.get(self.next_token).is_some_and(|token| expected.contains(token));
         self.next_token += usize::from(found);
         found
     }
 
+    /// Returns whether a licence expression permits the use of a package under the allowed licences.
     fn is_allowed(text: &'a str, allowed: &BTreeSet<String>) -> bool {
         let mut expression = Self::new(text);
         let is_allowed = expression.parse_or(allowed);
         is_allowed && expression.next_token == expression.tokens.len()
     }
 
+    /// Parses alternatives joined by `OR` or `/`, and returns whether at least one of them is allowed.
     fn parse_or(&mut self, allowed: &BTreeSet<String>) -> bool {
         let mut is_allowed = self.parse_and(allowed);
         while self.take_token(&["OR", "/"]) {
@@ -45,6 +52,7 @@ impl<'a> Expression<'a> {
         is_allowed
     }
 
+    /// Parses licences joined by `AND`, and returns whether all of them are allowed.
     fn parse_and(&mut self, allowed: &BTreeSet<String>) -> bool {
         let mut is_allowed = self.parse_licence(allowed);
         while self.take_token(&["AND"]) {
@@ -53,6 +61,7 @@ impl<'a> Expression<'a> {
         is_allowed
     }
 
+    /// Parses one licence, or an expression in parentheses, and returns whether it is allowed.
     fn parse_licence(&mut self, allowed: &BTreeSet<String>) -> bool {
         if self.take_token(&["("]) {
             let is_allowed = self.parse_or(allowed);
@@ -68,10 +77,12 @@ impl<'a> Expression<'a> {
     }
 }
 
+/// Returns the top folder of the repository.
 fn repository_root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate lies two levels down")
 }
 
+/// Returns the output of `cargo metadata` for Wearwell with these additional arguments; `None` if the command fails.
 fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
@@ -80,8 +91,8 @@ fn cargo_metadata(more: &[&str]) -> Option<serde_json::Value> {
     output.status.success().then(|| serde_json::from_slice(&output.stdout).expect("metadata is JSON"))
 }
 
-/// Returns the packages that Wearwell depends on, each with its licence: those of every platform if they are on this
-/// machine, else those of this platform, which the build needed.
+/// Returns the packages on which Wearwell depends, each with its licence expression. Without the packages of every
+/// platform, those of the present platform are returned, which the build needed.
 fn dependencies() -> Vec<(String, String)> {
     let host = || {
         let output = Command::new("rustc").arg("-vV").output().expect("rustc runs");
@@ -103,6 +114,7 @@ fn licence_section() -> toml::Table {
     table["licenses"].as_table().expect("licenses is a section").clone()
 }
 
+/// Returns the texts of a TOML list as a set.
 fn names_in(list: &toml::Value) -> BTreeSet<String> {
     let list = list.as_array().expect("allow is a list");
     list.iter().map(|name| name.as_str().expect("a licence is a name").to_owned()).collect()

@@ -1,12 +1,14 @@
-//! `kill -9` of the real server at any instant, against the exact oracle (recipes A10 and A11).
+//! Tests that end the real server by `kill -9` at any instant and compare every block with an exact oracle (a model of
+//! the values that a block may have).
 //!
-//! A cycle: several connections write, zero, trim and flush, some requests with FUA; the process is killed; `wearwell
-//! check` must find every law kept; the server starts again on the image and every block is read and judged. A flush on
-//! one connection makes durable what another one had acknowledged before: one oracle judges all connections.
+//! In each cycle, several connections write, zero, trim and flush, and some requests have FUA. Then the process is
+//! killed. `wearwell check` must find the image consistent. The server starts again on the image, and every block is
+//! read and compared. A flush on one connection also makes durable what other connections had acknowledged before, so
+//! one oracle serves all connections.
 //!
-//! A few cycles per design run in every test run. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
-//! live_kill -- --nocapture` runs many; `WEARWELL_KILL_SEED` chooses others, `WEARWELL_KILL_DESIGNS=remap,delta` the
-//! designs.
+//! Each test run makes a few cycles per design. `WEARWELL_KILL_CYCLES=700 cargo test --release -p wearwell-cli --test
+//! live_kill -- --nocapture` runs many. `WEARWELL_KILL_SEED` sets another seed, and `WEARWELL_KILL_DESIGNS=remap,delta`
+//! the designs.
 
 use std::collections::HashMap;
 use std::io::{self, Read as _, Write as _};
@@ -23,10 +25,15 @@ use versions::{Kind, Oracle, Request, Violation, page_of};
 
 use crate::{client, versions};
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+/// Number of blocks (logical pages) of the device that the tests write and compare.
 const BLOCKS: u64 = 400;
+/// Bytes of a block of the NBD device, which is one logical page.
 const BLOCK_BYTES: usize = 4096;
+/// Number of NBD connections that send requests at the same time.
 const CONNECTIONS: u64 = 4;
+/// Largest number of requests of one connection that wait for a reply.
 const IN_FLIGHT: usize = 4;
 
 /// Settings of a drive so small that GC runs all the time.
@@ -41,11 +48,14 @@ const SETTINGS: [&str; 8] = [
     "recycle.policy=inf",
 ];
 
+/// An image in a temporary folder, which the tests serve, kill and check.
 struct ServedImage {
+    /// Temporary folder that contains the image and the NBD socket.
     folder: tempfile::TempDir,
 }
 
 impl ServedImage {
+    /// Creates an image of this design and durability mode in a new temporary folder.
     fn new(design: &str, durability: &str) -> Self {
         let bench = Self { folder: tempfile::tempdir().expect("a temporary folder") };
         let mut create = Command::new(WEARWELL);
@@ -57,14 +67,17 @@ impl ServedImage {
         bench
     }
 
+    /// Returns the path of the image.
     fn image(&self) -> PathBuf {
         self.folder.path().join("image")
     }
 
+    /// Returns the path of the NBD socket.
     fn socket(&self) -> PathBuf {
         self.folder.path().join("nbd")
     }
 
+    /// Starts a server of the image, and returns it when it accepts connections.
     fn start(&self) -> Child {
         let mut serve = Command::new(WEARWELL);
         serve.args(["serve", "--quiet", "--export", "drive", "--image"]).arg(self.image());
@@ -85,7 +98,9 @@ impl ServedImage {
         (output.status.code(), String::from_utf8_lossy(&said).into_owned())
     }
 
+    /// Reads all blocks of the served image, and returns those whose contents the oracle does not permit.
     fn check_surviving_data(&self, oracle: &mut Oracle) -> Vec<Violation> {
+        /// Number of blocks that one request reads.
         const AT_ONCE: u64 = 100;
         let mut client = Client::connect(&self.socket()).ready();
         let mut found = Vec::new();
@@ -111,6 +126,7 @@ fn connect(path: &Path) -> UnixStream {
     client.stream
 }
 
+/// Sends an NBD request on the connection; `hole` states whether a zero request may deallocate pages.
 fn send_request(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
     let command = match request.kind {
         Kind::Write => WRITE,
@@ -129,6 +145,7 @@ fn send_request(stream: &mut UnixStream, cookie: u64, request: &Request, hole: b
     stream.write_all(&bytes)
 }
 
+/// Reads a simple NBD reply, which must report success, and returns its cookie.
 fn read_reply(stream: &mut UnixStream) -> io::Result<u64> {
     let mut reply = [0; 16];
     stream.read_exact(&mut reply)?;
@@ -159,12 +176,17 @@ fn send_until_killed(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) 
     }
 }
 
+/// Numbers of requests and blocks in all cycles of one design.
 #[derive(Default)]
 struct RunTotals {
+    /// Number of requests that the server acknowledged.
     requests: u64,
+    /// Number of blocks that were read and compared with the oracle.
     blocks: u64,
 }
 
+/// Serves and kills an image this many times, and checks after each kill that the image is consistent and its data as
+/// the oracle permits.
 fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> RunTotals {
     let bench = ServedImage::new(design, durability);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
@@ -208,6 +230,7 @@ fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> Ru
     RunTotals { requests, blocks: oracle.lock().unwrap().checked }
 }
 
+/// Returns the number in an environment variable, or `default` if the variable is not set.
 fn environment_number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }

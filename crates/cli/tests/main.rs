@@ -1,5 +1,5 @@
-//! Tests of the command line, in one program: the engine is compiled and optimised for all of them once. Each file is
-//! a module; `cargo test -p wearwell-cli FILE::` runs one.
+//! Tests of the command line, compiled into one program, so that the engine is compiled and optimised only once for all
+//! of them. Each file is a module; `cargo test -p wearwell-cli FILE::` runs the tests of one.
 
 mod ablate;
 mod cli;
@@ -30,7 +30,7 @@ mod sweep;
 mod versions;
 mod watch;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared in `main.rs` would not be compiled, and its tests would not run.
 #[test]
 fn every_test_file_is_compiled_into_the_test_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

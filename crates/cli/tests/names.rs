@@ -1,17 +1,20 @@
-//! Names in comments and documents exist: a renamed function, field, setting or file leaves no mention of its old name.
+//! Tests that names in comments and documents exist, so that no mention of a renamed function, field, setting or file
+//! keeps the old name.
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-/// Names of others: programs, protocols, file formats and formulas that comments and documents mention.
+/// Names that comments and documents mention although Wearwell does not define them: of other programs, protocols, file
+/// formats and formulas.
 const NAMES_OF_OTHERS: [&str; 9] =
     ["close_notify", "db_bench_sqlite3", "e_c", "e_d", "mmap_size", "S_i", "sqlite3_", "NBD_", "Time_Unit"];
 
+/// Returns the top folder of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("two levels down")
 }
 
-/// Returns the files of the project below `folder` that have one of these endings.
+/// Adds the files of the project below `folder` that have one of these endings to `found`.
 fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     for entry in std::fs::read_dir(folder).expect("a folder of the project") {
         let path = entry.expect("an entry").path();
@@ -28,6 +31,7 @@ fn files_of(folder: &Path, endings: &[&str], found: &mut Vec<PathBuf>) {
     }
 }
 
+/// Returns the path and contents of each file of the project that has one of these endings.
 fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
     let mut files = Vec::new();
     files_of(root(), endings, &mut files);
@@ -37,15 +41,17 @@ fn texts(endings: &[&str]) -> Vec<(PathBuf, String)> {
         .collect()
 }
 
+/// Returns whether a character can be part of a name: a letter or digit of ASCII, or an underscore.
 fn is_word_character(character: char) -> bool {
     character.is_ascii_alphanumeric() || character == '_'
 }
 
+/// Returns the words of a text that can be names in code.
 fn words(text: &str) -> impl Iterator<Item = &str> {
     text.split(|character| !is_word_character(character)).filter(|word| !word.is_empty())
 }
 
-/// Returns what stands in backquotes on a line, if it can only be a name of code: words joined by `::` or dots, with an
+/// Returns the texts in backquotes on a line that can only be names of code: words joined by `::` or dots, with an
 /// underscore or a `::` in them.
 fn names_in_backquotes(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2).map(|text| text.trim_end_matches("()"));
@@ -55,6 +61,8 @@ fn names_in_backquotes(line: &str) -> impl Iterator<Item = &str> {
     })
 }
 
+/// Returns whether a name is in the list of names that Wearwell does not define; an entry that ends in an underscore
+/// covers every name that begins with it.
 fn is_of_others(name: &str) -> bool {
     NAMES_OF_OTHERS.iter().any(|&other| name == other || other.ends_with('_') && name.starts_with(other))
 }

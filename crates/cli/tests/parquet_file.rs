@@ -1,4 +1,5 @@
-//! `--parquet` writes the table of `--csv`: the same cells, with types, and nulls where CSV is empty.
+//! Tests that `--parquet` writes the table of `--csv`: equal cells, with types, and nulls where the CSV has empty
+//! cells.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -11,6 +12,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use wearwell_replay::data_table::{CellKind, DataColumn, DataTable};
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
@@ -51,9 +53,13 @@ fn text_of(value: &Field) -> String {
 /// The types that a column of results may have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum ColumnKind {
+    /// Texts (UTF8).
     Text,
+    /// Whole numbers (INT64).
     Whole,
+    /// Real numbers (DOUBLE).
     Real,
+    /// Truth values (BOOLEAN).
     Flag,
 }
 
@@ -61,12 +67,14 @@ enum ColumnKind {
 struct ParquetContents {
     /// Title and type of each column.
     columns: Vec<(String, ColumnKind)>,
+    /// Values of each row, in the order of the columns.
     rows: Vec<Vec<Field>>,
     /// Version of the program that wrote the file, from the file's metadata.
     version: String,
 }
 
 impl ParquetContents {
+    /// Parses the bytes of a Parquet file.
     fn parse(bytes: &[u8]) -> Self {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(bytes).unwrap();
@@ -93,6 +101,7 @@ impl ParquetContents {
         Self { columns, rows: rows.collect(), version: version.unwrap() }
     }
 
+    /// Returns the type of the column with this title.
     fn column_kind(&self, title: &str) -> ColumnKind {
         let column = self.columns.iter().find(|(known, _)| known == title);
         column.unwrap_or_else(|| panic!("no column {title}")).1
@@ -115,6 +124,7 @@ impl ParquetContents {
         assert_eq!(kinds.len(), 4, "every type is there");
     }
 
+    /// Checks that the columns with these titles have the given types.
     #[track_caller]
     fn assert_column_kinds(&self, expected: &[(&str, ColumnKind)]) {
         for &(title, kind) in expected {
@@ -135,6 +145,7 @@ fn parquet_and_csv_of(code: i32, arguments: &[&str]) -> (ParquetContents, String
     (ParquetContents::parse(&fs::read(parquet).unwrap()), fs::read_to_string(csv).unwrap())
 }
 
+/// Workload of a few seconds, in which some writes repeat a content and some compress.
 const LOAD: &str = "zipf:pages=3000,requests=8000,rate=2000+dup:share=0.3,compress=0.5";
 
 #[test]

@@ -1,14 +1,18 @@
-//! `--perfetto`: a trace is written beside the other results, and what cannot be traced is refused with a sentence.
+//! Tests of `--perfetto`: a trace of flash operations is written beside the other results, and runs that cannot be
+//! traced are refused with a message.
 
 use std::fs;
 use std::process::{Command, Output};
 
+/// Workload with request times, which the event engine needs.
 const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2,rate=3000";
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
+/// Returns what a command printed to standard error.
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }

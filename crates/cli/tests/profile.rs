@@ -1,4 +1,5 @@
-//! `wearwell profile`: exact shares of known files, and lines that give back what they were made from.
+//! Tests of `wearwell profile`: exact shares for files of known contents, and printed content models that generate the
+//! profiled workload again.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +9,12 @@ use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use serde_json::Value;
 
+/// Bytes of a page in the profiled files.
 const PAGE_BYTES: usize = 4096;
+/// Workload without contents, to which the tests add a content model.
 const WORKLOAD: &str = "zipf:theta=0.9,pages=20000,requests=200000";
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
@@ -28,10 +32,12 @@ fn json_of(arguments: &[&str]) -> Value {
     written[list][0].take()
 }
 
+/// Returns the number at a JSON pointer (`/field/field`) of a value.
 fn number_at(value: &Value, path: &str) -> f64 {
     value.pointer(path).and_then(Value::as_f64).unwrap_or_else(|| panic!("{path} in {value}"))
 }
 
+/// Checks that two numbers differ by at most `tolerance`.
 #[track_caller]
 fn assert_near(found: f64, expected: f64, tolerance: f64) {
     assert!((found - expected).abs() <= tolerance, "{found} is not {expected} within {tolerance}");
@@ -104,8 +110,8 @@ fn the_content_model_in_a_profile_equals_the_one_that_generated_the_workload() {
     );
 }
 
-/// Runs the mechanisms on a workload with the printed content line, drawn with another seed. Their counts must be
-/// within 5 % of those on the original workload.
+/// The content mechanisms are run on a workload with the content model that the profile prints, drawn with another
+/// seed. Their counts must be within 5 % of those on the original workload.
 #[test]
 fn a_replay_with_the_profiled_content_model_saves_as_many_writes() {
     let replay = |workload: &str, design: &str, count: &str| {

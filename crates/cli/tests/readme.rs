@@ -1,8 +1,10 @@
-//! The README shows what the command prints.
+//! Tests of the README: its commands run, its table is what the command prints, and the files that it and other
+//! documents name exist.
 
 use std::path::Path;
 use std::process::Command;
 
+/// Text of the README.
 const README: &str = include_str!("../../../README.md");
 
 #[test]

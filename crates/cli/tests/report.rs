@@ -1,4 +1,4 @@
-//! `--report`: every command that has results writes a page of them, and only when it is asked.
+//! Tests of `--report`: every command that has results writes an HTML page of them if the user requests one.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +7,10 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use wearwell_replay::html_report::embedded_record;
 
+/// Short workload of the tests.
 const LOAD: &str = "zipf:pages=3000,requests=8000,read=0.2";
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
@@ -22,6 +24,7 @@ fn page_of(folder: &Path, arguments: &[&str]) -> (String, Value) {
     page_kind_and_record(&path)
 }
 
+/// Returns the kind of an HTML page of results, and the record that is embedded in it.
 fn page_kind_and_record(path: &Path) -> (String, Value) {
     let text = fs::read_to_string(path).unwrap();
     let kind = text.split("data-kind=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap().to_owned();

@@ -1,16 +1,17 @@
-//! What programs are told about results: the published JSON Schema is the one of today's records, and records follow
-//! it.
+//! Tests of the published JSON Schemas: they equal those that the command prints, and records of results follow them.
 
 use std::process::Command;
 
 use serde_json::Value;
 
+/// Runs a command that must succeed, and returns what it prints.
 fn stdout_of(arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
+/// Runs a command that must succeed, and returns its JSON output.
 fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout_of(arguments)).unwrap()
 }
@@ -27,11 +28,13 @@ fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     not_null(&schema["anyOf"]).map_or(schema, |choice| resolved(root, choice))
 }
 
+/// Returns whether a JSON Schema allows values of this type (`kind`, such as `string`).
 fn allows_type(schema: &Value, kind: &str) -> bool {
     schema["type"] == kind || schema["type"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k == kind))
 }
 
-/// Checks that every field of `value` is described in `schema`, and that every required field is present.
+/// Checks that every field of `value` is described in `schema`, and that every required field is present. `at` names
+/// the value in messages.
 fn assert_matches_schema(root: &Value, schema: &Value, value: &Value, at: &str) {
     let schema = resolved(root, schema);
     match value {

@@ -1,4 +1,4 @@
-//! `serve` and `top` as a user starts and ends them.
+//! Tests of the commands `serve` and `top`: start, end, printed addresses, recording and refused options.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -7,14 +7,20 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+/// Bytes of a page of the served device.
 const PAGE: usize = 4096;
 
+/// A running server of a device in memory, with its sockets in a temporary folder.
 struct Server {
+    /// Process of the server.
     child: Child,
+    /// Temporary folder that contains the sockets.
     folder: tempfile::TempDir,
 }
 
+/// Waits until a server accepts connections on the Unix socket at this path.
 fn wait_for_file(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while UnixStream::connect(path).is_err() {
@@ -37,6 +43,7 @@ impl Server {
         server
     }
 
+    /// Returns the path of a file or socket in the temporary folder.
     fn file(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
@@ -48,6 +55,8 @@ impl Server {
         stream
     }
 
+    /// Sends a signal (an option of `kill`, such as `-INT`) to the server, and returns its output and the folder when
+    /// it has ended.
     fn end_with_signal(mut self, signal: &str) -> (Output, tempfile::TempDir) {
         let pid = self.child.id().to_string();
         assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
@@ -60,6 +69,7 @@ impl Server {
     }
 }
 
+/// Chooses the default export by the old NBD option `EXPORT_NAME`, and checks its size of 16 MiB.
 fn choose_export(stream: &mut (impl std::io::Read + std::io::Write)) {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).unwrap();
@@ -69,6 +79,7 @@ fn choose_export(stream: &mut (impl std::io::Read + std::io::Write)) {
     assert_eq!(export[..8], (16_u64 << 20).to_be_bytes());
 }
 
+/// Writes bytes at the start of a page over NBD, and checks that the write succeeds.
 fn write_page(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
     let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
     let offset = (page * PAGE as u64).to_be_bytes();
@@ -78,6 +89,7 @@ fn write_page(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
     assert_eq!(reply, *b"\x67\x44\x66\x98\0\0\0\0\0\0\0\0\0\0\0\x07");
 }
 
+/// Returns bytes, which must be UTF-8, as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).unwrap()
 }

@@ -1,4 +1,4 @@
-//! `serve NAME=DIR NAME=DIR`: several images behind one socket.
+//! Tests of `serve NAME=DIR NAME=DIR`: one server that serves several images as exports of one socket.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,16 +10,19 @@ use client::{Client, ERR_UNKNOWN, FLUSH, GO, LIST, REP_ACK, STRUCTURED_REPLY, in
 
 use crate::client;
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
+/// Temporary folder that contains the images and sockets of a test.
 struct ImageFolder(tempfile::TempDir);
 
+/// Returns bytes as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
 impl ImageFolder {
-    /// Creates images of different sizes in a temporary folder.
+    /// Creates images in a temporary folder, each with a name and a size such as `16MiB`.
     fn new(images: &[(&str, &str)]) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
         for (name, size) in images {
@@ -30,10 +33,12 @@ impl ImageFolder {
         bench
     }
 
+    /// Returns the path of an image or socket in the temporary folder.
     fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
+    /// Returns a command that starts a server in the temporary folder with these arguments.
     fn serve(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(WEARWELL);
         command.arg("serve").args(arguments).args(["--socket", "nbd", "--control", "control"]);
@@ -41,6 +46,7 @@ impl ImageFolder {
         command
     }
 
+    /// Starts a server with these arguments, and returns it when it accepts connections.
     fn start(&self, arguments: &[&str]) -> Child {
         let child = self.serve(arguments).spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -51,12 +57,14 @@ impl ImageFolder {
         child
     }
 
+    /// Connects an NBD client that has not chosen an export.
     fn connect(&self) -> Client {
         let mut client = Client::connect(&self.file("nbd"));
         client.send(&3_u32.to_be_bytes());
         client
     }
 
+    /// Connects an NBD client that uses structured replies and has chosen this export.
     fn client(&self, export: &str) -> Client {
         let mut client = self.connect();
         client.option(STRUCTURED_REPLY, &[]);
@@ -65,6 +73,7 @@ impl ImageFolder {
         client
     }
 
+    /// Sends a line to the control socket of the server, and returns the reply.
     fn send_control_command(&self, line: &str) -> serde_json::Value {
         let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
         writeln!(lines.get_mut(), "{line}").unwrap();
@@ -73,6 +82,7 @@ impl ImageFolder {
         serde_json::from_str(&reply).unwrap()
     }
 
+    /// Returns the exit status of `wearwell check` on an image; `None` if a signal ended it.
     fn check_status(&self, image: &str) -> Option<i32> {
         Command::new(WEARWELL).arg("check").arg(self.file(image)).output().unwrap().status.code()
     }
@@ -85,6 +95,7 @@ impl ImageFolder {
     }
 }
 
+/// Sends SIGTERM to a server, and returns its output when it has ended.
 fn interrupt_and_wait(child: Child) -> Output {
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     child.wait_with_output().unwrap()

@@ -1,4 +1,4 @@
-//! `create`, `serve --image` and `check` as a user runs them.
+//! Tests of the commands `create`, `serve --image`, `check`, `repair` and `serve --rescue` on the files of an image.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
@@ -10,16 +10,21 @@ use client::{Client, ENOSPC, FLUSH, WRITE};
 
 use crate::client;
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+/// Bytes of a page of the served device.
 const PAGE: u64 = 4096;
 
+/// Returns bytes as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Temporary folder that contains an image, its sockets and other files of a test.
 struct ServedImage(tempfile::TempDir);
 
 impl ServedImage {
+    /// Creates an image of 16 MiB with these additional arguments in a new temporary folder.
     fn new(arguments: &[&str]) -> Self {
         let bench = Self(tempfile::tempdir().unwrap());
         let output = Command::new(WEARWELL)
@@ -32,10 +37,12 @@ impl ServedImage {
         bench
     }
 
+    /// Returns the path of a file or socket in the temporary folder.
     fn file(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
+    /// Returns a command that starts a server of the image.
     fn serve(&self) -> Command {
         let mut command = Command::new(WEARWELL);
         self.add_serve_arguments(&mut command);
@@ -52,12 +59,14 @@ impl ServedImage {
         command
     }
 
+    /// Adds the arguments to a command by which `wearwell` serves the image.
     fn add_serve_arguments(&self, command: &mut Command) {
         command.args(["serve", "--export", "drive", "--image"]).arg(self.file("image"));
         command.arg("--socket").arg(self.file("nbd")).arg("--control").arg(self.file("control"));
         command.stderr(Stdio::piped());
     }
 
+    /// Starts a server by this command, and returns it when it accepts connections.
     fn start(&self, mut command: Command) -> Child {
         let mut child = command.spawn().unwrap();
         let deadline = Instant::now() + Duration::from_secs(30);
@@ -73,10 +82,12 @@ impl ServedImage {
         child
     }
 
+    /// Connects an NBD client that has chosen the export.
     fn client(&self) -> Client {
         Client::connect(&self.file("nbd")).ready()
     }
 
+    /// Sends a command to the control socket of the server, and returns the reply.
     fn send_control_command(&self, command: &str) -> serde_json::Value {
         let mut control = UnixStream::connect(self.file("control")).unwrap();
         writeln!(control, "{{\"command\": \"{command}\"}}").unwrap();
@@ -85,17 +96,20 @@ impl ServedImage {
         serde_json::from_str(&answer).unwrap()
     }
 
+    /// Runs `wearwell check` on the image, and returns its exit status and output.
     fn check(&self) -> (Option<i32>, String) {
         let output = Command::new(WEARWELL).arg("check").arg(self.file("image")).output().unwrap();
         (output.status.code(), text(&[output.stdout, output.stderr].concat()))
     }
 }
 
+/// Sends a signal (an option of `kill`, such as `-TERM`) to a server, and returns its output when it has ended.
 fn end(child: Child, signal: &str) -> Output {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     child.wait_with_output().unwrap()
 }
 
+/// Returns the bytes that the tests write to a page; they differ between pages and are never zero.
 fn page_pattern(page: u64) -> Vec<u8> {
     (0..PAGE).map(|k| (page * 31 + k * k) as u8 | 1).collect()
 }
@@ -265,6 +279,7 @@ fn a_file_size_limit_too_small_for_the_mirror_is_refused_at_start() {
 /// Bug: a recording that reached the limit on the size of files ended the server by SIGXFSZ.
 #[test]
 fn a_recording_beyond_the_file_size_limit_ends_and_the_device_is_served_on() {
+    /// Limit on the size of files in this test, KiB.
     const LIMIT_KIB: u64 = 64;
     let bench = ServedImage(tempfile::tempdir().unwrap());
     let mut serve = wearwell_with_file_size_limit(LIMIT_KIB);
@@ -338,7 +353,7 @@ fn a_refused_listen_address_does_not_count_as_a_session_of_the_image() {
     assert!(status == Some(0) && said.contains("0 unsafe shutdowns"), "{said}");
 }
 
-/// The test damages both copies of the OOB of 20 pages.
+/// The test damages both copies of the OOB (spare-area record) of 20 pages.
 #[test]
 fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     use wearwell::address::Ppn;

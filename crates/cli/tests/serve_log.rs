@@ -1,19 +1,24 @@
-//! What `serve` logs: lines with time, level, connection and export, or lines that the journal of systemd understands.
+//! Tests of the log of `serve`: lines with time, level, connection and export, or lines that the journal of systemd
+//! understands.
 
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
 /// A server of a device in memory, with an export called `disk`.
 struct Server {
+    /// Process of the server.
     child: Child,
+    /// Temporary folder that contains the NBD socket.
     folder: tempfile::TempDir,
 }
 
 impl Server {
+    /// Starts a server with these additional arguments, and returns it when it accepts connections.
     fn start(arguments: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("nbd");
@@ -24,6 +29,7 @@ impl Server {
         Self { child, folder }
     }
 
+    /// Connects to the NBD socket and reads the greeting of the server.
     fn connect(&self) -> UnixStream {
         let mut stream = UnixStream::connect(self.folder.path().join("nbd")).unwrap();
         stream.read_exact(&mut [0; 18]).unwrap();
@@ -47,6 +53,7 @@ impl Server {
     }
 }
 
+/// Waits until a server accepts connections on this Unix socket.
 fn wait_for(socket: &Path) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while UnixStream::connect(socket).is_err() {
@@ -66,6 +73,7 @@ fn connect_good_and_bad_client(server: &Server) {
     }
 }
 
+/// Returns the only line that contains `part`, and fails if there is none or several.
 #[track_caller]
 fn only<'a>(lines: &'a [String], part: &str) -> &'a str {
     let found: Vec<_> = lines.iter().filter(|line| line.contains(part)).collect();
@@ -145,7 +153,7 @@ fn the_log_level_suppresses_less_important_events() {
     }
 }
 
-/// The reader of the log may end before the server.
+/// The server continues after the reader of its log has closed the pipe.
 #[test]
 fn a_closed_log_output_does_not_end_the_server() {
     let mut server = Server::start(&["--log-level", "debug"]);

@@ -1,4 +1,5 @@
-//! `serve` under systemd: sockets that are passed to it, states that it reports, and the unit files.
+//! Tests of `serve` under systemd: sockets that systemd passes, states that the server reports, and the example unit
+//! files.
 
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
@@ -9,8 +10,11 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
+/// Arguments by which the server takes over the sockets of systemd.
 const SERVE: [&str; 5] = ["serve", "--memory", "--size", "16MiB", "--socket-activation"];
+/// Longest time for which a test waits for a message of the server.
 const WAIT_LIMIT: Duration = Duration::from_secs(30);
 
 /// Returns a command that is started as systemd starts a service: the sockets are its file descriptors from 3 on, and
@@ -33,10 +37,12 @@ fn command_with_sockets(sockets: Vec<OwnedFd>, names: &str, pid: &str) -> Comman
 struct Notifications(UnixDatagram);
 
 impl Notifications {
+    /// Binds a datagram socket at this path.
     fn at(path: &Path) -> Self {
         Self::of(UnixDatagram::bind(path).unwrap())
     }
 
+    /// Uses a bound datagram socket, with a limit on the time that a test waits.
     fn of(socket: UnixDatagram) -> Self {
         socket.set_read_timeout(Some(WAIT_LIMIT)).unwrap();
         Self(socket)
@@ -64,11 +70,13 @@ fn exported_bytes(stream: &mut (impl std::io::Read + std::io::Write)) -> u64 {
     u64::from_be_bytes(export[..8].try_into().unwrap())
 }
 
+/// Sends SIGTERM to a server, and returns its output when it has ended.
 fn end(child: Child) -> Output {
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     child.wait_with_output().unwrap()
 }
 
+/// Returns bytes as text.
 fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }

@@ -1,16 +1,19 @@
-//! `serve` with certificates, as a user starts it.
+//! Tests of `serve` with TLS certificates.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
+/// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 
+/// Returns the path of a certificate or key file of the server's tests.
 fn certificate_file(name: &str) -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../serve/tests/certificates").join(name)
 }
 
+/// Returns a command that starts a server of a device in memory with a certificate and its key.
 fn serve_command() -> Command {
     let mut command = Command::new(WEARWELL);
     command.args(["serve", "--memory", "--size", "16MiB"]);
@@ -22,7 +25,7 @@ fn serve_command() -> Command {
     command
 }
 
-/// What follows the TLS handshake is tested in the server's library. This test shows that the command requires a
+/// The server's library has tests of what follows the TLS handshake. This test shows that the command requires a
 /// handshake.
 #[test]
 fn a_server_with_certificates_refuses_clients_without_tls() {

@@ -1,4 +1,5 @@
-//! `wearwell sweep`: its runs are those of `compare`, nothing is run twice, a failure is a row, and mistakes are said.
+//! Tests of `wearwell sweep`: its runs equal those of `compare`, no run is repeated, a failed run is a row of the
+//! result, and mistakes in the sweep file are refused.
 
 use std::fs;
 use std::path::Path;
@@ -6,6 +7,7 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+/// A sweep of one workload with two designs, two shares of over-provisioning and two seeds.
 const SWEEP_FILE: &str = r#"
 [sweep]
 workloads = ["zipf:pages=3000,requests=8000"]
@@ -19,25 +21,29 @@ replay.seed = [1, 2]
 mode = "fill"
 "#;
 
+/// Runs the program `wearwell` with these arguments to its end.
 fn wearwell(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).output().unwrap()
 }
 
+/// Writes a sweep file with the text `file` to `folder`, and runs `wearwell sweep` on it with additional arguments.
 fn sweep(folder: &Path, file: &str, more: &[&str]) -> Output {
     let path = folder.join("sweep.toml");
     fs::write(&path, file).unwrap();
     wearwell(&[&["sweep", path.to_str().unwrap()], more].concat())
 }
 
+/// Returns what a command printed to standard error.
 fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).unwrap()
 }
 
+/// Returns the JSON result that a sweep printed to standard output.
 fn swept(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
-/// Returns the fields that identify a run of a sweep, and its main figures.
+/// Returns the fields that identify a run of a sweep, and its numbers of programs and erases, as text.
 fn identity_and_figures(run: &Value) -> [String; 5] {
     let over_provisioning = &run["device"]["over_provisioning"];
     assert!(over_provisioning.is_f64(), "{over_provisioning}");
@@ -45,6 +51,7 @@ fn identity_and_figures(run: &Value) -> [String; 5] {
         .map(Value::to_string)
 }
 
+/// Returns the identifying fields and the main figures of all runs of a sweep, sorted.
 fn identities_and_figures(result: &Value) -> Vec<[String; 5]> {
     let mut runs: Vec<_> = result["runs"].as_array().unwrap().iter().map(identity_and_figures).collect();
     runs.sort();

@@ -1,4 +1,5 @@
-//! `wearwell watch` writes one page that holds what it shows, and refuses what nobody can look at.
+//! Tests of `wearwell watch`: it writes one HTML page with all data that it shows, and refuses drives that are too
+//! large to be shown.
 
 use std::fs;
 use std::path::Path;
@@ -7,8 +8,10 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use wearwell_replay::html_report::embedded_record;
 
+/// Text of docs/watch.md.
 const DOCUMENT: &str = include_str!("../../../docs/watch.md");
 
+/// Runs the program `wearwell` in a folder with these arguments to its end.
 fn wearwell(folder: &Path, arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_wearwell")).args(arguments).current_dir(folder).output().unwrap()
 }

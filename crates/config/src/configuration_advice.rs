@@ -1,9 +1,10 @@
-//! Refuses parts of a design that cannot be combined, and finds changes of the configuration with which they can.
+//! Refuses parts of a design that cannot be combined, and finds changes of the configuration with which they can be.
 //!
-//! The changes are found by trying: other values of map, page validity, reverse map and survival, fewer content
-//! mechanisms, and settings of the user left out; then two to four of these together. So the engine's table of rules is
-//! the only one, and no rule refuses the advice. (A device may still be refused for its layout.) The price is up to
-//! some ten thousand trials for a refused configuration, under a second.
+//! The changes are found by trying. Single changes are tried first: other values of map, page validity, reverse map and
+//! survival, fewer content mechanisms, and settings of the user left out. Then two to four of these are tried together.
+//! So the engine's table of rules is the only one, and no rule refuses the advised configuration. (A device may still
+//! be refused for its layout.) A refused configuration costs up to some ten thousand trials, which take less than a
+//! second.
 //!
 //! Invariant: with the advised change the engine can combine the parts, and no setting of the user loses its effect.
 
@@ -98,9 +99,11 @@ impl Config {
 
 /// Search for changes of a refused configuration with which the parts of its design can be combined.
 struct ConfigChangeSearch<'a> {
+    /// Name of the design.
     design: &'a str,
     /// Device of the refused configuration, with every absent value filled in.
     resolved: &'a ResolvedDevice,
+    /// Hardware with which the device is assumed to survive a loss of power.
     power_loss_assumption: PowerLossAssumption,
     /// Configuration that was refused, and for which changes are searched.
     refused: &'a Config,

@@ -36,7 +36,9 @@ struct SettingEffectRule {
 
 /// A design, and the parts that it has under the configuration that is checked.
 struct DesignWithParts<'a> {
+    /// Name of the design.
     design: &'a str,
+    /// Parts (map, page validity, content mechanisms and others) of the design.
     parts: Parts,
 }
 

@@ -9,6 +9,7 @@ use wearwell_config::Config;
 use super::option_order::OptionOrder;
 use crate::suggested_names::SuggestedNames;
 
+/// Options of the command `create`, which creates the image of a live device.
 #[derive(Args)]
 pub(crate) struct CreateArgs {
     /// Directory of the image; new or empty
@@ -20,6 +21,7 @@ pub(crate) struct CreateArgs {
     pub(crate) durability: Durability,
 }
 
+/// Options of the command `repair`, which repairs a damaged image or a copy of it.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("place").required(true).args(["to", "in_place"])))]
 pub(crate) struct RepairArgs {
@@ -33,6 +35,7 @@ pub(crate) struct RepairArgs {
     pub(crate) in_place: bool,
 }
 
+/// Options of the command `copy`, which makes a new image with the contents of another one.
 #[derive(Args)]
 pub(crate) struct CopyArgs {
     /// Directory of the image that is copied; it is only read
@@ -98,6 +101,7 @@ fn help_on_designs() -> String {
     format!("Design ({}; only in memory: {})", of_images.join(", "), only_in_memory.join(", "))
 }
 
+/// Failures that acknowledged data of an image survives: the value of `--durability`.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum Durability {
     /// A crash of the server, at any instant

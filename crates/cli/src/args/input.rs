@@ -35,6 +35,8 @@ pub(crate) struct InputArgs {
     pub(crate) columns: Option<CsvColumns>,
 }
 
+/// Stage of a request in the block layer of Linux, by its letter in blkparse and blktrace: D (issued), Q (queued) or C
+/// (completed).
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum BlockLayerStageName {
     D,
@@ -42,6 +44,7 @@ pub(crate) enum BlockLayerStageName {
     C,
 }
 
+/// Unit of integer times in a trace: picoseconds, nanoseconds or microseconds.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum TimeUnitName {
     Ps,
@@ -49,6 +52,7 @@ pub(crate) enum TimeUnitName {
     Us,
 }
 
+/// Operation that is assumed for all requests of a trace whose format records none.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum AssumedOpName {
     Reads,

@@ -63,6 +63,7 @@ impl LifeArgs {
     }
 }
 
+/// Wear leveling policy that `wearwell life` can compare: the value of `--leveling`.
 #[derive(ValueEnum, Clone, Copy)]
 pub(crate) enum WearLeveling {
     /// Blocks are opened in the order in which they became free

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+/// Options of the command `reproduce`, which measures the results of a paper again.
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "flags of a command line")]
 pub(crate) struct ReproduceArgs {

@@ -6,6 +6,7 @@ use clap::Args;
 
 use super::input::InputArgs;
 
+/// Options of the command `profile`, which measures what content mechanisms find in an input.
 #[derive(Args)]
 pub(crate) struct ProfileArgs {
     /// Traces (any readable format, pipes, - for standard input), directories, disk images or any files
@@ -46,6 +47,7 @@ pub(crate) struct ProfileArgs {
     pub(crate) quiet: bool,
 }
 
+/// Options of the command `diff`, which compares two result files.
 #[derive(Args)]
 pub(crate) struct DiffArgs {
     /// Result of --json of replay, compare, sweep, life, ablate or profile, or its --report (- = standard input)

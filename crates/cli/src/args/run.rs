@@ -11,6 +11,7 @@ use super::option_order::OptionOrder;
 use super::results::ResultArgs;
 use crate::suggested_names::SuggestedNames;
 
+/// Options of the command `replay`, which runs one design.
 #[derive(Args)]
 pub(crate) struct ReplayArgs {
     /// Trace file (plain, gzip, zstd or xz), a pipe, or - for standard input
@@ -30,6 +31,7 @@ pub(crate) struct ReplayArgs {
     pub(crate) run: RunArgs,
 }
 
+/// Options of the command `compare`, which runs several designs.
 #[derive(Args)]
 pub(crate) struct CompareArgs {
     /// Trace files, pipes, or - for standard input
@@ -48,6 +50,7 @@ pub(crate) struct CompareArgs {
     pub(crate) run: RunArgs,
 }
 
+/// Options of the command `ablate`, which runs every subset of a design's content mechanisms.
 #[derive(Args)]
 pub(crate) struct AblateArgs {
     /// Trace files, pipes, or - for standard input
@@ -74,6 +77,7 @@ pub(crate) struct AblateArgs {
     pub(crate) run: RunArgs,
 }
 
+/// Options of the command `sweep`, which runs the combinations that a file lists.
 #[derive(Args)]
 pub(crate) struct SweepArgs {
     /// Sweep file (TOML): a configuration with a section [sweep]
@@ -96,7 +100,7 @@ pub(crate) struct SweepArgs {
     pub(crate) quiet: bool,
 }
 
-/// Parses the exported bytes of the drive to which the lifetime is scaled.
+/// Parses the value of `--scale-to`: the exported bytes of the drive to which the lifetime is scaled.
 fn parse_scaled_bytes(text: &str) -> Result<u64, String> {
     match wearwell_serve::parse_size_bytes(text)? {
         0 => Err("a drive exports more than 0 bytes: give its size, such as 512GiB or 1TiB".to_owned()),

@@ -11,6 +11,7 @@ use wearwell_serve::{TlsConfig, TlsError};
 use super::image::{Durability, LiveDeviceArgs};
 use crate::log::{LogFormat, LogLevel};
 
+/// Options of the command `serve`, which serves live devices over NBD.
 #[derive(Args)]
 #[command(group(clap::ArgGroup::new("medium").required(true).args(["memory", "image", "exports"])))]
 #[command(group(clap::ArgGroup::new("door").required(true).multiple(true).args(["socket", "tcp", "socket_activation"])))]
@@ -131,13 +132,16 @@ impl ServeArgs {
 /// Directory of an image, and the name of its export.
 #[derive(Clone, Debug)]
 pub(crate) struct NamedImage {
+    /// Name of the NBD export under which the image is served.
     pub(crate) name: String,
+    /// Directory of the image.
     pub(crate) directory: PathBuf,
 }
 
 /// Parses the name of an export. A name that is longer than a string in NBD may be is refused, because no client could
 /// use it.
 fn parse_export_name(text: &str) -> Result<String, String> {
+    /// Largest length of a string in the NBD protocol, in bytes.
     const NBD_STRING_BYTES_MAX: usize = 4096;
     match text.len() {
         0..=NBD_STRING_BYTES_MAX => Ok(text.to_owned()),
@@ -223,6 +227,7 @@ fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     found.next().ok_or_else(|| "the host name has no address; use a number, such as 127.0.0.1:10809".into())
 }
 
+/// Options of the command `top`, which shows statistics of a served device.
 #[derive(Args)]
 pub(crate) struct TopArgs {
     /// Control socket of the server

@@ -8,6 +8,7 @@ use super::input::InputArgs;
 use super::option_order::OptionOrder;
 use crate::suggested_names::SuggestedNames;
 
+/// Options of the command `watch`, which makes a page that shows each step of a small drive.
 #[derive(Args)]
 pub(crate) struct WatchArgs {
     // First, because the fields below take their values out of what was parsed.

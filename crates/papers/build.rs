@@ -1,6 +1,7 @@
-//! Gives the crate the digest of the code that makes figures.
+//! Build script that gives the crate the digest of the source code that determines measured values.
 
-/// Verdicts and closed forms make none of a record, and the catalogues' experiments are digested as they are defined.
+/// Source files whose code determines measured values. Verdicts and formulas change no record, and each experiment has
+/// a digest of its own definition.
 const MAKES_FIGURES: [&str; 2] = ["src/experiment.rs", "src/statistics.rs"];
 
 fn main() {

@@ -1,4 +1,5 @@
-//! The commands `trace info`, `trace convert` and `trace formats`.
+//! The commands `trace info` (statistics of traces), `trace convert` (to another format) and `trace formats` (list of
+//! formats).
 
 use std::fmt::Write as _;
 use std::fs::File;

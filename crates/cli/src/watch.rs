@@ -1,4 +1,4 @@
-//! The command `watch`: one page that steps through a small drive.
+//! The command `watch`: writes an HTML page that shows a small drive step by step.
 
 use std::path::Path;
 

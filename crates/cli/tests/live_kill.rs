@@ -235,6 +235,8 @@ fn environment_number(name: &str, default: u64) -> u64 {
     std::env::var(name).map_or(default, |text| text.parse().expect("a number"))
 }
 
+/// After `kill -9`, every block holds a value that the oracle permits: no flushed write is lost, and no block holds
+/// mixed, outdated, trimmed or another block's data.
 #[test]
 fn no_block_is_lost_torn_stale_resurrected_or_foreign_after_kill_9() {
     let designs = std::env::var("WEARWELL_KILL_DESIGNS");

@@ -195,7 +195,7 @@ impl ConfigChangeSearch<'_> {
     }
 }
 
-/// Footprint of the device for which changes are tried, pages of 4 KiB.
+/// Pages of 4 KiB that the input touches, for the device on which changes of the configuration are tried.
 const ADVICE_FOOTPRINT_PAGES: u64 = 1 << 16;
 /// Maximum number of changes that advice names together, if only all of them suffice.
 const MAX_ADVISED_CHANGES: usize = 4;

@@ -1,8 +1,8 @@
-//! Why a configuration is refused, in sentences.
+//! Errors of configurations: reasons why a configuration is refused, worded as sentences for the user.
 
 use std::path::PathBuf;
 
-/// Why a configuration is refused.
+/// Reason why a configuration is refused.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {

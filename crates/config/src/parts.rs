@@ -171,7 +171,9 @@ pub struct ContentMechanismList(Vec<ContentMechanismName>);
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum UserMechanismList {
+    /// Names as a list in a configuration file.
     List(Vec<String>),
+    /// Names as one text in a setting, joined by commas or plus signs.
     Text(String),
 }
 

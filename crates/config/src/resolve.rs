@@ -131,6 +131,7 @@ impl Config {
 
     /// Refuses configuration values out of their range, for numbers that no other check covers.
     fn require_values_in_range(&self) -> Result<(), ConfigError> {
+        /// Largest value of a time in a configuration, in the unit of its key (microseconds or nanoseconds).
         const MAX_TIME_IN_OWN_UNIT: f64 = 1e9;
         // A simulated NVRAM is memory of this machine. The log on flash has the same limit.
         const MAX_REVERSE_MAP_MIB: f64 = 16384.0;

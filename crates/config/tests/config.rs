@@ -1,4 +1,5 @@
-//! Configuration: what is refused and how, what presets resolve to, which of several sources wins.
+//! Tests of configurations: which are refused and by which message, what presets resolve to, and which of several
+//! sources of a value counts.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +12,25 @@ use wearwell_config::{
     Arrival, Config, ConfigError, DeviceConfig, Policy, RecyclePolicy, ResolvedDevice, SurvivalName,
 };
 
+/// Bytes of a gibibyte.
 const GIB: u64 = 1 << 30;
 
+/// Returns settings (`section.key=value`) as owned strings.
 fn to_settings(list: &[&str]) -> Vec<String> {
     list.iter().map(|&setting| setting.to_owned()).collect()
 }
 
+/// Builds a configuration from valid settings alone.
 fn config_of_settings(list: &[&str]) -> Config {
     Config::from_text_and_settings(None, &to_settings(list)).unwrap()
 }
 
+/// Parses the text of a configuration file called `drive.toml`.
 fn config_of_file(text: &str) -> Result<Config, ConfigError> {
     Config::from_text_and_settings(Some(("drive.toml", text)), &[])
 }
 
+/// Resolves the device of these settings for an input that touches 10,000 pages of 4 KiB.
 fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
     config_of_settings(list).resolve_device(10_000)
 }
@@ -34,6 +40,7 @@ fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
     result.unwrap_err().to_string()
 }
 
+/// Checks that a message contains all of `parts`.
 #[track_caller]
 fn assert_contains_all(sentence: &str, parts: &[&str]) {
     for part in parts {
@@ -365,6 +372,7 @@ fn later_configuration_sources_override_only_the_keys_they_set() {
 /// `wearwell` takes at most 1/8 byte per flash page for tables of contents, but small drives may use 16 MiB.
 #[test]
 fn tables_of_contents_are_limited_on_wearwell_and_where_a_limit_is_set() {
+    /// Bytes of a mebibyte.
     const MIB: u64 = 1 << 20;
     let limit_bytes = |settings: &[&str], design: &str, pages: u64| {
         let settings: Vec<String> = settings.iter().map(|&text| text.to_owned()).collect();
@@ -434,6 +442,7 @@ fn device_fit_sizes_the_device_to_the_footprint() {
     }
 }
 
+/// Resolves the device of valid settings for an input that touches `footprint` pages of 4 KiB.
 fn resolved_for_footprint(list: &[&str], footprint: u64) -> ResolvedDevice {
     config_of_settings(list).resolve_device(footprint).unwrap()
 }
@@ -448,8 +457,8 @@ fn the_auto_device_is_as_large_as_the_input_and_a_preset_is_left_as_it_is() {
     assert_eq!((preset.geometry.pages(), preset.reserve_blocks_per_plane), (1 << 21, 0.0));
 }
 
-/// GC keeps half of the spare space of a pool with few blocks free or open. Without the reserve, 15 % of
-/// over-provisioning acted as 10 % on a small drive.
+/// On a drive with few blocks per pool, GC keeps half of the spare space free or open. Without the reserve (blocks that
+/// are neither exported nor spare), 15 % of over-provisioning acted as 10 %.
 #[test]
 fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
     for footprint in [5_000, 50_000, 500_000] {
@@ -471,8 +480,7 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
 }
 
 /// Even the smallest drive with 512 dies is far larger than a footprint of a few MiB, so no device has the requested
-/// share.
-/// The number of blocks follows from the input: the advice to lower it could not be followed.
+/// share. The refusal must not advise fewer blocks, because their number follows from the input.
 #[test]
 fn a_device_fit_that_needs_too_many_pages_is_refused_by_its_name() {
     let refused = sentence(try_resolve_for_footprint(&["device.fit=1e-7"], 1_000));
@@ -504,7 +512,7 @@ fn a_gc_threshold_set_by_the_user_overrides_the_default() {
     assert_eq!(both.gc_options.gc_start_free_blocks, 102);
 }
 
-/// Such a value of a setting was said to be a string.
+/// Bug: a number without a digit before its point (`.15`) was read as a string in a setting.
 #[test]
 fn a_number_without_a_digit_before_its_point_is_a_number_in_settings_and_explained_in_files() {
     for text in [".15", "+.15", "0.15"] {
@@ -516,7 +524,8 @@ fn a_number_without_a_digit_before_its_point_is_a_number_in_settings_and_explain
     assert_contains_all(&refused, &["drive.toml:2: ", "write 0.15, not .15"]);
 }
 
-/// `timing.multi_plane` was accepted with the timeline engine, which has no multi-plane operations.
+/// Bug: `timing.multi_plane` was accepted, without effect, with the timeline engine, which has no multi-plane
+/// operations.
 #[test]
 fn settings_that_the_timeline_engine_ignores_are_reported() {
     let designs = ["geckoftl".to_owned()];
@@ -542,13 +551,14 @@ fn settings_that_the_timeline_engine_ignores_are_reported() {
     );
 }
 
-/// 0 was documented as "no limit" and refused.
+/// Bug: the value 0 of `timing.delta_codec_units` was documented as "no limit" and refused.
 #[test]
 fn the_units_that_make_deltas_may_be_without_a_limit() {
     assert!(try_resolve_for_footprint(&["timing.delta_codec_units=0"], 1_000).is_ok());
 }
 
-/// A threshold of 0 was executed as 1, because the next collection needs a free block, but sized and recorded as 0.
+/// Bug: the threshold 0 acted as 1, because the next collection needs a free block, but the device was sized and
+/// recorded with 0.
 #[test]
 fn a_gc_threshold_of_0_blocks_is_refused() {
     let refused = sentence(try_resolve_for_footprint(&["gc.low_blocks=0"], 1_000));
@@ -556,6 +566,8 @@ fn a_gc_threshold_of_0_blocks_is_refused() {
     assert_eq!(resolved_for_footprint(&["gc.low_blocks=1"], 1_000).gc_options.gc_start_free_blocks, 1);
 }
 
+/// Resolves the device of these settings for an input that touches `footprint` pages of 4 KiB; the device may be
+/// refused.
 fn try_resolve_for_footprint(list: &[&str], footprint: u64) -> Result<ResolvedDevice, ConfigError> {
     config_of_settings(list).resolve_device(footprint)
 }
@@ -674,7 +686,8 @@ fn every_configuration_value_of_a_run_has_an_origin() {
     }
 }
 
-/// A value that a run resolves and that has no rule for its origin would be reported as set by a program.
+/// A value that a run resolves must have a rule for its origin; without a rule it would be reported as set by a
+/// program.
 #[test]
 fn an_empty_configuration_has_no_origins_set_by_the_user() {
     for device in preset::all_presets() {

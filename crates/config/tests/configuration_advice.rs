@@ -1,8 +1,9 @@
-//! The advice of a refusal of parts is accepted.
+//! Tests that the engine accepts the configurations that the refusal of a design's parts advises.
 
 use wearwell::design::ALL;
 use wearwell_config::{Config, ConfigError};
 
+/// Builds a configuration from valid settings alone.
 fn config_of(settings: &[String]) -> Config {
     Config::from_text_and_settings(None, settings).unwrap_or_else(|error| panic!("{settings:?}: {error}"))
 }
@@ -20,7 +21,7 @@ fn refusal(design: &str, settings: &[String], is_image: bool) -> Option<(&'stati
     }
 }
 
-/// Returns the settings with which the user follows each alternative of the advice, in turn.
+/// Returns the settings that result if the user follows the advice of a refusal: one list for each alternative.
 fn followed(advice: &str, settings: &[String]) -> Vec<Vec<String>> {
     let without = |settings: &[String], key: &str| -> Vec<String> {
         settings.iter().filter(|setting| setting.split('=').next() != Some(key)).cloned().collect()
@@ -48,6 +49,8 @@ fn followed(advice: &str, settings: &[String]) -> Vec<Vec<String>> {
     all
 }
 
+/// Checks that each alternative of the advice is accepted and that no setting loses its effect. Returns whether the
+/// settings were refused at all.
 fn assert_advice_is_accepted(design: &str, settings: &[String], is_image: bool) -> bool {
     let Some((reason, advice)) = refusal(design, settings, is_image) else { return false };
     let followed = followed(&advice, settings);
@@ -61,7 +64,7 @@ fn assert_advice_is_accepted(design: &str, settings: &[String], is_image: bool) 
     true
 }
 
-/// Settings that break rules of the parts, each alone on some designs, or in pairs.
+/// Settings that the engine refuses in some designs, alone or in pairs.
 const SETTINGS: [&str; 29] = [
     "parts.map=flat",
     "parts.map=cached",
@@ -94,7 +97,8 @@ const SETTINGS: [&str; 29] = [
     "gc.policy=fifo",
 ];
 
-/// Returns whether the settings are accepted apart from the parts: no part is set twice, and each has an effect.
+/// Returns whether the settings are accepted apart from rules on combining parts: no part is set twice, and each
+/// setting has an effect.
 fn is_accepted_apart_from_parts(design: &str, settings: &[String]) -> bool {
     let key_of = |setting: &String| setting.split('=').next().unwrap_or_default().to_owned();
     let keys: Vec<String> = settings.iter().map(key_of).collect();

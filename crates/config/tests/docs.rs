@@ -1,11 +1,11 @@
-//! `docs/configuration.md` names every key with its default and every value that a key may take by name, and no other.
-//!
-//! The names come from the refusals of the parser itself, which lists what it would have taken.
+//! Tests that `docs/configuration.md` names exactly the existing keys, each with its default and every value that it
+//! may take by name. The expected names come from the parser itself, whose refusals list the valid names.
 
 use std::collections::BTreeSet;
 
 use wearwell_config::{Config, ConfigError};
 
+/// Text of docs/configuration.md.
 const DOCUMENT: &str = include_str!("../../../docs/configuration.md");
 /// A name that no configuration value has.
 const INVALID_NAME: &str = "zzz-nobody";
@@ -21,6 +21,7 @@ fn accepted_values_of(setting: &str) -> Vec<String> {
     names.filter(|_| is_list).map(str::to_owned).collect()
 }
 
+/// Returns all configuration keys (`section.key`), as the refusals of the parser list them.
 fn configuration_keys() -> BTreeSet<String> {
     let sections = accepted_values_of(&format!("{INVALID_NAME}.x=1"));
     let of_section = |section: &String| {
@@ -40,6 +41,7 @@ fn documented_rows() -> Vec<[&'static str; 4]> {
     DOCUMENT.lines().filter(is_row).map(cells).collect()
 }
 
+/// Returns the row about this key in the tables of docs/configuration.md.
 fn row_of(key: &str) -> [&'static str; 4] {
     let name = format!("`{key}`");
     documented_rows()

@@ -1,7 +1,9 @@
-//! Which settings have no effect: on a design, on a life, on a drive operated step by step, on a live device.
+//! Tests which settings are reported as having no effect: on a design, on a life, on a drive operated step by step, on
+//! a live device.
 
 use wearwell_config::{Config, SettingIgnoredByRunKind};
 
+/// Returns the key of each setting that some of these designs ignore, and whether all of them ignore it.
 fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)> {
     let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
     let config = Config::from_text_and_settings(None, &owned(settings)).unwrap();
@@ -12,7 +14,8 @@ fn ignored_by_designs(settings: &[&str], designs: &[&str]) -> Vec<(String, bool)
         .collect()
 }
 
-/// Bug: the sentence stated a condition under which the setting was ignored again, by another rule.
+/// Bug: the message about an ignored setting stated a condition under which another rule still made the setting
+/// ineffective.
 #[test]
 fn the_stated_condition_is_that_of_the_ignored_key_alone() {
     for (setting, design, condition) in [
@@ -184,7 +187,8 @@ fn options_of_sharing_without_effect_are_reported() {
     assert_eq!(ignored_by_designs(&with_ideal_map, &["page-map"]), [("remap.reverse_map".to_owned(), true)]);
 }
 
-/// Bug: the price of a spare read was accepted, without effect, in a run without a loss of power.
+/// Bug: `recovery.spare_read_us`, the time of reading a spare area, was accepted, without effect, in a run without a
+/// loss of power.
 #[test]
 fn the_price_of_a_spare_read_counts_only_if_power_is_lost() {
     let price = "recovery.spare_read_us=3";
@@ -291,6 +295,7 @@ fn last_is_ignored(settings: &[&str], design: &str) -> bool {
 /// effect, in the second they have none: two runs with different values gave the same record.
 #[test]
 fn settings_that_nothing_reads_are_reported_as_ignored() {
+    /// Settings of a run, and the name of its design.
     type Run<'a> = (&'a [&'a str], &'a str);
     let event: &[&str] = &["timing.mode=event"];
     let bounded: &[&str] = &["delta.max_ratio=0.5"];

@@ -5,7 +5,7 @@ mod configuration_advice;
 mod docs;
 mod ignored_settings;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared in `main.rs` would not be compiled, and its tests would not run.
 #[test]
 fn every_test_file_is_compiled_into_the_test_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");

@@ -62,7 +62,7 @@ fn indentation(line: &str) -> usize {
     line.len() - line.trim_start().len()
 }
 
-/// Returns whether a trimmed line has code, that is, is neither blank nor a line comment.
+/// Returns whether a line without surrounding blanks has code, that is, is neither blank nor a line comment.
 fn is_code_line(line: &str) -> bool {
     !line.is_empty() && !line.starts_with("//")
 }

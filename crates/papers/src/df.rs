@@ -131,6 +131,7 @@ const JOURNAL_PAGES_UNTIL_MERGE: [Option<u32>; 4] = [None, Some(4), Some(16), So
 /// Number of logical pages per entry of the mapping cache in the experiments with journals;
 /// [`LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY`] is the corresponding ratio for the table of access counts.
 const LOGICAL_PAGES_PER_MAP_CACHE_ENTRY: u64 = 32;
+/// Number of logical pages per entry of the table of access counts in the experiments with journals.
 const LOGICAL_PAGES_PER_ACCESS_COUNT_ENTRY: u64 = 16;
 /// Number of eight-byte records that fit in a journal page of 4 KiB after its header.
 const JOURNAL_RECORDS_PER_PAGE: f64 = 510.0;
@@ -143,7 +144,9 @@ const CODEC_AND_SCAN_TRACES: [(&str, &str); 2] = [("F1", "f1"), ("C8", "c8")];
 /// Load on each chip of the drive: requests per second, or requests in flight.
 #[derive(Clone, Copy)]
 enum LoadLevelPerChip {
+    /// Requests arrive at this rate per second and chip.
     RequestsPerSecond(u32),
+    /// This number of requests per chip is in flight.
     InFlight(u32),
 }
 
@@ -273,6 +276,7 @@ fn journal_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     JOURNAL_PAGES_UNTIL_MERGE.into_iter().map(one).collect()
 }
 
+/// Returns the name of the experiment whose journal is merged after this number of pages; `None`: no journal.
 fn journal_experiment_name(pages: Option<u32>) -> String {
     pages.map_or_else(|| "journal/none".to_owned(), |pages| format!("journal/{pages}"))
 }
@@ -318,11 +322,14 @@ fn to_owned_strings(of: &[&str]) -> Vec<String> {
 /// Shape of the Delta-FTL paper's drive at a scale: channels (of one chip each) and blocks per plane.
 #[derive(Clone, Copy)]
 struct DriveShape {
+    /// Number of channels, each with one chip of four planes.
     channels: f64,
+    /// Number of blocks of each plane.
     blocks_per_plane: f64,
 }
 
 impl DriveShape {
+    /// Returns the shape of the paper's drive with `scale` times its capacity. At least four planes remain.
     fn at_scale(scale: f64) -> Self {
         let planes = (64.0 * scale).round().clamp(4.0, 64.0);
         let channels = (planes / 4.0).ceil();
@@ -362,10 +369,14 @@ struct DeltaLoadExperiments<'a> {
     load_spec_keys: String,
     /// Settings of both the baseline and the delta design. Settings in `delta_settings` are for the delta design only.
     settings: Vec<String>,
+    /// Additional settings of the delta design; empty for the delta design without a variation.
     delta_settings: Vec<String>,
+    /// Compression ratios (delta size divided by page size) of the runs of the delta design.
     delta_compression_ratios: &'a [&'a str],
 }
 
+/// Returns the experiments with the generated load `delta-load`: levels of load, spare shares and variations of the
+/// load.
 fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = match conditions.size {
         ExperimentSize::Quick => 0.02,
@@ -425,6 +436,8 @@ fn delta_load_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> 
     runs.iter().flat_map(|run| experiments_on_one_delta_load(conditions, scale, run)).collect()
 }
 
+/// Returns the experiments on one drive and load: the baseline, unless the delta design is varied, and the delta design
+/// at each compression ratio.
 fn experiments_on_one_delta_load(
     conditions: &ExperimentConditions,
     scale: f64,
@@ -474,6 +487,7 @@ fn with_delta_content(
     }
 }
 
+/// Returns experiments with the delta design on Zipf loads of several compression ratios and skews.
 fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = match conditions.size {
         ExperimentSize::Quick => 0.02,
@@ -498,6 +512,7 @@ fn synthetic_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     by_ratio.into_iter().chain(by_skew).collect()
 }
 
+/// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Delta-FTL paper from the finished experiments; `None` if no
@@ -908,6 +923,7 @@ fn mean_value_on_drive(
     Ok(values?.iter().sum::<f64>() / TRACES.len() as f64)
 }
 
+/// Returns the mean of `value` over all traces on the Delta-FTL paper's drive.
 fn mean_over_traces_on_paper_drive(
     runs: &ExperimentRecords,
     ratio: &str,
@@ -945,10 +961,12 @@ fn median_over_traces_on_paper_drive(
     Ok(vec![NamedValue::new("median", f64::midpoint(values[2], values[3]))])
 }
 
+/// Returns the number of blocks that GC erased in a run.
 fn gc_count(run: ExperimentRun<'_>) -> f64 {
     run.figure("erases_by_cause.gc")
 }
 
+/// Returns the GC count of a run in percent of the baseline's.
 fn gc_count_percent_of_baseline(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     100.0 * gc_count(run) / gc_count(baseline)
 }
@@ -958,10 +976,12 @@ fn freed_pages_per_victim(run: ExperimentRun<'_>) -> f64 {
     PAGES_PER_BLOCK - run.programs_by_cause("gc") / gc_count(run)
 }
 
+/// Returns the pages that GC frees per victim block, divided by those in the run of the baseline.
 fn freed_pages_per_victim_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     freed_pages_per_victim(run) / freed_pages_per_victim(baseline)
 }
 
+/// Returns how much of the baseline's mean write latency a run saves, percent.
 fn write_latency_saved_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let mean = |run: ExperimentRun<'_>| run.figure("latency_us.write.mean");
     100.0 * (1.0 - mean(run) / mean(baseline))
@@ -974,10 +994,12 @@ fn read_latency_added_percent(run: ExperimentRun<'_>, baseline: ExperimentRun<'_
     100.0 * (mean(run) / mean(baseline) - 1.0)
 }
 
+/// Returns the share of the host's page reads that take two flash reads (base page and delta), percent.
 fn two_flash_read_percent(run: ExperimentRun<'_>, _: ExperimentRun<'_>) -> f64 {
     100.0 * run.figure("parts.double_reads") / run.figure("host_page_reads")
 }
 
+/// Returns the flash time per GC victim (reads, programs and the erase), divided by that in the run of the baseline.
 fn gc_time_per_victim_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>) -> f64 {
     let time_us = |run: ExperimentRun<'_>| {
         (run.figure("reads_by_cause.gc") * 25.0 + run.programs_by_cause("gc") * 200.0) / gc_count(run)
@@ -986,6 +1008,7 @@ fn gc_time_per_victim_ratio(run: ExperimentRun<'_>, baseline: ExperimentRun<'_>)
     time_us(run) / time_us(baseline)
 }
 
+/// Returns the share of the host's page writes that are stored as deltas (Pc).
 fn delta_write_share(run: ExperimentRun<'_>) -> f64 {
     run.figure("writes_by_form.delta") / run.figure("host_page_writes")
 }
@@ -1001,6 +1024,7 @@ fn named_truth_value(value_name: &str, statement: bool) -> NamedValue {
     NamedValue::new(value_name, f64::from(u8::from(statement)))
 }
 
+/// Returns whether each value is smaller than the value before it.
 fn is_decreasing(values: &[f64]) -> bool {
     values.windows(2).all(|pair| pair[1] < pair[0])
 }

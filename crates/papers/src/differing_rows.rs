@@ -1,4 +1,4 @@
-//! Rows whose results differ from the paper's.
+//! Finds the rows (reported results) of a paper that Wearwell's results do not reproduce.
 
 use super::results::{ReproducedResult, Results};
 use super::target::{Difference, ReportedResult, ReportedResults};

@@ -214,6 +214,8 @@ pub fn code_digest() -> String {
     format!("{}-{}", code_digest::code_digest_of_runs(), env!("CODE_DIGEST"))
 }
 
+/// Replays the input on a design with these settings, and returns the record of the run; an error if the user ended the
+/// run or it did not reach the last request.
 fn replay(
     input: &Input,
     design: &str,
@@ -238,6 +240,7 @@ fn replay(
     }
 }
 
+/// Returns an error if this binary has no design called `name`.
 fn require_design(name: &str) -> Result<(), String> {
     let is_known = wearwell::design::ALL.iter().any(|design| design.name == name);
     if is_known {
@@ -460,7 +463,9 @@ fn add_flattened_numbers(name: &str, value: &serde_json::Value, into: &mut BTree
 /// current row (reported result).
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
+    /// Record of each experiment, or the reason why it was not run, by the name of the experiment.
     records: BTreeMap<String, Result<Record, String>>,
+    /// Names of the experiments that have been used for the current row (reported result).
     used_experiment_names: RefCell<BTreeSet<String>>,
 }
 

@@ -152,11 +152,14 @@ pub fn run_experiment_jobs(
 /// An experiment that is to be run because the current code has not run it, with its record by older code if there is
 /// one.
 struct OutdatedExperimentJob<'a> {
+    /// The experiment, with its scaled-down counterpart if it has one.
     job: &'a ExperimentJob,
+    /// Record of the experiment that older code made; `None` if there is none.
     older_record: Option<Record>,
 }
 
 impl OutdatedExperimentJob<'_> {
+    /// Returns the name of the experiment.
     fn name(&self) -> &str {
         &self.job.experiment.name
     }
@@ -326,6 +329,7 @@ fn stored_experiment_records(folder: &Path) -> Vec<Record> {
     results_in_folder(folder).map(|results| results.experiments).unwrap_or_default()
 }
 
+/// Reads the results in `results.json` of a folder; `None` if the file cannot be read or parsed.
 fn results_in_folder(folder: &Path) -> Option<Results> {
     let text = std::fs::read_to_string(folder.join("results.json")).ok()?;
     Results::from_json(&text).ok()

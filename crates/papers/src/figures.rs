@@ -1,10 +1,13 @@
-//! Draws figures of the papers again: bars of the reported values next to bars of ours.
+//! Draws figures of the papers again: bars of the reported values next to bars of Wearwell's values.
 //!
-//! Only values that the text of a paper quotes can be drawn next to ours; bars that a paper shows without a number are
-//! left out. If a range is quoted for several traces, both of its ends are drawn for each trace. Figures that only
-//! claim a shape (GK) show our values alone, with one bar per design or series. The library `kuva` draws them, because
-//! it renders SVG by itself and has few dependencies. `plotters` compiles faster (1.3 CPU seconds instead of 9.6
-//! without optimisation) with 23 packages instead of 6; the figures need nothing that only one of the two has.
+//! Only values that the text of a paper quotes can be drawn next to Wearwell's; bars that a paper shows without a
+//! number are left out. If a range is quoted for several traces, both of its ends are drawn for each trace. Figures of
+//! the `GeckoFTL` paper (GK), which claims only their shape, show Wearwell's values alone, with one bar per design or
+//! series.
+//!
+//! The library `kuva` draws the figures, because it renders SVG by itself and has few dependencies. `plotters` compiles
+//! faster (1.3 CPU seconds instead of 9.6 without optimisation) with 23 packages instead of 6; the figures need nothing
+//! that only one of the two has.
 
 use kuva::backend::svg::SvgBackend;
 use kuva::plot::BarPlot;
@@ -36,13 +39,17 @@ impl DrawnFigure {
 /// Description of a figure that compares reported values with Wearwell's: it lists rows (reported results), each with a
 /// label.
 struct ComparisonFigurePlan {
+    /// Name of the figure's file without its ending; it begins with the name of the paper.
     name: &'static str,
+    /// Title of the drawn figure.
     title: &'static str,
+    /// Label of the axis of the values, with their unit.
     value_axis_label: &'static str,
     /// Label and row id (of a reported result) of each group of bars, from left to right.
     labels_and_row_ids: &'static [(&'static str, &'static str)],
 }
 
+/// The figures that compare reported values with Wearwell's, for all papers.
 const COMPARISON_FIGURE_PLANS: [ComparisonFigurePlan; 15] = [
     ComparisonFigurePlan {
         name: "lx-fig10",
@@ -151,19 +158,28 @@ const COMPARISON_FIGURE_PLANS: [ComparisonFigurePlan; 15] = [
 
 /// Description of a figure of Wearwell's values alone: a group of bars for each label, with a bar for each series.
 struct OwnValueFigurePlan {
+    /// Name of the figure's file without its ending; it begins with the name of the paper.
     name: &'static str,
+    /// Title of the drawn figure.
     title: &'static str,
+    /// Label of the axis of the values, with their unit.
     value_axis_label: &'static str,
+    /// Labels of the groups of bars.
     labels: &'static [&'static str],
+    /// Series of bars, each with one bar per label.
     series: &'static [BarSeries],
 }
 
 /// A series of bars in a figure, one bar per label. The bar shows a value of the row (reported result) `row_id`. The
 /// name of this value is `text_before_label`, the label and `text_after_label`, joined.
 struct BarSeries {
+    /// Name of the series in the legend.
     legend: &'static str,
+    /// Id of the row (reported result) whose values the bars show.
     row_id: &'static str,
+    /// Text before the label in the name of a bar's value.
     text_before_label: &'static str,
+    /// Text after the label in the name of a bar's value.
     text_after_label: &'static str,
 }
 
@@ -177,12 +193,16 @@ const fn bar_series(
     BarSeries { legend, row_id: id, text_before_label, text_after_label }
 }
 
+/// Labels of the device capacities in figures about the `GeckoFTL` paper.
 const CAPACITY_LABELS: &[&str] =
     &["64 GiB", "128 GiB", "256 GiB", "512 GiB", "1 TiB", "2 TiB", "4 TiB", "8 TiB"];
+/// Labels of the FTL designs that the `GeckoFTL` paper compares.
 const FTL_LABELS: &[&str] = &["DFTL", "LazyFTL", "u-FTL", "IB-FTL", "GeckoFTL"];
 
+/// Labels of the spare shares of the flash in the figure about the Delta-FTL paper.
 const SPARE_SHARES: &[&str] = &["0.1", "0.2", "0.3", "0.4", "0.5", "0.7"];
 
+/// The figures of Wearwell's values alone, for all papers.
 const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
     OwnValueFigurePlan {
         name: "df-spare",
@@ -313,9 +333,13 @@ const OWN_VALUE_FIGURE_PLANS: [OwnValueFigurePlan; 13] = [
 
 /// A group of bars in a figure: a reported number or range, and Wearwell's value.
 struct BarGroup {
+    /// Label of the group: that of the row and, if it has several values, the name of the value.
     label: String,
+    /// The reported number, or the lower end of the reported range.
     reported_low: f64,
+    /// The reported number, or the upper end of the reported range.
     reported_high: f64,
+    /// Wearwell's value.
     our_value: f64,
 }
 
@@ -343,6 +367,7 @@ pub fn draw_figures(targets: &ReportedResults, results: &Results) -> Vec<DrawnFi
     compared.chain(own).collect()
 }
 
+/// Colours of the series of bars in a figure of Wearwell's values alone.
 const SERIES_COLOURS: [&str; 4] = [OUR_COLOUR, "#4c78a8", "#72b7b2", "#b279a2"];
 
 /// Draws a figure of Wearwell's values alone; `None` if no label has a value. A series has no bar at labels for which
@@ -395,10 +420,14 @@ fn bar_groups_of_row(targets: &ReportedResults, results: &Results, label: &str, 
     target.values.iter().filter_map(group).collect()
 }
 
+/// Colour of the bars of reported values.
 const REPORTED_COLOUR: &str = "#9aa5b1";
+/// Colour of the bars of the upper ends of reported ranges.
 const REPORTED_HIGH_COLOUR: &str = "#c9d1d9";
+/// Colour of the bars of Wearwell's values.
 const OUR_COLOUR: &str = "#d9822b";
 
+/// Draws a figure that compares reported values with Wearwell's, and returns it as SVG text.
 fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
     let has_ranges = bars.iter().any(|bars| bars.reported_low < bars.reported_high);
     // The first group of a horizontal plot is at the bottom.
@@ -420,6 +449,7 @@ fn draw_comparison(plan: &ComparisonFigurePlan, bars: &[BarGroup]) -> String {
     render_svg(plot.with_legend(legend), plan.title, plan.value_axis_label, 2 * bars.len())
 }
 
+/// Renders a bar plot with this title and axis label as SVG text; the height follows from the number of bars.
 fn render_svg(plot: BarPlot, title: &str, value_axis_label: &str, bars: usize) -> String {
     let plots = vec![Plot::Bar(plot)];
     let layout = Layout::auto_from_plots(&plots)
@@ -433,6 +463,7 @@ fn render_svg(plot: BarPlot, title: &str, value_axis_label: &str, bars: usize) -
 /// Renumbers the clip paths of an SVG drawing from 0. `kuva` continues counting from figure to figure, but a figure's
 /// file must not depend on what was drawn before.
 fn renumber_clip_paths(svg: &str) -> String {
+    /// Beginning of the identifiers that `kuva` gives to clip paths.
     const CLIP_PATH_ID_PREFIX: &str = "kuva-clip-";
     let mut parts = svg.split(CLIP_PATH_ID_PREFIX);
     let mut text = parts.next().unwrap_or_default().to_owned();

@@ -26,8 +26,9 @@ use super::verdict::NamedValue;
 
 /// Number of blocks of the GeckoFTL paper's device; [`PAPER_PAGES_PER_BLOCK`] is its number of pages per block.
 const PAPER_DEVICE_BLOCKS: u64 = 1 << 22;
+/// Number of pages per block of the GeckoFTL paper's device (B).
 const PAPER_PAGES_PER_BLOCK: u64 = 128;
-/// R: logical pages in percent of the physical pages.
+/// Logical pages in percent of the physical pages (the paper's R).
 const UTILISATION_PERCENT: u32 = 70;
 /// Number of flash pages per entry of the cached mapping table: C = 2^19 entries for 2^29 pages.
 const PAGES_PER_CACHE_ENTRY: u64 = 1024;
@@ -62,16 +63,20 @@ const FTL_AND_DESIGN_NAMES: [(&str, &str); 5] = [
 /// A device of some size, and a number of random host writes on it.
 #[derive(Clone, Copy)]
 struct RandomWriteRun {
+    /// Number of blocks of the device (K).
     blocks: u64,
+    /// Number of pages per block of the device (B).
     pages_per_block: u64,
     /// R: logical pages in percent of the physical pages of the device.
     utilisation_percent: u32,
+    /// Number of random page writes of the host.
     host_writes: u64,
     /// Size of the cached mapping table, as a multiple of the GeckoFTL paper's.
     cache_factor: u64,
 }
 
 impl RandomWriteRun {
+    /// Returns the run on the paper's device, or on a smaller one with fewer writes if the experiments are scaled down.
     fn of_conditions(conditions: &ExperimentConditions) -> Self {
         let (blocks, host_writes) = match conditions.size {
             ExperimentSize::Quick => (1 << 14, 1_000_000),
@@ -86,14 +91,17 @@ impl RandomWriteRun {
         }
     }
 
+    /// Returns the number of physical pages of the device.
     fn physical_pages(self) -> u64 {
         self.blocks * self.pages_per_block
     }
 
+    /// Returns the number of entries of the cached mapping table (C).
     fn cache_entries(self) -> u64 {
         self.cache_factor * self.physical_pages() / PAGES_PER_CACHE_ENTRY
     }
 
+    /// Returns the experiment that executes the random writes on a design with additional settings.
     fn experiment(
         self,
         conditions: &ExperimentConditions,
@@ -131,6 +139,7 @@ const HOST_WRITES_PER_BLOCK: u64 = 10;
 /// Number of blocks of the devices (128 GiB) on which power is lost and recovery is executed. Power is lost after half
 /// of the host writes, when every part of the mapping cache has been replaced several times.
 const RECOVERY_DEVICE_BLOCKS: u64 = 1 << 18;
+/// Number of host writes of the runs in which power is lost and recovery is executed.
 const RECOVERY_RUN_HOST_WRITES: u64 = 2_000_000;
 /// Settings for the operation times in the paper's formulas (section 2): 3 us for a spare area, and times of page
 /// operations that include the transfer.
@@ -293,10 +302,12 @@ fn recovery_experiments(conditions: &ExperimentConditions, load: RandomWriteRun)
     experiments
 }
 
+/// Converts percent to a share (0 to 1).
 fn percent_to_fraction(percent: u32) -> f64 {
     f64::from(percent) / 100.0
 }
 
+/// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the GeckoFTL paper from the finished experiments; `None` if no
@@ -465,6 +476,7 @@ fn gecko_operation_costs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     ])
 }
 
+/// Returns the run of `GeckoFTL` with this size ratio T of Logarithmic Gecko.
 fn run_of_size_ratio(runs: &ExperimentRecords, ratio: u32) -> Result<ExperimentRun<'_>> {
     if ratio == 2 {
         runs.finished_run_named("GeckoFTL")
@@ -512,8 +524,9 @@ fn validity_cost_percent_of_bitmap(runs: &ExperimentRecords) -> Result<Vec<Named
     ])
 }
 
-/// Cost of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
+/// Costs of page validity (programs plus a tenth of the reads, per host write) for each block size of a sweep.
 struct BlockSizeSweep {
+    /// Cost of page validity, including the reads of GC queries.
     validity_costs_per_host_write: Vec<f64>,
     /// Cost of page validity without the reads of GC queries: the cost of merges, caused by reports of invalid pages
     /// and erase markers.
@@ -533,6 +546,7 @@ fn block_size_sweep(runs: &ExperimentRecords, name: &str) -> Result<BlockSizeSwe
     })
 }
 
+/// Returns the costs as values whose names are `what` and the block size.
 fn values_by_block_size<'a>(what: &'a str, costs: &'a [f64]) -> impl Iterator<Item = NamedValue> + 'a {
     BLOCK_SIZES_PAGES
         .iter()
@@ -705,11 +719,13 @@ fn value_per_design(
         .collect()
 }
 
+/// Returns the largest of the values divided by the smallest.
 fn largest_over_smallest_value(values: &[NamedValue]) -> f64 {
     let of = |f: fn(f64, f64) -> f64, start| values.iter().map(|value| value.value).fold(start, f);
     of(f64::max, f64::MIN) / of(f64::min, f64::MAX)
 }
 
+/// Returns the run in which a recovery of this design was executed.
 fn recovery_run_of(runs: &ExperimentRecords, design: ComparedFtl) -> Result<ExperimentRun<'_>> {
     runs.finished_run_named(&format!("recovery/{}", design.name()))
 }

@@ -34,6 +34,7 @@ use super::verdict::NamedValue;
 struct Trace {
     /// Name of the trace in the paper; `substitute_name` is the name of the generated load that replaces the trace.
     name: &'static str,
+    /// Name of the generated load that replaces the trace.
     substitute_name: &'static str,
     /// Lifetime of the drive with the baseline, years (integrated lifetime management paper, Table I), which determines
     /// the write rate of the substitute.
@@ -42,6 +43,7 @@ struct Trace {
     programs_per_write_quick_and_full: [f64; 2],
 }
 
+/// The traces of the integrated lifetime management paper.
 const TRACES: [Trace; 3] = [
     Trace {
         name: "WKSN",
@@ -76,6 +78,7 @@ const SYNTHETIC_LOAD_PAGES: f64 = 14e6;
 /// Name of the runs of compression on a drive [`LARGE_DRIVE_SIZE_FACTOR`] times as large, which can take the same
 /// number of bytes in its life and never needs GC.
 const COMPRESSION_WITHOUT_GC_RUN_NAME: &str = "compression, never collected";
+/// Size of the large drive in the runs of compression without GC, as a multiple of the paper's drive.
 const LARGE_DRIVE_SIZE_FACTOR: u32 = 15;
 
 /// Shares of the writes that repeat an earlier page content, in variants of the generated load for the trace Media
@@ -111,6 +114,7 @@ impl AcknowledgeMoment {
         }
     }
 
+    /// Returns the name of the experiment with a variant of the drive on a trace.
     fn experiment_name(self, trace: &str, variant: &str) -> String {
         let suffix = if self == Self::WhenProgrammed { ", until programmed" } else { "" };
         format!("{trace}/{variant}{suffix}")
@@ -125,6 +129,8 @@ fn request_gap_scale(writes_per_s: f64, programs_per_write: f64, (write_s, reads
     programs_per_write - writes_per_s * (write_s + reads * 60e-6)
 }
 
+/// Returns the page writes per second that use up the rated cycles of the paper's drive (64 GiB, 3000 cycles) in this
+/// many years.
 fn writes_per_s_for_lifetime(years: f64) -> f64 {
     bytes_per_s_for_lifetime(endurance_budget_bytes(64.0 * f64::from(1 << 30), 3000.0), years) / 4096.0
 }
@@ -137,6 +143,8 @@ fn drive_and_input_scale_of(size: ExperimentSize) -> f64 {
     }
 }
 
+/// Returns the settings of the paper's drive with a scheme of lifetime management. The pauses between requests are
+/// multiplied by `request_gap_factor`.
 fn experiment_settings(
     conditions: &ExperimentConditions,
     scheme: &str,
@@ -199,6 +207,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     experiments
 }
 
+/// Returns the experiments on the substitute of one trace, with all schemes of lifetime management and their variants.
 fn trace_experiments(conditions: &ExperimentConditions, trace: Trace) -> Vec<Experiment> {
     let scale = drive_and_input_scale_of(conditions.size);
     let programs_per_write =
@@ -305,6 +314,7 @@ fn synthetic_experiment(
     )
 }
 
+/// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the integrated lifetime management paper from the finished
@@ -332,6 +342,7 @@ fn lifetime_years(run: ExperimentRun<'_>) -> f64 {
     if managed > 0.0 { managed } else { run.figure("lifetime.years_by_programs") }
 }
 
+/// Returns the page programs of a run per host page write.
 fn programs_per_write(run: ExperimentRun<'_>) -> f64 {
     run.figure("programs") / run.figure("host_page_writes")
 }

@@ -20,17 +20,20 @@ use super::verdict::NamedValue;
 
 /// A trace of the Recyclable SSD paper, with its figures in Table I.
 struct Trace {
+    /// Name of the trace in names of experiments.
     short_name: &'static str,
+    /// Name of the trace file, or of the generated substitute.
     name: &'static str,
-    /// Number of requests of the trace, in million (Recyclable SSD paper, Table I). The field `write_share` is the
-    /// share of writes among these.
+    /// Number of requests of the trace, in million (Recyclable SSD paper, Table I).
     requests_million: f64,
+    /// Share of the trace's requests that are writes (Recyclable SSD paper, Table I).
     write_share: f64,
     /// Size of a device on which the trace never causes an erase, in footprints of the trace. It is more than the
     /// number of writes of the trace divided by its number of addresses.
     erase_free_device_size_footprints: u32,
 }
 
+/// The three FIU traces of the Recyclable SSD paper.
 const TRACES: [Trace; 3] = [
     Trace {
         short_name: "homes",
@@ -80,20 +83,26 @@ const WRITE_BUFFER_PAGES: f64 = 1024.0;
 
 /// A named variant of an experiment: a design with settings.
 struct Variant {
+    /// Name of the variant, with which the names of its experiments end.
     name: String,
+    /// Name of the design.
     design: &'static str,
+    /// Settings of the variant in addition to those of the drive.
     settings: Vec<String>,
 }
 
+/// Returns a variant of the design `recyclable`, which revives dead pages.
 fn recyclable_variant(name: impl Into<String>, settings: &[&str]) -> Variant {
     let settings = settings.iter().map(|&setting| setting.to_owned()).collect();
     Variant { name: name.into(), design: "recyclable", settings }
 }
 
+/// Returns a variant of the design `page-map`, with which recycling is compared.
 fn baseline_variant(name: &str, settings: &[&str]) -> Variant {
     Variant { design: "page-map", ..recyclable_variant(name, settings) }
 }
 
+/// Returns the setting for a fingerprint store of `scale` times `count` entries.
 fn fingerprint_store_entries_setting(count: f64, scale: f64) -> String {
     format!("recycle.entries={}", (count * scale).round())
 }
@@ -187,6 +196,8 @@ fn drive_settings(conditions: &ExperimentConditions, blocks: f64) -> Vec<String>
     ]
 }
 
+/// Returns the settings for experiments on a drive of which every exported page is written before the trace; it has
+/// `blocks` blocks per plane.
 fn filled_drive_settings(conditions: &ExperimentConditions, blocks: f64) -> Vec<String> {
     [drive_settings(conditions, blocks), vec!["precondition.filled=true".to_owned()]].concat()
 }
@@ -218,6 +229,7 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
         .collect()
 }
 
+/// Returns the experiments on one trace, on the paper's drive and on the drives `sized` and `filled`.
 fn trace_experiments(conditions: &ExperimentConditions, trace: &Trace, scale: f64) -> Vec<Experiment> {
     let source = |keys: &str| {
         conditions.traces.original_or_substitute(
@@ -427,6 +439,7 @@ fn eviction_policy_load_experiments(conditions: &ExperimentConditions) -> Vec<Ex
     experiments
 }
 
+/// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Recyclable SSD paper from the finished experiments; `None`
@@ -676,6 +689,7 @@ fn trace_table_values(runs: &ExperimentRecords, trace: &str) -> Result<Vec<Named
     ])
 }
 
+/// Converts a number of pages of 4 KiB to GiB.
 fn pages_to_gib(pages: f64) -> f64 {
     pages * 4096.0 / f64::from(1 << 30)
 }
@@ -727,10 +741,12 @@ fn recycled_percent_of_newest_four_versions(run: ExperimentRun<'_>) -> f64 {
     to_percent(histogram_class_range_count(run, "recycled_by_version", 12..16) / run.figure("recycled"))
 }
 
+/// Returns the number of host page writes that revived a dead page in a run.
 fn recycled_pages(run: ExperimentRun<'_>) -> f64 {
     run.figure("recycled_writes")
 }
 
+/// Returns the mean number of comparisons that a linear search of the fingerprint store takes for a hit.
 fn mean_comparisons_per_store_hit(run: ExperimentRun<'_>) -> f64 {
     run.figure("parts.mean_comparisons_on_hit")
 }
@@ -824,6 +840,7 @@ fn recycling_gain_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -
     to_percent(recycled_pages(run) / recycled_pages(baseline) - 1.0)
 }
 
+/// Returns how much fewer comparisons a hit in the fingerprint store takes than in the baseline run, percent.
 fn store_comparisons_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
     to_percent(1.0 - mean_comparisons_per_store_hit(run) / mean_comparisons_per_store_hit(baseline))
 }
@@ -887,6 +904,7 @@ fn write_buffer_effect(runs: &ExperimentRecords) -> Vec<NamedValue> {
     .concat()
 }
 
+/// Returns the erases that a run saves relative to the baseline, percent.
 fn erases_saved_percent(baseline: ExperimentRun<'_>, run: ExperimentRun<'_>) -> f64 {
     100.0 - erases_percent_of_baseline(run, baseline)
 }
@@ -1009,6 +1027,7 @@ fn response_time_changes_against(
     TRACES.iter().map(of).collect()
 }
 
+/// Returns the mean number of comparisons per hit in the fingerprint store, for each eviction policy.
 fn mean_comparisons_by_eviction_policy(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     [("LRU", "lru"), ("PROB", "prob"), ("PROB+FL", "fl")]
         .into_iter()

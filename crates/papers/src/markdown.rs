@@ -1,4 +1,4 @@
-//! What every text about results is made of: tables, numbers, and the values of a row.
+//! Formats tables, numbers, and the values of a row (reported result) as Markdown.
 
 use super::target::ReportedResult;
 use super::verdict::NamedValue;

@@ -1,4 +1,4 @@
-//! Why an experiment has no record.
+//! Reasons why an experiment has no record (result).
 
 /// Reason why an experiment has no record (result).
 #[derive(Clone, PartialEq, Eq, Debug)]

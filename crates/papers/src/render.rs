@@ -21,6 +21,7 @@ pub const GENERATED_NOTICE: &str =
 
 /// Contents of a page of results, independent of Markdown and HTML.
 struct ResultsPage {
+    /// Title of the page.
     title: String,
     /// Paragraphs of the introduction.
     paragraphs: Vec<String>,
@@ -32,16 +33,22 @@ struct ResultsPage {
     difference_reasons: Vec<(String, String)>,
     /// Name and description of each contradiction within the paper.
     paper_contradictions: Vec<(String, String)>,
+    /// Rows of the table of experiments: name, design, input and settings.
     experiment_rows: Vec<[String; 4]>,
     /// Name of each experiment that was not run, and the reason.
     experiments_not_run: Vec<(String, String)>,
 }
 
+/// Column titles of the table of all reported results.
 const RESULT_COLUMNS: [&str; 7] =
     ["row", "what", "reported", "ours", "ours / reported", "verdict", "remarks"];
+/// Title of the table of the claims in the paper's abstract.
 const HEADLINES_TITLE: &str = "What the abstract claims";
+/// Column titles of the table of the claims in the paper's abstract.
 const HEADLINE_COLUMNS: [&str; 5] = ["claim", "reported", "ours", "verdict", "why"];
+/// Title of the list of reasons why rows (reported results) differ from the paper.
 const DIFFERENCES_TITLE: &str = "Why rows differ";
+/// Column titles of the table of experiments.
 const EXPERIMENT_COLUMNS: [&str; 4] = ["experiment", "design", "input", "settings"];
 
 /// Returns the page of a paper's results in Markdown.
@@ -73,6 +80,7 @@ pub fn results_markdown(targets: &ReportedResults, results: &Results, figures: &
     parts.concat()
 }
 
+/// Returns a titled Markdown list of names with texts; empty if there are no items.
 fn markdown_list(title: &str, items: &[(String, String)]) -> String {
     if items.is_empty() {
         return String::new();
@@ -82,6 +90,7 @@ fn markdown_list(title: &str, items: &[(String, String)]) -> String {
     lines.concat()
 }
 
+/// Style sheet of the HTML page of results.
 const CSS: &str = "body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}\
 table{border-collapse:collapse;font-size:13px}th,td{border:1px solid #bbb;padding:.3rem .5rem;text-align:left;\
 vertical-align:top}th{background:#eee}tr.good td:nth-child(6){background:#dfd}tr.part td:nth-child(6){background:#ffd}\
@@ -124,6 +133,7 @@ pub fn results_html(targets: &ReportedResults, results: &Results, figures: &[Dra
     parts.concat()
 }
 
+/// Returns an HTML table with these columns and rows; `classes` has the CSS class of each row.
 fn html_table<const N: usize>(columns: &[&str; N], rows: &[[String; N]], classes: &[&str]) -> String {
     let row = |(k, row): (usize, &[String; N])| {
         let class = classes.get(k).map(|class| format!(" class=\"{class}\"")).unwrap_or_default();
@@ -140,6 +150,7 @@ fn without_markdown_marks(text: &str) -> String {
     text.replace("**", "").replace('`', "")
 }
 
+/// Returns a titled HTML list of names with texts; empty if there are no items.
 fn html_list(title: &str, items: &[(String, String)]) -> String {
     if items.is_empty() {
         return String::new();
@@ -151,6 +162,7 @@ fn html_list(title: &str, items: &[(String, String)]) -> String {
     format!("<h2>{title}</h2>\n<ul>\n{}</ul>\n", items.concat())
 }
 
+/// Replaces the characters of a text that have a meaning in HTML.
 fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
@@ -170,6 +182,7 @@ fn css_class_of(target: &ReportedResult, row: &ReproducedResult) -> &'static str
     }
 }
 
+/// Returns the contents of the page of a paper's results.
 fn results_page(targets: &ReportedResults, results: &Results) -> ResultsPage {
     let rows =
         || results.rows.iter().filter_map(|row| Some((targets.reported_result_with_id(&row.id)?, row)));
@@ -213,6 +226,8 @@ fn difference_reasons(targets: &ReportedResults, results: &Results) -> Vec<(Stri
     reasons
 }
 
+/// Returns the introduction of the page: source, command, counts of rows by verdict, and marks of partial or older
+/// results.
 fn introduction_paragraphs(targets: &ReportedResults, results: &Results) -> Vec<String> {
     let size = match results.size {
         ExperimentSize::Quick => "quick (scaled down)",
@@ -300,6 +315,7 @@ fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
     target.values.iter().filter_map(ratio).collect::<Vec<_>>().join(", ")
 }
 
+/// Returns the cells of the table of experiments for one record.
 fn experiment_cells(record: &Record) -> [String; 4] {
     let mut input = format!("`{}`", record.input);
     if let Some(sha256) = &record.sha256 {

@@ -27,6 +27,7 @@ impl OutcomeCounts {
         self.agreeing_results + self.direction_only_results + self.missed_results
     }
 
+    /// Adds one result with this outcome to the counts.
     fn count_outcome(&mut self, outcome: &Outcome) {
         match outcome {
             Outcome::DirectionOnly => self.direction_only_results += 1,
@@ -35,6 +36,7 @@ impl OutcomeCounts {
         }
     }
 
+    /// Returns the counts that are not 0 as text; `agree` and `missed` are the words for agreeing and missed results.
     fn to_text(self, agree: &str, missed: &str) -> String {
         let parts = [
             (self.agreeing_results, agree),
@@ -99,6 +101,7 @@ impl ResultCounts {
         tally
     }
 
+    /// Adds the row (reported result) with this verdict to the counts.
     fn count_verdict(&mut self, verdict: &Verdict) {
         self.total_rows += 1;
         let counted = match &verdict.outcome {
@@ -113,6 +116,7 @@ impl ResultCounts {
         *counted += 1;
     }
 
+    /// Adds a compared row (reported result) to the counts of its kind of evidence.
     fn count_compared_verdict(&mut self, verdict: &Verdict, outcome: &Outcome) {
         let compared = match verdict.evidence {
             Some(Evidence::Measured) => match verdict.input {
@@ -201,6 +205,7 @@ impl ResultCounts {
     }
 }
 
+/// Returns a number of rows with the noun, such as `2 rows`.
 fn row_count_text(count: usize) -> String {
     if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }

@@ -172,6 +172,8 @@ impl Results {
     }
 }
 
+/// Computes Wearwell's values for one row (reported result), and its verdict, from a formula or from finished
+/// experiments.
 fn evaluate_row(
     paper: Paper,
     paper_generates_loads: bool,

@@ -32,9 +32,11 @@ type FastMap<K, V> = HashMap<K, V, FxBuildHasher>;
 /// One page version of a trace, with its content, its current address and its number of reads.
 #[derive(Clone, Copy, Debug)]
 struct PageVersion {
-    /// Index, in the list of address states, of the address that holds or last held the version.
+    /// Fingerprint of the content; `None` if the trace has no contents.
     content: Option<Fingerprint>,
+    /// Index, in the list of address states, of the address that holds or last held the version.
     address_index: u32,
+    /// Number of reads of the version while it was valid, at most 15: its popularity.
     read_count: u8,
 }
 
@@ -52,20 +54,32 @@ struct AddressState {
 /// Counters of requests and pages, and all page versions, while the requests of a trace are counted.
 #[derive(Debug, Default)]
 struct TraceCounter {
+    /// All page versions of the trace; other fields refer to them by index.
     page_versions: Vec<PageVersion>,
     /// Index, in the list of address states, of each logical address (device number and page number).
     address_indexes: FastMap<(u32, u64), u32>,
+    /// States of all logical addresses that the trace writes; other fields refer to them by index.
     address_states: Vec<AddressState>,
     /// Indexes, in the list of page versions, of the dead versions with each content, in the order in which they died.
     dead_pages_by_content: FastMap<Fingerprint, Vec<u32>>,
+    /// Number of read requests.
     read_requests: u64,
+    /// Number of write requests.
     write_requests: u64,
+    /// Number of pages that the write requests write.
     pages_written: u64,
+    /// Number of dead pages that were recycled: written again with equal content.
     recycled_pages: u64,
+    /// Time of the first request, nanoseconds.
     first_request_ns: u64,
+    /// Time of the last request, nanoseconds.
     last_request_ns: u64,
+    /// Number of pages that died, by popularity (number of reads while valid).
     dead_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
+    /// Number of dead pages that were recycled, by popularity (number of reads while valid).
     recycled_pages_by_popularity: [u64; POPULARITY_OR_VERSION_CLASSES],
+    /// Number of dead pages that were recycled, by version: 15 for the newest dead page of an address, 14 for the one
+    /// before.
     recycled_pages_by_version: [u64; POPULARITY_OR_VERSION_CLASSES],
 }
 
@@ -97,6 +111,7 @@ pub fn count_trace_figures(
 }
 
 impl TraceCounter {
+    /// Counts a request of the trace and its pages; requests other than reads and writes are ignored.
     fn count_request(&mut self, request: &Request) {
         if self.read_requests + self.write_requests == 0 {
             self.first_request_ns = request.time_ns;
@@ -118,6 +133,7 @@ impl TraceCounter {
         }
     }
 
+    /// Counts a read of the version that is valid at a page address, if there is one.
     fn count_page_read(&mut self, device: u32, page: u64) {
         let Some(&address) = self.address_indexes.get(&(device, page)) else { return };
         if let Some(valid) = self.address_states[address as usize].valid_page_index {
@@ -126,6 +142,8 @@ impl TraceCounter {
         }
     }
 
+    /// Counts a write of a page address. The address gets a recycled dead version or a new one, and the version that
+    /// was valid there dies.
     fn count_page_write(&mut self, device: u32, page: u64, content: Option<Fingerprint>) {
         self.pages_written += 1;
         let next = self.address_states.len() as u32;
@@ -159,6 +177,7 @@ impl TraceCounter {
         Some(page)
     }
 
+    /// Records that the page version with index `page` has died at the address with index `address`.
     fn record_dead_page(&mut self, address: u32, page: u32) {
         let PageVersion { content, read_count: reads, .. } = self.page_versions[page as usize];
         let address = &mut self.address_states[address as usize];
@@ -170,6 +189,7 @@ impl TraceCounter {
         }
     }
 
+    /// Returns the counted numbers by name; `requests` is the number of all requests of the trace.
     fn trace_figures(&self, requests: u64) -> BTreeMap<String, f64> {
         let overwrites: u64 = self.address_states.iter().map(|address| address.overwrites).sum();
         let overwritten = self.address_states.iter().filter(|address| address.overwrites > 0).count();

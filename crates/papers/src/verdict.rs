@@ -253,6 +253,8 @@ pub fn not_run_verdict(target: &ReportedResult, why: &str) -> Verdict {
     }
 }
 
+/// Compares the reported values that are to be judged with Wearwell's values, by the rule of the target (reported
+/// result).
 fn compare_values(target: &ReportedResult, judged: &[&ReportedValue], ours: &[NamedValue]) -> Outcome {
     if target.compare.kind == ComparisonKind::Context {
         return Outcome::ContextOnly;
@@ -285,6 +287,7 @@ fn values_decrease(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> 
     pairs.windows(2).all(|pair| pair[1].1 < pair[0].1 && pair[1].1 <= pair[0].1 * left)
 }
 
+/// Returns the name of a reported value for messages.
 fn reported_value_name(reported: &ReportedValue) -> &str {
     if reported.of.is_empty() { "the value" } else { &reported.of }
 }
@@ -298,6 +301,7 @@ pub fn deviation_percent(reported: &ReportedValue, ours: f64) -> f64 {
     if distance == 0.0 { 0.0 } else { 100.0 * distance / nearest.abs() }
 }
 
+/// Compares values by the printed digits. `pairs` has each reported value with Wearwell's value.
 fn compare_printed_digits(pairs: &[(&ReportedValue, f64)]) -> Outcome {
     let is_equal = |(reported, ours): &(&ReportedValue, f64)| match (reported.digits, reported.value) {
         (Some(digits), Some(value)) => rounds_to(*ours, value, digits),
@@ -316,6 +320,8 @@ fn rounds_to(ours: f64, printed: f64, decimals: u32) -> bool {
     (ours - printed).abs() <= half_unit * (1.0 + 1e-9)
 }
 
+/// Compares values by the tolerance of the target (reported result), or else by direction. `pairs` has each reported
+/// value with Wearwell's value.
 fn compare_with_tolerance(target: &ReportedResult, pairs: &[(&ReportedValue, f64)]) -> Outcome {
     let worst = worst_deviation_percent(pairs);
     match worst {

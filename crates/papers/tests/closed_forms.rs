@@ -1,4 +1,5 @@
-//! Closed-form rows of the papers against figures that were worked out independently, to their printed digits.
+//! Tests that the formulas for rows (reported results) of the papers give figures that were computed independently, to
+//! their printed digits.
 
 use wearwell_papers::Paper;
 use wearwell_papers::closed_forms::metadata::recovery_row_values_from_formula;
@@ -260,6 +261,7 @@ fn lifetime_scheme_decisions_equal_algorithm_1_of_the_integrated_lifetime_paper(
 
 #[test]
 fn every_reported_result_declared_as_closed_form_has_computed_values() {
+    /// Text of this test file, in which every row that a formula computes must occur.
     const SOURCE: &str = include_str!("closed_forms.rs");
     let mut found = 0;
     for paper in Paper::ALL {

@@ -4,7 +4,7 @@
 mod closed_forms;
 mod reproduce;
 
-/// A file that is not named above would not be compiled, and its tests would not run.
+/// A test file that is not declared in `main.rs` would not be compiled, and its tests would not run.
 #[test]
 fn every_test_file_is_compiled_into_the_test_program() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
@@ -19,7 +19,7 @@ fn every_test_file_is_compiled_into_the_test_program() {
     }
 }
 
-/// `Cargo.toml` says that the library has no tests of its own: one in it would not run.
+/// `Cargo.toml` switches the tests of the library off, so a test in its source folder would not run.
 #[test]
 fn the_source_folder_of_the_papers_crate_has_no_tests() {
     let mut folders = vec![std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];

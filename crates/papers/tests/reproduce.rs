@@ -1,5 +1,5 @@
-//! Papers measured again: targets are complete, every row is measured or says why not, verdicts follow the rule, pages
-//! are made from records, and an interrupted run goes on where it stopped.
+//! Tests of reproducing papers: targets (reported results) are complete, every row is measured or states why not,
+//! verdicts follow one rule, pages are generated from records, and an interrupted run continues where it stopped.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
@@ -23,10 +23,12 @@ use wearwell_papers::{
 };
 use wearwell_replay::replay::Progress;
 
+/// Returns the conditions of experiments of this size, with seed 1 and without original traces.
 fn setting_of_size(size: ExperimentSize) -> ExperimentConditions {
     ExperimentConditions { size, seed: 1, traces: OriginalTraces::default() }
 }
 
+/// Returns the folder `papers` of the repository, with the targets and the stored results.
 fn papers_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../papers")
 }
@@ -280,7 +282,7 @@ fn measured_values_have_the_names_that_their_targets_expect() {
     }
 }
 
-/// A measured value that the target does not name could be the value that misses it.
+/// If a target did not name one of its measured values, a value that misses the reported one could stay unjudged.
 #[test]
 fn every_measured_value_is_compared_with_a_reported_one_or_only_shown() {
     for paper in Paper::ALL {
@@ -310,6 +312,7 @@ fn every_measured_value_is_compared_with_a_reported_one_or_only_shown() {
     }
 }
 
+/// Returns the strings as string slices.
 fn as_strs(of: &[String]) -> impl Iterator<Item = &str> {
     of.iter().map(String::as_str)
 }
@@ -381,6 +384,7 @@ fn original_traces_replace_generated_substitutes() {
 
 // Verdicts.
 
+/// Parses one target (reported result) from the part of a targets file that determines its comparison.
 fn parsed_target(text: &str) -> ReportedResult {
     let text = format!(
         "[paper]\nkey = \"lx\"\ntitle = \"\"\nsource = \"\"\n[[target]]\nid = \"X-01\"\nplace = \"\"\nmetric = \"\"\n\
@@ -389,11 +393,13 @@ fn parsed_target(text: &str) -> ReportedResult {
     ReportedResults::parse(&text).unwrap().rows.remove(0)
 }
 
+/// Returns the verdict about values of Wearwell in words, for an input of the paper or a substitute.
 fn verdict_of(target: &ReportedResult, ours: &[(&str, f64)], substitute: bool) -> String {
     let input = if substitute { InputKind::Substitute } else { InputKind::OfPaper };
     verdict_on_input(target, ours, input)
 }
 
+/// Returns the verdict about values of Wearwell in words, for this kind of input.
 fn verdict_on_input(target: &ReportedResult, ours: &[(&str, f64)], input: InputKind) -> String {
     let ours: Vec<NamedValue> = ours.iter().map(|(of, value)| NamedValue::new(*of, *value)).collect();
     verdict::judge_values(target, &ours, input).to_string()
@@ -428,7 +434,7 @@ fn a_value_that_misses_the_tolerance_but_has_the_reported_direction_is_direction
     assert_eq!(verdict_of(&no_neutral, &[("", 90.0)], false), "not reproduced: off by 56 %");
 }
 
-/// One run with one seed says nothing about an effect that is a small share of the reported one.
+/// A run with one seed gives no evidence for an effect that is a small share of the reported one.
 #[test]
 fn an_effect_of_less_than_a_tenth_of_the_reported_one_is_no_effect() {
     let no_effect = "not reproduced: less than a tenth of the effect";
@@ -651,13 +657,17 @@ fn reported_results_without_values_state_the_reason() {
 
 // Sessions.
 
-/// Session observer that records which experiments ran, and ends the session before the experiment number
+/// Observer of a run of experiments that records which experiments ran, and ends the run before the experiment number
 /// `stop_before`.
 #[derive(Default)]
 struct RecordingObserver {
+    /// Names of the experiments that were started, in order.
     started_experiments: Vec<String>,
+    /// Names of the experiments that could not be run.
     not_run: Vec<String>,
+    /// Number of the experiment before which the run is ended; 0 for a run to the end.
     stop_before: usize,
+    /// Number of experiments that run at a time.
     max_parallel_experiments: usize,
 }
 
@@ -690,6 +700,7 @@ impl ExperimentObserver for RecordingObserver {
     }
 }
 
+/// Returns an experiment that takes less than a second: a generated load on a design.
 fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
     let load = format!("uniform:pages=4000,requests=20000,seed={seed}+dup:share=0.3");
     Experiment::new_replay(
@@ -700,6 +711,8 @@ fn small_experiment(name: &str, design: &'static str, seed: u64) -> Experiment {
     )
 }
 
+/// Returns the options of a scaled-down run of experiments whose results are stored in `folder`, one experiment at a
+/// time.
 fn session_options(folder: &Path) -> ExperimentRunOptions {
     ExperimentRunOptions {
         size: ExperimentSize::Quick,
@@ -711,6 +724,7 @@ fn session_options(folder: &Path) -> ExperimentRunOptions {
     }
 }
 
+/// Runs experiments until the experiment number `stop_before` (0: to the end); returns the results and the observer.
 fn run_session(
     wanted: &[Experiment],
     options: &ExperimentRunOptions,
@@ -817,7 +831,8 @@ fn counted_requests_and_pages_equal_those_of_the_trace() {
     assert!((versions - figure("recycled")).abs() < 0.5);
 }
 
-/// Expected counts were computed by hand: two addresses, and a content that dies, is read in between, and is recycled.
+/// Expected counts were computed by hand. The trace has two addresses and a content that dies, and whose page is read
+/// before it is recycled.
 #[test]
 fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
     let folder = tempfile::tempdir().unwrap();
@@ -849,6 +864,7 @@ fn a_recycled_page_keeps_its_read_count_and_leaves_the_dead_list() {
 
 // Pages.
 
+/// Returns results of a paper without experiments: only rows that a formula computes have values.
 fn example_results() -> Results {
     let mut results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
     results.evaluate_all_rows(Paper::RecyclableSsd, None);
@@ -1090,6 +1106,7 @@ fn the_checked_in_summary_is_generated_from_the_records() {
     assert!(document == again, "docs/reproduce.md is not what the records say; make it again with {command}");
 }
 
+/// Reads the results that are stored in a folder.
 fn results_in(folder: &Path) -> Results {
     let text = std::fs::read_to_string(folder.join("results.json")).unwrap();
     Results::from_json(&text).unwrap()
@@ -1193,9 +1210,10 @@ fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
     );
 }
 
-/// If the record cannot be written, the session ends with that error, even while experiments still run.
+/// If the record cannot be written, the run of the experiments ends with that error, even while some of them still run.
 #[test]
 fn a_deleted_result_folder_ends_the_reproduction() {
+    /// Observer that deletes the folder of results when an experiment begins.
     struct Vandal(PathBuf);
 
     impl ExperimentObserver for Vandal {
@@ -1244,7 +1262,8 @@ fn a_full_size_record_keeps_the_figures_digest_of_its_scaled_down_run() {
     assert_ne!(results.experiments[0].figures_digest(), quick.figures_digest());
 }
 
-/// Full-size runs take hours, and most code changes change no figure. Such a full-size run continues where it ended.
+/// Full-size runs take hours, and most code changes change no figure. So a full-size record of older code is kept,
+/// instead of run again, if the scaled-down run has the same figures.
 #[test]
 fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged() {
     let folder = tempfile::tempdir().unwrap();

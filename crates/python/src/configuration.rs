@@ -13,6 +13,7 @@ use crate::refusal_error;
 /// settings come after the file.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Configuration {
+    /// The configuration as the engine reads it; absent values have their defaults.
     pub(crate) config: Config,
 }
 
@@ -31,7 +32,7 @@ impl Configuration {
         self.config.to_toml()
     }
 
-    /// Returns the seed of a run.
+    /// Returns the seed of all random choices of a run.
     fn seed(&self) -> u64 {
         self.config.seed()
     }

@@ -3,8 +3,9 @@
 //! A request takes microseconds, so the interpreter's lock is not released during it. The state of the flash is
 //! returned as one `bytes` object per column, which `NumPy` and Arrow use without a copy.
 //!
-//! A victim policy in Python may let other threads run in the middle of a request. So threads take turns: one that
-//! finds the drive in a request of another waits. The policy itself cannot use the drive that asks it, and is told so.
+//! A GC victim policy in Python may let other threads run in the middle of a request. So threads take turns: a thread
+//! waits while the drive executes a request of another thread. If the policy itself calls the drive that it serves, the
+//! call is refused with an error.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -89,7 +90,7 @@ type KindCausePlaneCount = (&'static str, &'static str, u32, u32);
 /// Longest time for which a thread waits for its turn without looking for ctrl-C.
 const SIGNAL_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Decides which thread uses the drive.
+/// Ensures that only one thread at a time uses the drive.
 #[derive(Default)]
 struct DriveTurns {
     /// Thread whose request the drive executes; `None` while no thread uses the drive.
@@ -148,15 +149,17 @@ impl Drop for Turn<'_> {
 /// A simulated drive that serves requests from Python.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Device {
-    /// Which thread uses the drive.
+    /// Record of which thread uses the drive, on which other threads wait.
     turns: DriveTurns,
-    /// The drive, which only the thread whose turn it is locks.
+    /// The simulated drive; only the thread that has the turn locks it.
     drive: Mutex<SteppedDrive>,
+    /// Layout of the flash: channels, dies, planes, blocks and pages.
     geometry: Geometry,
+    /// Number of pages that are exported to the host.
     logical_pages: u32,
     /// Whether the drive had lost power after the last request.
     is_powerless: AtomicBool,
-    /// Whether and how a victim policy written in Python has ended: by an exception, or by ctrl-C.
+    /// State of the GC victim policy in Python: it chooses victims, or an exception or ctrl-C has ended it.
     policy_end: SharedPolicyEnd,
 }
 
@@ -347,6 +350,7 @@ impl Device {
         self.execute_request(py, |drive| drive.write(offset, data))
     }
 
+    /// Reads `pages` logical pages from the page `lpn` on.
     fn read<'py>(
         &self,
         py: Python<'py>,
@@ -360,12 +364,15 @@ impl Device {
         PyBytes::new_with(py, length, |bytes| self.execute_request(py, |drive| drive.read(offset, bytes)))
     }
 
+    /// Trims `pages` logical pages from the page `lpn` on.
     fn trim(&self, py: Python<'_>, lpn: &Bound<'_, PyAny>, pages: &Bound<'_, PyAny>) -> PyResult<()> {
         let offset = self.offset_of_page("lpn", lpn)?;
         let length = self.length_bytes_within_drive(pages, [offset])?;
         self.execute_request(py, |drive| drive.trim(offset, length))
     }
 
+    /// Maps `pages` logical pages from `target` on to the contents of those from `source` on. If `relocate` is set, the
+    /// source pages are deallocated.
     fn remap(
         &self,
         py: Python<'_>,
@@ -381,6 +388,7 @@ impl Device {
         self.execute_request(py, |drive| drive.remap(target, source, length, mode))
     }
 
+    /// Makes every acknowledged write durable, so that it survives a loss of power.
     fn flush(&self, py: Python<'_>) -> PyResult<()> {
         self.execute_request(py, SteppedDrive::flush)
     }

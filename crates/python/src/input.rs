@@ -26,6 +26,7 @@ use crate::{refusal_error, with_python_argument_names};
 /// The source of a run's requests: a trace file or a generated workload.
 #[pyclass(frozen, module = "wearwell._native")]
 pub(crate) struct Input {
+    /// Trace file or generated workload.
     source: InputSource,
     /// Extent and checksum of the trace, with the length and modification time that its file had when they were
     /// determined.
@@ -34,10 +35,13 @@ pub(crate) struct Input {
 
 /// Where the requests of an input come from: a trace file, or a generator.
 enum InputSource {
+    /// A trace file.
     Trace {
+        /// Path of the trace.
         path: PathBuf,
         /// How the trace is read: format and options of the user.
         options: OpenOptions,
+        /// Format of the trace, as detected or as the user chose it.
         format: Format,
     },
     /// Specification of a generated workload. If it has no seed, it uses the seed of the run.
@@ -158,6 +162,7 @@ impl Input {
 }
 
 impl Input {
+    /// Creates the input from its source, without a survey of its extent.
     fn of_source(source: InputSource) -> Self {
         Self { source, cached_survey: Mutex::default() }
     }
@@ -229,6 +234,7 @@ fn note_interruption_of_policy(record: &mut RunRecord, victims: u64) {
     ));
 }
 
+/// Returns the length and modification time of a file; `None` if they cannot be read.
 fn file_length_and_mtime(path: &Path) -> FileLengthAndMtime {
     let found = fs::metadata(path).ok()?;
     Some((found.len(), found.modified().ok()?))

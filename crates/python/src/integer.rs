@@ -1,5 +1,5 @@
-//! Integers that a user gives. An error says which argument it was, its value, and what it may be; the errors of the
-//! conversion by `PyO3` say none of this.
+//! Conversion of integers that a user passes as arguments. An error names the argument, its value and the permitted
+//! range; the conversion errors of `PyO3` name none of these.
 
 use std::ops::RangeInclusive;
 
@@ -28,7 +28,7 @@ pub(crate) fn extract_integer_in_range(
     Err(refusal_error(format!("{}: give an integer from {} to {}", found(), range.start(), range.end())))
 }
 
-/// Returns a value as Python shows it.
+/// Returns the text by which Python shows a value (`repr`).
 pub(crate) fn repr_of(value: &Bound<'_, PyAny>) -> String {
     value.repr().map_or_else(|_| "a value without a repr".to_owned(), |text| text.to_string())
 }

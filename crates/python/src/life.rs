@@ -1,4 +1,5 @@
-//! Lives of drives: one simulated drive at a time, and what several of them have in common.
+//! Simulates lives of drives for Python (an input is repeated until the drive is worn out), and shows several lives
+//! together.
 
 use pyo3::prelude::*;
 use wearwell_replay::html_report;

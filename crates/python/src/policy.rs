@@ -18,7 +18,7 @@ use wearwell::gc::{ChooseVictim, UserVictimPolicy, VictimCandidate, VictimCandid
 
 use crate::columns::{NumpyColumn, PAGE_KINDS_BY_CODE, code_column, code_of, names_of_codes, number_column};
 
-/// Whether and how a victim policy in Python has ended before its run did.
+/// State of a GC victim policy in Python: it chooses victims, or an exception or ctrl-C has ended it.
 #[derive(Default)]
 enum PolicyEnd {
     /// The policy has not ended: it chooses the victims.
@@ -30,12 +30,13 @@ enum PolicyEnd {
     Interruption(u64),
 }
 
-/// Whether and how a GC victim policy in Python has ended: by an exception, or by ctrl-C. The policy stores it, and the
-/// caller of the engine reads it after a run or request.
+/// State of a GC victim policy in Python (it chooses victims, or an exception or ctrl-C has ended it). The policy
+/// stores the state, and the caller of the engine reads it after a run or request.
 #[derive(Clone, Default)]
 pub(crate) struct SharedPolicyEnd(Arc<Mutex<PolicyEnd>>);
 
 impl SharedPolicyEnd {
+    /// Locks the shared state of the policy.
     fn lock(&self) -> MutexGuard<'_, PolicyEnd> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -59,7 +60,7 @@ impl SharedPolicyEnd {
     }
 }
 
-/// What ctrl-C in a GC victim policy does.
+/// Effect of ctrl-C while a GC victim policy in Python runs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnInterrupt {
     /// `KeyboardInterrupt` ends the request and is raised to the Python code that made the request.
@@ -72,11 +73,13 @@ pub(crate) enum OnInterrupt {
 /// a block, the programs so far and the columns of the candidate blocks. The function returns the number of a block, or
 /// `None` for the engine's greedy choice.
 struct PythonPolicy {
+    /// Name of the policy in records of runs.
     name: String,
+    /// Python function that chooses the victim.
     python_function: Py<PyAny>,
-    /// What ctrl-C does while the Python function runs.
+    /// Effect of ctrl-C while the Python function runs.
     on_interrupt: OnInterrupt,
-    /// Whether and how the policy has ended, shared with the caller of the engine.
+    /// State of the policy (running, or ended by an exception or ctrl-C), shared with the caller of the engine.
     policy_end: SharedPolicyEnd,
 }
 

@@ -1,4 +1,4 @@
-//! Profiles of inputs and of files, and runs of the content mechanisms beside them.
+//! Profiles inputs and files for Python, and runs the content mechanisms on them.
 
 use std::fs::File;
 use std::io::BufWriter;
@@ -21,6 +21,7 @@ use crate::refusal_error;
 /// smallest sample.
 const MAX_SAMPLE_DIVISOR: u64 = 1_000_000;
 
+/// Parses the JSON of a profile; the error is a `WearwellError`.
 fn parse_profile(profile: &str) -> PyResult<Profile> {
     Profile::from_json(profile).map_err(|error| {
         refusal_error(format!(

@@ -82,6 +82,7 @@ fn is_interrupt(py: Python<'_>, error: &PyErr) -> bool {
     error.is_instance_of::<PyKeyboardInterrupt>(py)
 }
 
+/// Returns the name of a phase of a run for the Python function.
 fn phase_name(phase: RunPhase) -> &'static str {
     match phase {
         RunPhase::Precondition => "precondition",

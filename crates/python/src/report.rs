@@ -1,4 +1,4 @@
-//! Tables and HTML pages of records of runs.
+//! Formats run records for Python as tables and HTML pages.
 
 use pyo3::prelude::*;
 use wearwell_replay::html_report;

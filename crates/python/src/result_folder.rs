@@ -11,6 +11,7 @@ use wearwell_replay::result_folder::ResultFolder;
 use crate::refusal_error;
 use crate::report::parse_run_record;
 
+/// Opens a folder of finished runs; an error if it cannot be used.
 fn open_result_folder(folder: &Path) -> PyResult<ResultFolder<RunRecord>> {
     ResultFolder::open(folder).map_err(|error| unusable_folder_error(folder, &error))
 }

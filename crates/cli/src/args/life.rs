@@ -1,4 +1,4 @@
-//! Options of the command that repeats an input until the drive is worn out.
+//! Options of the command `life`, which repeats an input until the drive is worn out.
 
 use std::path::PathBuf;
 

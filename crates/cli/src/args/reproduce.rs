@@ -1,4 +1,4 @@
-//! Options of the command that measures papers again.
+//! Options of the command `reproduce`, which measures the results of papers again.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! Options of the command that follows a small drive request by request.
+//! Options of the command `watch`, which shows a small drive request by request.
 
 use std::path::PathBuf;
 

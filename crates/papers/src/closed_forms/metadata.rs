@@ -330,6 +330,7 @@ fn ram_with_cache_mib(design: ComparedFtl) -> f64 {
     (paper_device_size().ram_without_cache_bytes(design) + paper_device_size().mapping_cache_bytes()) / MIB
 }
 
+/// Returns the RAM of each FTL design including its mapping cache of 4 MiB, MiB.
 fn ram_with_cache_mib_of_all_designs() -> Vec<NamedValue> {
     named_values([
         ("DFTL, LazyFTL", ram_with_cache_mib(ComparedFtl::LazyFtl)),
@@ -359,10 +360,12 @@ fn implemented_gecko_ram_bytes(geometry: &Geometry) -> f64 {
     gecko.ram_bytes_by_structure().iter().map(|&(_, bytes)| bytes as f64).sum()
 }
 
+/// Returns the name of the recovery step that takes the longest time; empty if there are no steps.
 fn longest_recovery_step_name<'a>(steps: &[(&'a str, f64)]) -> &'a str {
     steps.iter().max_by(|a, b| a.1.total_cmp(&b.1)).map_or("", |step| step.0)
 }
 
+/// Returns the duration of the recovery step with this name, seconds; 0 if there is no such step.
 fn recovery_step_duration_s(steps: &[(&str, f64)], name: &str) -> f64 {
     steps.iter().find(|step| step.0 == name).map_or(0.0, |step| step.1)
 }
@@ -374,6 +377,7 @@ fn step_and_total_recovery_durations_s(design: ComparedFtl) -> Vec<NamedValue> {
     steps.iter().map(|&(name, time_s)| NamedValue::new(name, time_s)).chain([total]).collect()
 }
 
+/// Returns the values of both lists in one list.
 fn concatenated_values(mut values: Vec<NamedValue>, more: Vec<NamedValue>) -> Vec<NamedValue> {
     values.extend(more);
     values

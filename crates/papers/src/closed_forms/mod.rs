@@ -15,9 +15,13 @@ use super::verdict::NamedValue;
 /// Size of a page in all five papers, bytes.
 const PAGE_BYTES: f64 = 4096.0;
 
+/// Bytes of a kibibyte.
 const KIB: f64 = 1024.0;
+/// Bytes of a mebibyte.
 const MIB: f64 = KIB * KIB;
+/// Bytes of a gibibyte.
 const GIB: f64 = KIB * MIB;
+/// Bytes of a tebibyte.
 const TIB: f64 = KIB * GIB;
 
 /// Converts a share (0 to 1) to percent.
@@ -75,11 +79,11 @@ pub fn cycles_to_us(cycles: f64, mhz: f64) -> f64 {
 /// paper, section 3.3): array read, transfer, encoding.
 #[derive(Clone, Copy, Debug)]
 pub struct DeltaPipeline {
-    /// Array read of the old page version, microseconds.
+    /// Duration of the array read of the old page version, microseconds.
     pub page_read_us: f64,
-    /// Transfer of the old page version over the bus, microseconds.
+    /// Duration of the transfer of the old page version over the bus, microseconds.
     pub page_transfer_us: f64,
-    /// Computing and compressing the difference to the old version, microseconds.
+    /// Duration of computing and compressing the difference to the old version, microseconds.
     pub encode_us: f64,
 }
 
@@ -114,11 +118,11 @@ pub fn page_writes_saved_by_deltas(overwrites: f64, ratio: f64) -> f64 {
     overwrites * (1.0 - ratio)
 }
 
-/// Returns the GC frequency with delta encoding divided by `t`, the paper's number of blocks that share the invalid
-/// whole pages: consumption `1 - Pc + Pc Rc` over gain `1 - Pc`, with the share `Pc` of delta writes and the
-/// compression ratio `Rc` (Delta-FTL paper, expression 7). Holds if whole pages take much more space than deltas. The
-/// result is the frequency relative to that without deltas only if `t` is as large as without deltas; in the paper `t`
-/// is at most that.
+/// Returns the GC frequency with delta encoding divided by `t`, which is the paper's number of blocks that share the
+/// invalid whole pages (Delta-FTL paper, expression 7). The formula divides the consumption of space, `1 - Pc + Pc Rc`,
+/// by the gain, `1 - Pc`. `Pc` is the share of delta writes, and `Rc` the compression ratio (delta size divided by page
+/// size). The formula assumes that whole pages take much more space than deltas. If `t` is as large as without deltas,
+/// the result is the frequency relative to that without deltas; in the paper `t` is at most that large.
 pub fn gc_frequency_with_deltas_ratio(delta_share: f64, ratio: f64) -> f64 {
     theory::delta_programs_per_host_write(delta_share, ratio) / (1.0 - delta_share)
 }
@@ -129,12 +133,14 @@ pub fn read_latency_with_deltas_ratio(two_read_share: f64) -> f64 {
     (1.0 - two_read_share) + 2.0 * two_read_share
 }
 
-/// Returns the pages used per delta if deltas fill one page after the other and a delta that does not fit closes the
-/// page.
+/// Returns the mean number of flash pages that a delta takes if deltas fill one page after the other and a delta that
+/// does not fit closes the page.
 ///
-/// Sizes of deltas are Gaussian with mean `ratio` and a quarter of it as standard deviation; each delta has a header of
-/// 6 bytes and each page one of 2. Simulated with a fixed seed; the standard error is less than 0.002.
+/// Sizes of deltas are Gaussian with mean `ratio` (of a page) and a quarter of it as standard deviation. Each delta has
+/// a header of 6 bytes, and each page a header of 2 bytes. The packing is simulated with a fixed seed; the standard
+/// error is less than 0.002.
 pub fn flash_pages_per_packed_delta(ratio: f64) -> f64 {
+    /// Number of deltas that the simulation packs into pages.
     const SIMULATED_DELTAS: u32 = 200_000;
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let (mut pages, mut left) = (0u32, 0.0);
@@ -254,8 +260,11 @@ pub fn schemes_enabled_by_paper_algorithm(
 /// compression, throttling) as Algorithm 1 of the integrated lifetime management paper. The cases are a grid of write
 /// ratios, energy ratios and write demands.
 pub fn scheme_decisions_as_in_paper_percent() -> f64 {
+    /// Write ratios (writes with a scheme divided by writes without) of the compared cases.
     const REMAINING_WRITE_RATIOS: [f64; 6] = [0.25, 0.5, 0.75, 0.99, 1.0, 1.05];
+    /// Differences between the energy ratio and the write ratio of a scheme in the compared cases.
     const ENERGY_RATIO_ABOVE_WRITE_RATIO: [f64; 5] = [0.0, 0.0145, 0.132, 0.264, 0.6];
+    /// Write rates of the host in the compared cases, divided by the rate that the lifetime target allows.
     const WRITE_DEMANDS_PER_ALLOWED_RATE: [f64; 6] = [0.5, 0.99, 1.0, 1.3, 2.0, 20.0];
     let schemes =
         || REMAINING_WRITE_RATIOS.iter().flat_map(|&d| ENERGY_RATIO_ABOVE_WRITE_RATIO.map(|e| (d, d + e)));
@@ -305,6 +314,7 @@ mod rows {
         ("web", TraceTableRow { requests: 5.9e6, write_share: 0.825, distinct_addresses: 0.8e6 }, 2.5),
     ];
 
+    /// Returns a value for each FIU trace, computed from its row of Table I and its amount of recyclable data in GB.
     fn value_per_trace(value: impl Fn(TraceTableRow, f64) -> f64) -> Vec<NamedValue> {
         FIU_TRACES.map(|(name, table, recyclable)| NamedValue::new(name, value(table, recyclable))).into()
     }
@@ -314,6 +324,7 @@ mod rows {
         vec![NamedValue::new("", value)]
     }
 
+    /// Returns values of a row (reported result) with these names.
     pub(super) fn named_values<const N: usize>(values: [(&str, f64); N]) -> Vec<NamedValue> {
         values.map(|(name, value)| NamedValue::new(name, value)).into()
     }
@@ -342,8 +353,11 @@ mod rows {
 
     /// Clocks of the delta encoder, from Tables 1 and 3 of the Delta-FTL paper (DF): name and MHz.
     const ENCODER_CLOCKS_MHZ: [(&str, f64); 3] = [("304 MHz", 304.0), ("619 MHz", 619.0), ("934 MHz", 934.0)];
+    /// Clock cycles for encoding a delta of a page (Delta-FTL paper).
     const DELTA_ENCODE_CYCLES: f64 = 27_212.0;
+    /// Clock cycles for applying a delta to a page (Delta-FTL paper).
     const DELTA_DECODE_CYCLES: f64 = 6_737.0;
+    /// Duration of a page program, microseconds (Delta-FTL paper).
     const PAGE_PROGRAM_US: f64 = 200.0;
     /// Compression ratios (delta size divided by page size) of the Delta-FTL paper: name and value.
     const COMPRESSION_RATIOS: [(&str, f64); 3] = [("0.50", 0.50), ("0.35", 0.35), ("0.20", 0.20)];
@@ -359,6 +373,7 @@ mod rows {
         }
     }
 
+    /// Returns a value for each clock of the delta encoder, computed from the clock in MHz.
     fn value_per_encoder_clock(value: impl Fn(f64) -> f64) -> Vec<NamedValue> {
         named_values(ENCODER_CLOCKS_MHZ.map(|(name, mhz)| (name, value(mhz))))
     }
@@ -423,7 +438,9 @@ mod rows {
     const LOGICAL_CAPACITY_BYTES: f64 = 4.0 * TIB;
     /// Price of a bit of NVRAM divided by that of a bit of flash (Remap-SSD paper).
     const NVRAM_TO_FLASH_BIT_COST_RATIO: f64 = 5.0;
+    /// Size of an NVRAM segment (Remap-SSD paper), bytes.
     const NVRAM_SEGMENT_BYTES: f64 = 1024.0;
+    /// Number of pages of a superblock (Remap-SSD paper).
     const SUPERBLOCK_PAGES: f64 = 16.0 * 1024.0;
 
     /// Returns the NVRAM that `bytes` of entries take together with the headers of their segments, bytes.
@@ -507,14 +524,17 @@ mod rows {
         energy_uj(64.0, 60.0)
     }
 
+    /// Returns the energy of hashing a page, microjoules (integrated lifetime management paper, section IV).
     fn page_hash_uj() -> f64 {
         energy_uj(8.6, 49.0)
     }
 
+    /// Returns the energy of programming a page, microjoules (integrated lifetime management paper, section IV).
     fn page_program_uj() -> f64 {
         energy_uj(600.0, 48.5)
     }
 
+    /// Length of an epoch, after which schemes are chosen anew, seconds (integrated lifetime management paper).
     const LIFETIME_EPOCH_S: f64 = 300.0;
 
     /// Returns the values of the integrated lifetime management paper's row `id`; `None` if they do not follow from a

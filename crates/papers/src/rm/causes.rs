@@ -48,6 +48,7 @@ pub fn difference_cause_experiments(
 
 /// Makes experiments that repeat those of the Remap-SSD paper without a suspected cause of a difference.
 struct DifferenceCauseExperiments<'a> {
+    /// Size, seed and traces of the experiments.
     conditions: &'a ExperimentConditions,
     /// All experiments for the Remap-SSD paper, of which some are repeated with a change.
     catalogue: &'a [Experiment],

@@ -32,12 +32,13 @@ const REVERSE_MAP_KINDS: [(&str, &str); 3] =
 /// Names of the generated loads of section 5.2 of the Remap-SSD paper.
 const GENERATED_LOADS: [&str; 4] = ["fileserver", "oltp", "ycsb", "random writes"];
 
-/// The Remap-SSD paper's drive at the size of the experiments.
+/// The Remap-SSD paper's drive with the capacity that the experiments use.
 struct ScaledDrive {
     /// Capacity of the drive as a share of that of the paper's drive.
     device_scale: f64,
     /// Number of pages that the drive exports.
     logical_pages: f64,
+    /// Settings of the drive and of its timing, `section.key=value`.
     settings: Vec<String>,
 }
 
@@ -109,6 +110,8 @@ pub fn experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     [catalogue, causes].concat()
 }
 
+/// Returns the experiments that deduplicate the generated loads of section 5.2, with every kind and size of reverse
+/// map.
 fn deduplication_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let ScaledDrive { device_scale: scale, logical_pages, settings } = scaled_drive(conditions);
     let state = ["precondition.mode=aged", "precondition.filled=true"].map(str::to_owned).to_vec();
@@ -249,6 +252,7 @@ fn case_study_experiments(conditions: &ExperimentConditions, name: &str, spec: &
     experiments
 }
 
+/// Returns the experiments with two tests of `SQLite`'s benchmark, whose checkpoints remap pages.
 fn sqlite_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     let scale = scaled_drive(conditions).device_scale;
     let entries = |full: f64| (full * scale).round();
@@ -278,6 +282,7 @@ fn f2fs_experiments(conditions: &ExperimentConditions) -> Vec<Experiment> {
     )
 }
 
+/// Result of computing values; the error is the reason why a needed experiment has no record.
 type Result<T> = std::result::Result<T, String>;
 
 /// Computes our values for one row (reported result) of the Remap-SSD paper from the finished experiments; `None` if no
@@ -419,6 +424,7 @@ fn requests_per_s_after_first_erase(run: ExperimentRun<'_>) -> f64 {
     run.figure("after_first_erase.requests_per_s")
 }
 
+/// Returns the write amplification of a run.
 fn write_amplification(run: ExperimentRun<'_>) -> f64 {
     run.figure("write_amplification")
 }

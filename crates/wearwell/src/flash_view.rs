@@ -166,7 +166,7 @@ impl<N: Nand> Ftl<N> {
     fn count_mapped_logical_pages(&self, map: &[Unit], pages: &mut [FlashPage]) {
         let physical_pages = self.store.geometry().pages();
         for unit in map.iter().filter_map(|unit| unit.to_option()) {
-            match &self.chunks {
+            match &self.compression {
                 Some(stage) if !is_flash_page(unit, physical_pages) => {
                     stage
                         .chunk_pages_of_member(unit)
@@ -244,7 +244,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.delta {
             further.extend(stage.current_deltas_on_flash().map(|(lpn, ppn)| (lpn, vec![ppn])));
         }
-        let Some(stage) = &self.chunks else { return further };
+        let Some(stage) = &self.compression else { return further };
         for (lpn, unit) in (0..).map(Lpn).zip(map) {
             if let Some(unit) =
                 unit.to_option().filter(|&unit| !is_flash_page(unit, self.store.geometry().pages()))
@@ -260,7 +260,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns the first flash page that holds the content of `lpn`, and the form in which the content is stored.
     /// `unit` is the page or chunk member to which `lpn` is mapped.
     fn first_flash_page_and_form(&self, lpn: Lpn, unit: Option<Unit>) -> (Option<Ppn>, LogicalPageForm) {
-        let place = unit.map(|unit| match &self.chunks {
+        let place = unit.map(|unit| match &self.compression {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.chunk_pages_of_member(unit)[0]
             }

@@ -80,7 +80,7 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns whether `unit` is a member of a compressed chunk and not a flash page.
     fn is_compressed_chunk_member(&self, unit: Unit) -> bool {
-        self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages())
+        self.compression.is_some() && !is_flash_page(unit, self.store.geometry().pages())
     }
 
     /// Returns the percentage of the spare blocks that are still good. Spare blocks are those that the device has in

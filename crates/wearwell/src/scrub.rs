@@ -65,7 +65,7 @@ impl<N: Nand> Ftl<N> {
             PageKind::Chunk => {
                 let page = vec![(ppn, self.store.owner_in_oob(ppn).0)];
                 return Ok(self
-                    .chunks
+                    .compression
                     .as_ref()
                     .is_some_and(|stage| !stage.filter_pages_of_stored_chunks(page).is_empty()));
             }
@@ -98,7 +98,7 @@ impl<N: Nand> Ftl<N> {
         let lost_page = |(lpn, unit): (Lpn, crate::address::Unit)| {
             let lost = |ppn: &Ppn| self.store.is_unreadable(*ppn);
             let of_delta = self.delta.as_ref().and_then(|stage| stage.delta_page_of(lpn));
-            let culprit = match &self.chunks {
+            let culprit = match &self.compression {
                 Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                     stage.chunk_pages_of_member(unit).iter().copied().find(lost).or(of_delta.filter(lost))
                 }

@@ -49,10 +49,10 @@ impl SectorMask {
     /// Returns whether the set consists of whole 4-KiB pages, to which descriptors of content refer.
     fn consists_of_content_pages(self) -> bool {
         /// Number of 512-byte sectors of a 4-KiB page.
-        const SECTORS: u32 = (PAGE_BYTES / 512) as u32;
+        const SECTORS_PER_CONTENT_PAGE: u32 = (PAGE_BYTES / 512) as u32;
         /// Mask of the first sector of each 4-KiB page.
-        const FIRST_SECTORS: u128 = u128::MAX / ((1 << SECTORS) - 1);
-        self.0 == (self.0 & FIRST_SECTORS) * ((1 << SECTORS) - 1)
+        const FIRST_SECTOR_OF_CONTENT_PAGES_MASK: u128 = u128::MAX / ((1 << SECTORS_PER_CONTENT_PAGE) - 1);
+        self.0 == (self.0 & FIRST_SECTOR_OF_CONTENT_PAGES_MASK) * ((1 << SECTORS_PER_CONTENT_PAGE) - 1)
     }
 
     /// Returns the numbers of the sectors in the set, in ascending order.

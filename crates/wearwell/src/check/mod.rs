@@ -39,7 +39,7 @@ impl<N: Nand> Ftl<N> {
         self.mapping.as_demand_paged().map_or(Ok(()), |cached| cached.check_nvram(&self.store))?;
         let bound = self.read_bound_entries_on_flash()?;
         self.check_content_records(&bound)?;
-        self.chunks.as_ref().map_or(Ok(()), |stage| stage.check())?;
+        self.compression.as_ref().map_or(Ok(()), |stage| stage.check())?;
         self.delta
             .as_ref()
             .map_or(Ok(()), |stage| stage.check(|lpn| map[lpn.index()].to_option().is_some()))?;
@@ -183,7 +183,7 @@ impl<N: Nand> Ftl<N> {
     /// Checks that `unit`, to which `lpn` is mapped, is a live member of a compressed chunk, and that `lpn` wrote the
     /// member or is bound to it (mapped without a program).
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
-        let Some(chunks) = self.chunks.as_ref().filter(|stage| stage.is_member_live(unit)) else {
+        let Some(chunks) = self.compression.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
                 "logical page {lpn} is mapped to location {unit}, which is neither a flash page nor a live member of a \
                  compressed chunk"
@@ -244,7 +244,7 @@ impl<N: Nand> Ftl<N> {
         map.iter().filter(|&&unit| is_flash_page(unit, pages)).for_each(|unit| stored.insert(Ppn(unit.0)));
         let mapped = stored.len();
         let packed = self.delta.as_ref().map_or(0, |stage| stage.live_delta_page_count())
-            + self.chunks.as_ref().map_or(0, |stage| stage.pages_of_all_chunks().count() as u64);
+            + self.compression.as_ref().map_or(0, |stage| stage.pages_of_all_chunks().count() as u64);
         let metadata = total - mapped.min(total);
         // A log of invalid pages exceeds its bound if fewer pages are stored than there are logical pages. It exceeds
         // the bound at most by the difference.
@@ -363,7 +363,7 @@ impl<N: Nand> Ftl<N> {
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };
         for unit in index.indexed_units() {
-            let is_live = match &self.chunks {
+            let is_live = match &self.compression {
                 Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                     stage.is_member_live(unit)
                 }

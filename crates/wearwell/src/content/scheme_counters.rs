@@ -137,7 +137,7 @@ impl<N: Nand> Ftl<N> {
     /// not save, since the counters were cleared. Both are 0 if the design does not have the scheme.
     pub fn scheme_bytes(&self, kind: MechanismKind) -> SchemeBytes {
         let mut observed = self.scheme_counters.bytes_by_mechanism[kind as usize];
-        if let Some(stage) = self.chunks.as_ref().filter(|_| kind == MechanismKind::Compression) {
+        if let Some(stage) = self.compression.as_ref().filter(|_| kind == MechanismKind::Compression) {
             let page_bytes = self.store.geometry().page_bytes as u64;
             let counts = stage.statistics;
             observed.offered_bytes +=
@@ -153,7 +153,7 @@ impl<N: Nand> Ftl<N> {
     /// are not counted, because they regain flash pages, as garbage collection does.
     pub fn pages_programmed_for_host_writes(&self) -> u64 {
         let programs = &self.store.stats.programs;
-        let of_splits = self.chunks.as_ref().map_or(0, |stage| stage.statistics.pages_written_by_splits);
+        let of_splits = self.compression.as_ref().map_or(0, |stage| stage.statistics.pages_written_by_splits);
         programs[Cause::Host as usize] + programs[Cause::Content as usize] - of_splits
     }
 
@@ -199,7 +199,8 @@ impl<N: Nand> Ftl<N> {
     /// chunk's size, and each full group is compressed to measure the saving.
     pub(crate) fn sample_for_compression(&mut self, content: &Content<'_>) {
         let page_bytes = self.store.geometry().page_bytes as usize;
-        if self.chunks.is_some() && self.scheme_counters.sample_page_and_check_group_full(content, page_bytes)
+        if self.compression.is_some()
+            && self.scheme_counters.sample_page_and_check_group_full(content, page_bytes)
         {
             self.store.stats.controller_work.compressed_pages += MAX_CHUNK_MEMBERS as u64;
         }

@@ -24,7 +24,7 @@ impl<N: Nand> Ftl<N> {
     pub fn content_table_ram_bytes(&self) -> u64 {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| sharing.growing_table_bytes());
         let of_deltas = self.delta.as_ref().map_or(0, |stage| stage.growing_table_bytes());
-        let of_chunks = self.chunks.as_ref().map_or(0, |stage| stage.chunk_table_ram_bytes());
+        let of_chunks = self.compression.as_ref().map_or(0, |stage| stage.chunk_table_ram_bytes());
         of_sharing + of_deltas + of_chunks
     }
 
@@ -35,7 +35,7 @@ impl<N: Nand> Ftl<N> {
         let of_sharing = self.sharing.as_ref().map_or(0, |sharing| {
             sharing.reverse_map.valid_entry_count() + sharing.reverse_map.max_bound_units()
         });
-        let chunk_pages = self.chunks.as_ref().map_or(0, |stage| stage.chunk_page_count());
+        let chunk_pages = self.compression.as_ref().map_or(0, |stage| stage.chunk_page_count());
         let deltas = self.delta.as_ref().map_or(0, |stage| stage.delta_count());
         of_sharing + chunk_pages + deltas
     }

@@ -30,13 +30,13 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
-            parts.executes_binds_as_writes() && !(parts.has_flat_map() && parts.content.chunks.is_none())
+            parts.executes_binds_as_writes() && !(parts.has_map_in_ram() && parts.content.chunks.is_none())
         },
         reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, \
                  which is implemented only for a flat map (a table in RAM) without compress",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_flat_map(),
+        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_map_in_ram(),
         reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are \
                  current, and a map on flash cannot answer without a flash read",
     },
@@ -94,7 +94,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     // The map, and the binds in it.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_flat_map(),
+        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_map_in_ram(),
         reason: "recovery from the spare areas of all pages rebuilds only a flat map (a table in RAM), and this map \
                  is on flash",
     },
@@ -111,7 +111,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  flash, and this design has no such reverse map",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_flat_map(),
+        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_map_in_ram(),
         reason: "a battery that lasts until dirty map entries are written to flash needs a map on flash, and this map is \
                  in RAM",
     },
@@ -156,7 +156,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     // Backward scan, and options of lazy maps.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_flat_map(),
+        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_map_in_ram(),
         reason: "recovery by a backward scan needs a map on flash, and this map is in RAM",
     },
     IncompatiblePartsRule {
@@ -230,7 +230,7 @@ impl Parts {
     }
 
     /// Returns whether the whole L2P table is in RAM.
-    fn has_flat_map(&self) -> bool {
+    fn has_map_in_ram(&self) -> bool {
         self.mapping == MappingPart::Flat
     }
 

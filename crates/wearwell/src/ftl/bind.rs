@@ -116,7 +116,7 @@ impl<N: Nand> Ftl<N> {
     #[inline]
     pub(crate) fn remove_reference_and_check_shared(&mut self, lpn: Lpn, unit: Unit) -> bool {
         let fingerprint = self.fingerprint_of_unit(unit);
-        let Self { sharing, store, chunks, .. } = self;
+        let Self { sharing, store, compression, .. } = self;
         let Some(sharing) = sharing else { return false };
         let was_bound = sharing.unmark_bound(store, lpn, unit);
         if sharing.reference_counts.remove_referrer_leaves_others(unit) {
@@ -129,7 +129,7 @@ impl<N: Nand> Ftl<N> {
             store.remove_content_record_later(ContentRecordKey::UnitWithoutWriter(unit));
         }
         if let Some(index) = &mut sharing.content_index {
-            index.remove(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
+            index.remove(fingerprint, unit, |unit| stored_fingerprint(store, compression.as_deref(), unit));
         }
         false
     }
@@ -137,7 +137,7 @@ impl<N: Nand> Ftl<N> {
     /// Returns whether a unit (page or member of a compressed chunk) is known to be unreadable, so that no further
     /// logical page may be mapped to it.
     pub(crate) fn is_unit_unreadable(&self, unit: Unit) -> bool {
-        match &self.chunks {
+        match &self.compression {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => {
                 stage.chunk_pages_of_member(unit).iter().any(|&ppn| self.store.is_unreadable(ppn))
             }

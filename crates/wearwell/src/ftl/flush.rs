@@ -23,7 +23,7 @@ impl<N: Nand> Ftl<N> {
         }
         self.apply_waiting_record_changes()?;
         self.store.nand_mut().sync()?;
-        if let Some(stage) = &mut self.chunks {
+        if let Some(stage) = &mut self.compression {
             stage.release_freed_chunk_numbers();
         }
         Ok(())

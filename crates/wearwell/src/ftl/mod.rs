@@ -68,7 +68,7 @@ pub struct Ftl<N> {
     /// State of delta encoding; `None` if the design has no deltas.
     pub(crate) delta: Option<Box<DeltaState>>,
     /// State of compression, with the table of compressed chunks; `None` if the design does not compress.
-    pub(crate) chunks: Option<Box<CompressionState>>,
+    pub(crate) compression: Option<Box<CompressionState>>,
     /// Limit of the controller RAM for the tables of content mechanisms; `u64::MAX` means no limit.
     pub(crate) content_table_limit_bytes: u64,
     /// Maximum number of records of content mechanisms (bound pages, chunks, deltas) in NVRAM; `u64::MAX` if NVRAM has
@@ -148,7 +148,7 @@ impl<N: Nand> Ftl<N> {
             )
         });
         require_nvram_map_options(parts, spare_bytes)?;
-        let chunks = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
+        let compression = parts.content.chunks.map(|_| CompressionState::new(&store)).transpose()?;
         let mut ftl = Self {
             validity: AnyValidityStore::new(&store, logical_pages, parts.validity)?,
             collector: GarbageCollector::new(parts.gc),
@@ -160,7 +160,7 @@ impl<N: Nand> Ftl<N> {
             recycle: recycle.map(Box::new),
             sharing: sharing.map(Box::new),
             delta: delta.map(Box::new),
-            chunks: chunks.map(Box::new),
+            compression: compression.map(Box::new),
             content_table_limit_bytes: parts.content.table_limit_bytes.unwrap_or(u64::MAX),
             content_record_limit: u64::MAX,
             stateless_mechanisms: StatelessMechanisms {
@@ -204,7 +204,7 @@ impl<N: Nand> Ftl<N> {
         {
             reverse_map.account_entries_as_rebuilt();
         }
-        if let Some(stage) = &mut ftl.chunks {
+        if let Some(stage) = &mut ftl.compression {
             stage.limit_excess_pages_by_spare_pages(spare_pages);
             if parts.persistence == Persistence::NvramMap {
                 stage.defer_reuse_of_freed_chunk_numbers();
@@ -310,7 +310,7 @@ impl<N: Nand> Ftl<N> {
             + u64::from(self.max_metadata_pages() > self.validity.max_metadata_pages())
             + u64::from(self.mapping.max_metadata_pages_per_access() > 1)
             + u64::from(self.delta.is_some())
-            + 2 * u64::from(self.chunks.is_some())
+            + 2 * u64::from(self.compression.is_some())
             + u64::from(self.validity.is_on_flash() || self.battery_saves_validity_bitmap())
             + u64::from(self.collector.options.wear.dual_pool_gap_erases > 0);
         GC_RESERVE_BLOCKS as u64 + open_blocks
@@ -372,7 +372,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &mut self.delta {
             stage.statistics = DeltaStatistics::default();
         }
-        if let Some(stage) = &mut self.chunks {
+        if let Some(stage) = &mut self.compression {
             stage.statistics = CompressionStatistics::default();
         }
         self.scheme_counters = MechanismCounters::default();
@@ -420,7 +420,7 @@ impl<N: Nand> Ftl<N> {
     /// recycling, deltas or compression). Not every logical page then has a flash page of its own.
     #[inline]
     pub(crate) fn has_content_mechanism_with_state(&self) -> bool {
-        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.chunks.is_some()
+        self.recycle.is_some() || self.sharing.is_some() || self.delta.is_some() || self.compression.is_some()
     }
 
     /// Returns whether this design can map logical pages to stored pages without a program (deduplication or remap
@@ -442,13 +442,13 @@ impl<N: Nand> Ftl<N> {
 
     /// Returns the counters of compression; `None` if compression is not part of the design.
     pub fn compression_statistics(&self) -> Option<CompressionStatistics> {
-        self.chunks.as_ref().map(|stage| stage.statistics)
+        self.compression.as_ref().map(|stage| stage.statistics)
     }
 
     /// Returns the number of logical pages that were acknowledged to the host but wait in RAM until a compressed chunk
     /// is complete.
     pub fn logical_pages_awaiting_compression(&self) -> usize {
-        self.chunks.as_ref().map_or(0, |stage| stage.chunk_buffer_len())
+        self.compression.as_ref().map_or(0, |stage| stage.chunk_buffer_len())
     }
 
     /// Returns the counters of delta encoding; `None` if delta encoding is not part of the design.
@@ -518,7 +518,7 @@ impl<N: Nand> Ftl<N> {
         if let Some(stage) = &self.delta {
             parts.extend(stage.ram_bytes_by_structure());
         }
-        if let Some(stage) = &self.chunks {
+        if let Some(stage) = &self.compression {
             parts.extend(stage.ram_bytes_by_structure());
         }
         parts
@@ -546,10 +546,10 @@ fn require_nvram_map_options(parts: &Parts, spare_bytes: u32) -> Result<()> {
 #[inline]
 pub(crate) fn stored_fingerprint<N: Nand>(
     store: &Store<N>,
-    chunks: Option<&CompressionState>,
+    compression: Option<&CompressionState>,
     unit: Unit,
 ) -> Fingerprint {
-    match chunks {
+    match compression {
         Some(stage) if !is_flash_page(unit, store.geometry().pages()) => stage.member_fingerprint(unit),
         _ => store.nand().fingerprint(Ppn(unit.0)),
     }

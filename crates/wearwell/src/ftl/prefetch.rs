@@ -118,7 +118,7 @@ impl<N: Nand> Ftl<N> {
         for (content, &unit) in contents.iter_mut().zip(units) {
             *content = self.fingerprint_of_unit(unit);
         }
-        if let Some(stage) = &self.chunks {
+        if let Some(stage) = &self.compression {
             let pages = self.store.geometry().pages();
             let members = units.iter().copied().filter(|&unit| !is_flash_page(unit, pages));
             stage.prefetch_member_drops(members.clone());

@@ -46,7 +46,7 @@ impl<N: Nand> Ftl<N> {
         let page_bytes = self.store.geometry().page_bytes as usize;
         let is_direct = matches!(self.mapping, AnyMapping::Flat(_))
             && self.delta.is_none()
-            && self.chunks.is_none()
+            && self.compression.is_none()
             && self.max_metadata_pages() == 0;
         let mut places = Vec::new();
         let mut done = 0;
@@ -136,7 +136,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads the content of a unit: a physical page, or a logical page stored in a compressed chunk (chunk member).
     #[inline]
     pub(crate) fn read_unit(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
-        if self.chunks.is_some() && !is_flash_page(unit, self.store.geometry().pages()) {
+        if self.compression.is_some() && !is_flash_page(unit, self.store.geometry().pages()) {
             return self.read_chunk_member(unit, into, cause);
         }
         self.store.read(Ppn(unit.0), into, cause).map(drop)
@@ -146,14 +146,16 @@ impl<N: Nand> Ftl<N> {
     /// table for a member of a compressed chunk.
     #[inline]
     pub(crate) fn fingerprint_of_unit(&self, unit: Unit) -> Fingerprint {
-        stored_fingerprint(&self.store, self.chunks.as_deref(), unit)
+        stored_fingerprint(&self.store, self.compression.as_deref(), unit)
     }
 
     /// Returns the fingerprint of the current content of `lpn`, even if its newest version is a delta or is still
     /// buffered in RAM. `None` if `lpn` is unmapped. `page` holds the bytes of this content, which the caller has just
     /// read, or is empty on a medium that keeps no bytes.
     pub(crate) fn current_fingerprint_of(&mut self, lpn: Lpn, page: &[u8]) -> Result<Option<Fingerprint>> {
-        if let Some(pending) = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(lpn)) {
+        if let Some(pending) =
+            self.compression.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(lpn))
+        {
             return Ok(Some(pending));
         }
         let place = self.look_up_unit(lpn)?;

@@ -40,7 +40,7 @@ impl<N: Nand> Ftl<N> {
         if self.sharing.is_some() && self.remove_reference_and_check_shared(lpn, old) {
             return;
         }
-        if self.chunks.is_some() && !is_flash_page(old, self.store.geometry().pages()) {
+        if self.compression.is_some() && !is_flash_page(old, self.store.geometry().pages()) {
             return self.release_chunk_member(old);
         }
         let page = Ppn(old.0);

@@ -57,7 +57,7 @@ impl<N: Nand> Ftl<N> {
     #[inline(always)]
     fn try_write(&mut self, lpn: Lpn, content: Content<'_>) -> Result<()> {
         self.require_in_range(lpn)?;
-        if self.chunks.is_some() {
+        if self.compression.is_some() {
             self.split_wasteful_chunks()?;
         }
         let pool = self.make_room_for_write()?;
@@ -131,9 +131,9 @@ impl<N: Nand> Ftl<N> {
     /// if the device has one.
     #[inline(never)]
     fn insert_into_content_index(&mut self, fingerprint: Fingerprint, unit: Unit) {
-        let Self { sharing, store, chunks, .. } = self;
+        let Self { sharing, store, compression, .. } = self;
         if let Some(index) = sharing.as_mut().and_then(|sharing| sharing.content_index.as_mut()) {
-            index.insert(fingerprint, unit, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
+            index.insert(fingerprint, unit, |unit| stored_fingerprint(store, compression.as_deref(), unit));
         }
     }
 

@@ -332,7 +332,7 @@ impl<N: Nand> Ftl<N> {
         self.remove_dead_pages_of_block(victim);
         self.mapping.store_moves_in_nvram(&mut self.store)?;
         self.store.erase(victim, cause)?;
-        if let Some(stage) = &mut self.chunks
+        if let Some(stage) = &mut self.compression
             && self.store.nand().fences_at_erase()
         {
             stage.release_freed_chunk_numbers();
@@ -418,7 +418,7 @@ impl<N: Nand> Ftl<N> {
         let geometry = self.store.geometry();
         let first = geometry.first_page(block);
         let pages = (first.0..first.0 + geometry.block_pages()).map(Ppn);
-        match (self.store.blocks().kind(block), &self.delta, &self.chunks) {
+        match (self.store.blocks().kind(block), &self.delta, &self.compression) {
             (PageKind::Delta, Some(stage), _) => pages.filter(|&ppn| stage.has_live_deltas(ppn)).collect(),
             (PageKind::Chunk, _, Some(stage)) => stage.filter_pages_of_stored_chunks(
                 pages.map(|ppn| (ppn, self.store.owner_in_oob(ppn).0)).collect(),

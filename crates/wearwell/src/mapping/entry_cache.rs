@@ -333,12 +333,12 @@ impl EntryCache {
     }
 
     /// Marks in the map entry in cache slot `slot` whether an earlier version of its logical page is still counted as
-    /// valid (`hides`). Also updates the number of marked entries.
-    pub(super) fn set_has_unidentified_invalid_page(&mut self, slot: CacheSlot, hides: bool) {
+    /// valid (`has_page`). Also updates the number of marked entries.
+    pub(super) fn set_has_unidentified_invalid_page(&mut self, slot: CacheSlot, has_page: bool) {
         let entry = &mut self.slots[slot as usize];
         self.unidentified_invalid_pages -= u32::from(entry.has_unidentified_invalid_page);
-        self.unidentified_invalid_pages += u32::from(hides);
-        entry.has_unidentified_invalid_page = hides;
+        self.unidentified_invalid_pages += u32::from(has_page);
+        entry.has_unidentified_invalid_page = has_page;
     }
 
     /// Marks the map entry in cache slot `slot` as restored by a recovery: it is unknown whether the earlier version of

@@ -237,7 +237,7 @@ impl Journal {
     /// `found_journal_pages` has the PPN of each page by serial number modulo length. `newest_journal_page` is the
     /// journal page that was written last; the horizon in it (the first serial number not merged) tells which pages are
     /// live.
-    fn adopt_live_pages<N: Nand>(
+    fn restore_live_pages<N: Nand>(
         &mut self,
         io: &mut Store<N>,
         found_journal_pages: &[Ppn],
@@ -351,7 +351,7 @@ impl JournalledMap {
         }
         let Some((_, newest)) = newest else { return Ok(Vec::new()) };
         let last: BTreeMap<Lpn, Unit> =
-            self.journal.adopt_live_pages(io, found_journal_pages, newest)?.into_iter().collect();
+            self.journal.restore_live_pages(io, found_journal_pages, newest)?.into_iter().collect();
         Ok(last.into_iter().collect())
     }
 

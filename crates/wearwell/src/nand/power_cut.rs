@@ -30,7 +30,7 @@ impl CutOutcome {
 #[derive(Clone, Debug)]
 pub struct PowerCutNand<N> {
     /// The wrapped flash medium.
-    inner: N,
+    wrapped_nand: N,
     /// Number, counted from 0, of the program, erase or NVRAM store at which power is cut; `None` for never.
     cut_at_operation: Option<u64>,
     /// What the operation that the power cut interrupts leaves on the flash.
@@ -43,10 +43,16 @@ pub struct PowerCutNand<N> {
 }
 
 impl<N: FaultInjectable> PowerCutNand<N> {
-    /// Wraps the flash medium `inner`. Power is cut at the program, erase or NVRAM store with number
+    /// Wraps the flash medium `wrapped_nand`. Power is cut at the program, erase or NVRAM store with number
     /// `cut_at_operation`, counted from 0. With `None` power is never cut, and operations are only counted.
-    pub fn new(inner: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
-        Self { inner, cut_at_operation, cut_outcome, cuttable_operation_count: 0, has_lost_power: false }
+    pub fn new(wrapped_nand: N, cut_at_operation: Option<u64>, cut_outcome: CutOutcome) -> Self {
+        Self {
+            wrapped_nand,
+            cut_at_operation,
+            cut_outcome,
+            cuttable_operation_count: 0,
+            has_lost_power: false,
+        }
     }
 
     /// Returns the number of programs, erases and NVRAM stores since power was last restored, or since creation.
@@ -81,12 +87,12 @@ impl<N: FaultInjectable> PowerCutNand<N> {
 
     /// Returns a reference to the wrapped flash medium, for queries that only its type offers.
     pub fn inner(&self) -> &N {
-        &self.inner
+        &self.wrapped_nand
     }
 
     /// Returns the wrapped flash medium.
     pub fn into_inner(self) -> N {
-        self.inner
+        self.wrapped_nand
     }
 
     /// Counts a program, erase or NVRAM store. Returns whether power is cut at this operation.
@@ -107,12 +113,12 @@ impl<N: FaultInjectable> PowerCutNand<N> {
         program: impl FnOnce(&mut N) -> Result<(), NandError>,
     ) -> Result<(), NandError> {
         if !self.count_and_check_cut()? {
-            return program(&mut self.inner);
+            return program(&mut self.wrapped_nand);
         }
         match self.cut_outcome {
             CutOutcome::NoEffect => {}
-            CutOutcome::Torn => self.inner.tear_program(ppn),
-            CutOutcome::CompletedUnacknowledged => program(&mut self.inner)?,
+            CutOutcome::Torn => self.wrapped_nand.tear_program(ppn),
+            CutOutcome::CompletedUnacknowledged => program(&mut self.wrapped_nand)?,
         }
         Err(NandError::PowerLost)
     }
@@ -124,7 +130,7 @@ impl<N: FaultInjectable> PowerCutNand<N> {
 }
 
 impl<N: FaultInjectable> Nand for PowerCutNand<N> {
-    delegate_queries!(self => self.inner);
+    delegate_queries!(self => self.wrapped_nand);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
         self.program_or_cut(ppn, |inner| inner.program(ppn, oob, content))
@@ -146,43 +152,43 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
 
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.require_power()?;
-        self.inner.read(ppn, into)
+        self.wrapped_nand.read(ppn, into)
     }
 
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
         self.require_power()?;
-        self.inner.read_spare(ppn, into)
+        self.wrapped_nand.read_spare(ppn, into)
     }
 
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
         self.require_power()?;
-        self.inner.read_words(ppn, words)
+        self.wrapped_nand.read_words(ppn, words)
     }
 
     /// Stores 8 bytes of NVRAM atomically. An interrupted store has no effect, also with [`CutOutcome::Torn`].
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
         if !self.count_and_check_cut()? {
-            return self.inner.store_nvram_word(index, word);
+            return self.wrapped_nand.store_nvram_word(index, word);
         }
         if self.cut_outcome == CutOutcome::CompletedUnacknowledged {
-            self.inner.store_nvram_word(index, word)?;
+            self.wrapped_nand.store_nvram_word(index, word)?;
         }
         Err(NandError::PowerLost)
     }
 
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
         self.require_power()?;
-        self.inner.probe_page(ppn)
+        self.wrapped_nand.probe_page(ppn)
     }
 
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
         if !self.count_and_check_cut()? {
-            return self.inner.erase(block);
+            return self.wrapped_nand.erase(block);
         }
         match self.cut_outcome {
             CutOutcome::NoEffect => {}
-            CutOutcome::Torn => self.inner.tear_erase(block),
-            CutOutcome::CompletedUnacknowledged => self.inner.erase(block)?,
+            CutOutcome::Torn => self.wrapped_nand.tear_erase(block),
+            CutOutcome::CompletedUnacknowledged => self.wrapped_nand.erase(block)?,
         }
         Err(NandError::PowerLost)
     }
@@ -190,14 +196,14 @@ impl<N: FaultInjectable> Nand for PowerCutNand<N> {
 
 impl<N: FaultInjectable> FaultInjectable for PowerCutNand<N> {
     fn tear_program(&mut self, ppn: Ppn) {
-        self.inner.tear_program(ppn);
+        self.wrapped_nand.tear_program(ppn);
     }
 
     fn tear_erase(&mut self, block: BlockId) {
-        self.inner.tear_erase(block);
+        self.wrapped_nand.tear_erase(block);
     }
 
     fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.inner.make_uncorrectable(ppn);
+        self.wrapped_nand.make_uncorrectable(ppn);
     }
 }

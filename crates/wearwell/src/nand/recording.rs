@@ -17,34 +17,34 @@ pub enum RecordedOp {
 #[derive(Clone, Debug)]
 pub struct RecordingNand<N> {
     /// The wrapped flash medium.
-    inner: N,
+    wrapped_nand: N,
     /// Programs and erases of the medium since its creation, in order.
-    log: Vec<RecordedOp>,
+    recorded_ops: Vec<RecordedOp>,
 }
 
 impl<N: Nand> RecordingNand<N> {
-    /// Wraps the flash medium `inner`, with an empty log of operations.
-    pub fn new(inner: N) -> Self {
-        Self { inner, log: Vec::new() }
+    /// Wraps the flash medium `wrapped_nand`, with an empty log of operations.
+    pub fn new(wrapped_nand: N) -> Self {
+        Self { wrapped_nand, recorded_ops: Vec::new() }
     }
 
     /// Returns the programs and erases of the medium so far, in order.
     pub fn recorded_ops(&self) -> &[RecordedOp] {
-        &self.log
+        &self.recorded_ops
     }
 
     /// Returns the wrapped flash medium and drops the log of operations.
     pub fn into_inner(self) -> N {
-        self.inner
+        self.wrapped_nand
     }
 }
 
 impl<N: Nand> Nand for RecordingNand<N> {
-    delegate_queries!(self => self.inner);
+    delegate_queries!(self => self.wrapped_nand);
 
     fn program(&mut self, ppn: Ppn, oob: Oob, content: Content<'_>) -> Result<(), NandError> {
-        self.log.push(RecordedOp::Program(ppn, oob.owner));
-        self.inner.program(ppn, oob, content)
+        self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
+        self.wrapped_nand.program(ppn, oob, content)
     }
     fn program_changed_page(
         &mut self,
@@ -53,42 +53,42 @@ impl<N: Nand> Nand for RecordingNand<N> {
         base: Ppn,
         words: &[PageWord],
     ) -> Result<(), NandError> {
-        self.log.push(RecordedOp::Program(ppn, oob.owner));
-        self.inner.program_changed_page(ppn, oob, base, words)
+        self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
+        self.wrapped_nand.program_changed_page(ppn, oob, base, words)
     }
     fn program_lost_page(&mut self, ppn: Ppn, oob: Oob, spare: &[u8]) -> Result<(), NandError> {
-        self.log.push(RecordedOp::Program(ppn, oob.owner));
-        self.inner.program_lost_page(ppn, oob, spare)
+        self.recorded_ops.push(RecordedOp::Program(ppn, oob.owner));
+        self.wrapped_nand.program_lost_page(ppn, oob, spare)
     }
     fn read(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.inner.read(ppn, into)
+        self.wrapped_nand.read(ppn, into)
     }
     fn read_spare(&mut self, ppn: Ppn, into: &mut [u8]) -> Result<Oob, NandError> {
-        self.inner.read_spare(ppn, into)
+        self.wrapped_nand.read_spare(ppn, into)
     }
     fn read_words(&mut self, ppn: Ppn, words: &mut [PageWord]) -> Result<(), NandError> {
-        self.inner.read_words(ppn, words)
+        self.wrapped_nand.read_words(ppn, words)
     }
     fn store_nvram_word(&mut self, index: usize, word: u64) -> Result<(), NandError> {
-        self.inner.store_nvram_word(index, word)
+        self.wrapped_nand.store_nvram_word(index, word)
     }
     fn probe_page(&mut self, ppn: Ppn) -> Result<Option<Oob>, NandError> {
-        self.inner.probe_page(ppn)
+        self.wrapped_nand.probe_page(ppn)
     }
     fn erase(&mut self, block: BlockId) -> Result<(), NandError> {
-        self.log.push(RecordedOp::Erase(block));
-        self.inner.erase(block)
+        self.recorded_ops.push(RecordedOp::Erase(block));
+        self.wrapped_nand.erase(block)
     }
 }
 
 impl<N: FaultInjectable> FaultInjectable for RecordingNand<N> {
     fn tear_program(&mut self, ppn: Ppn) {
-        self.inner.tear_program(ppn);
+        self.wrapped_nand.tear_program(ppn);
     }
     fn tear_erase(&mut self, block: BlockId) {
-        self.inner.tear_erase(block);
+        self.wrapped_nand.tear_erase(block);
     }
     fn make_uncorrectable(&mut self, ppn: Ppn) {
-        self.inner.make_uncorrectable(ppn);
+        self.wrapped_nand.make_uncorrectable(ppn);
     }
 }

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     /// Returns a page's sequence number and generation as [`SequenceNumbers`].
-    fn sequence_numbers(sequence: u64, generation: u64) -> SequenceNumbers {
+    fn numbers_of_page(sequence: u64, generation: u64) -> SequenceNumbers {
         SequenceNumbers { sequence_number: sequence, first_write_sequence: generation }
     }
 
@@ -136,15 +136,15 @@ mod tests {
     fn page_sequence_numbers_are_stored_exactly_however_far_apart_they_are() {
         let far = u64::from(u32::MAX);
         let written = [
-            sequence_numbers(1 << 40, 1 << 40),
-            sequence_numbers((1 << 40) + 5, 7),
-            sequence_numbers((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
-            sequence_numbers(
+            numbers_of_page(1 << 40, 1 << 40),
+            numbers_of_page((1 << 40) + 5, 7),
+            numbers_of_page((1 << 40) + u64::from(DIFFERENCE_TOO_LARGE) - 1, (1 << 40) + 1),
+            numbers_of_page(
                 (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
                 (1 << 40) + u64::from(DIFFERENCE_TOO_LARGE),
             ),
-            sequence_numbers((1 << 40) + far + 9, (1 << 40) + 8),
-            sequence_numbers(3, 3),
+            numbers_of_page((1 << 40) + far + 9, (1 << 40) + 8),
+            numbers_of_page(3, 3),
         ];
         for kind in [PageKind::Data, PageKind::Translation] {
             let mut all = SequenceNumberTable::new(2, 16, true);
@@ -162,19 +162,19 @@ mod tests {
     #[test]
     fn sequence_numbers_stored_without_first_write_numbers_distinguish_gc_copies_of_data() {
         let mut all = SequenceNumberTable::new(1, 4, false);
-        all.set_sequence_numbers(0, (0, 0), PageKind::Data, sequence_numbers(10, 10));
-        all.set_sequence_numbers(1, (0, 1), PageKind::Data, sequence_numbers(1 << 30, 0));
-        all.set_sequence_numbers(2, (0, 2), PageKind::Validity, sequence_numbers(12, 4));
+        all.set_sequence_numbers(0, (0, 0), PageKind::Data, numbers_of_page(10, 10));
+        all.set_sequence_numbers(1, (0, 1), PageKind::Data, numbers_of_page(1 << 30, 0));
+        all.set_sequence_numbers(2, (0, 2), PageKind::Validity, numbers_of_page(12, 4));
         assert_eq!(
             [0, 1, 2].map(|ppn| all.sequence_numbers_of(ppn, 0)),
-            [sequence_numbers(10, 10), sequence_numbers(1 << 30, 0), sequence_numbers(12, 4)]
+            [numbers_of_page(10, 10), numbers_of_page(1 << 30, 0), numbers_of_page(12, 4)]
         );
     }
 
     #[test]
     fn erasing_a_block_drops_the_sequence_numbers_of_its_pages() {
         let mut all = SequenceNumberTable::new(1, 4, false);
-        all.set_sequence_numbers(0, (0, 0), PageKind::Validity, sequence_numbers(12, 4));
+        all.set_sequence_numbers(0, (0, 0), PageKind::Validity, numbers_of_page(12, 4));
         all.drop_sequence_numbers_of_pages(0..4);
         assert!(all.full_numbers_by_ppn.is_empty());
     }

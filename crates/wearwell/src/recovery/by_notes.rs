@@ -277,7 +277,7 @@ impl<N: Nand> Ftl<N> {
     /// programmed after the program noted as settled: records of their chunks may be wrong and are corrected by the
     /// map.
     fn restore_chunks(&mut self, map: &mut RecoveredMap, newest_pages: &[ChunkPage]) -> Result<()> {
-        if self.chunks.is_none() {
+        if self.compression.is_none() {
             return Ok(());
         }
         let recorded = &map.content_records.live_members_by_chunk;
@@ -354,7 +354,7 @@ impl<N: Nand> Ftl<N> {
             };
             let page = unit.filter(|&unit| is_flash_page(unit, ftl.store.geometry().pages()));
             Ok(match page.map(|unit| Ppn(unit.0)) {
-                None => BaseOfRecordedDelta::Gone,
+                None => BaseOfRecordedDelta::Unmapped,
                 Some(page) if must_be_known || unsettled.contains_key(&page) => {
                     BaseOfRecordedDelta::Candidate(page)
                 }
@@ -408,7 +408,7 @@ impl<N: Nand> Ftl<N> {
     /// Checks that `unit`, to which a bind has mapped `lpn`, is in a block of data, or a live member of a chunk.
     fn require_data_unit(&self, unit: Unit, lpn: Lpn) -> Result<()> {
         if !is_flash_page(unit, self.store.geometry().pages()) {
-            if self.chunks.as_ref().is_some_and(|stage| stage.is_member_live(unit)) {
+            if self.compression.as_ref().is_some_and(|stage| stage.is_member_live(unit)) {
                 return Ok(());
             }
             return Err(Error::Damaged(format!(

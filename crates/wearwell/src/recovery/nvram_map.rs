@@ -62,7 +62,7 @@ impl<N: Nand> Ftl<N> {
         let on_flash =
             Some(std::mem::replace(&mut self.validity, bitmap)).filter(AnyValidityStore::is_on_flash);
         self.drop_content_state()?;
-        if self.chunks.is_some() {
+        if self.compression.is_some() {
             let found = self.peek_chunk_directories(&scanned.chunk_pages)?;
             let members = self.mapped_chunk_members()?;
             self.rebuild_chunk_table(members, found)?;
@@ -208,9 +208,9 @@ impl<N: Nand> Ftl<N> {
     /// Restores the map from NVRAM: the whole table, or the directory of the scanned translation pages and the dirty
     /// entries.
     fn reload_map(&mut self, scanned: &ScannedPages) -> Result<()> {
-        let Self { mapping, store, chunks, .. } = self;
+        let Self { mapping, store, compression, .. } = self;
         let pages = store.geometry().pages();
-        let units = unit_count(pages, chunks.is_some());
+        let units = unit_count(pages, compression.is_some());
         match mapping {
             AnyMapping::Flat(flat) => flat.reload_from_nvram(store, |unit| {
                 if is_flash_page(unit, pages) {
@@ -312,7 +312,7 @@ impl<N: Nand> Ftl<N> {
     /// Rebuilds the table of compressed chunks from the `members` to which logical pages are mapped and the chunks
     /// `found` on flash.
     pub(super) fn rebuild_chunk_table(&mut self, members: Vec<Unit>, found: RecoveredChunks) -> Result<()> {
-        let Some(stage) = &mut self.chunks else { return Ok(()) };
+        let Some(stage) = &mut self.compression else { return Ok(()) };
         stage.rebuild_chunk_table(members.into_iter(), found)?;
         let chunk_pages: Vec<Ppn> = stage.pages_of_all_chunks().collect();
         for ppn in chunk_pages {
@@ -394,7 +394,7 @@ impl<N: Nand> Ftl<N> {
 impl<N: Nand> Ftl<N> {
     /// Returns the logical page whose write was stored as `unit` (physical page or member of a compressed chunk).
     fn writer_of(&self, unit: Unit) -> Lpn {
-        match &self.chunks {
+        match &self.compression {
             Some(stage) if !is_flash_page(unit, self.store.geometry().pages()) => stage.writer_lpn_of(unit),
             _ => self.store.owner_in_oob(Ppn(unit.0)),
         }

@@ -60,7 +60,7 @@ impl<N: Nand> Ftl<N> {
         let mut content = NvramContentRecords::default();
         let Some(map) = self.mapping.as_demand_paged() else { return Ok(content) };
         let flash_pages = self.store.geometry().pages();
-        let max_units = unit_count(flash_pages, self.chunks.is_some());
+        let max_units = unit_count(flash_pages, self.compression.is_some());
         for &record in &records {
             let is_possible = match record {
                 ContentRecord::BoundEntry { lpn, entry } => {
@@ -130,7 +130,7 @@ impl<N: Nand> Ftl<N> {
     /// their writer, of chunks, and of deltas on flash. Records of map entries are left out.
     fn records_except_map_entries(&self) -> FxHashMap<ContentRecordKey, ContentRecord> {
         let without_writer = self.units_without_writer().into_iter();
-        let chunks = self.chunks.iter().flat_map(|stage| stage.chunk_page_records());
+        let chunks = self.compression.iter().flat_map(|stage| stage.chunk_page_records());
         let deltas = self.delta.iter().flat_map(|stage| stage.current_deltas_on_flash());
         let records = without_writer
             .map(|unit| ContentRecord::UnitWithoutWriter { unit })

@@ -154,7 +154,7 @@ pub struct BlockTable {
     /// Whether metadata blocks become candidates of garbage collection only when they have no valid page.
     gc_skips_nonempty_metadata: bool,
     /// Number of open or closed blocks that hold metadata.
-    metadata_blocks: u32,
+    metadata_block_count: u32,
     /// For each pool (set of planes), its closed blocks in the order in which they were closed, each with the sequence
     /// number at which it was closed. For FIFO cleaning; empty unless this order is tracked.
     closing_order: Vec<VecDeque<(BlockId, u64)>>,
@@ -180,7 +180,7 @@ impl BlockTable {
             candidates_by_pool: vec![VictimCandidateLists::default(); allocation_pools as usize],
             max_candidate_valid_count: 0,
             gc_skips_nonempty_metadata: false,
-            metadata_blocks: 0,
+            metadata_block_count: 0,
             closing_order: Vec::new(),
             opening_order: None,
         }
@@ -280,7 +280,7 @@ impl BlockTable {
     pub(super) fn set_erasing(&mut self, block: BlockId) {
         // An erase that a power loss interrupted is repeated, so the block may be in this state already.
         if self.block_states[block.index()] != BlockState::Erasing {
-            self.metadata_blocks -= u32::from(!self.page_kinds[block.index()].is_host_data());
+            self.metadata_block_count -= u32::from(!self.page_kinds[block.index()].is_host_data());
         }
         self.block_states[block.index()] = BlockState::Erasing;
     }
@@ -292,7 +292,7 @@ impl BlockTable {
         self.opened_at_sequence[block.index()] = sequence;
         self.block_states[block.index()] = BlockState::Open;
         self.page_kinds[block.index()] = kind;
-        self.metadata_blocks += u32::from(!kind.is_host_data());
+        self.metadata_block_count += u32::from(!kind.is_host_data());
         if let Some(order) = &mut self.opening_order {
             order.push(Reverse((sequence, block)));
             // Obsolete entries accumulate after the entry of a block that is never collected. So the order is dropped
@@ -319,7 +319,7 @@ impl BlockTable {
 
     /// Returns the number of open or closed blocks that hold metadata.
     pub fn metadata_blocks(&self) -> u32 {
-        self.metadata_blocks
+        self.metadata_block_count
     }
 
     /// Returns the closed metadata block in `pool` (set of planes) with the fewest valid pages; `None` if all pages of
@@ -381,7 +381,7 @@ impl BlockTable {
     pub(super) fn retire(&mut self, block: BlockId) {
         assert_eq!(self.valid_counts[block.index()], 0, "a retired block has no valid page");
         if self.block_states[block.index()] == BlockState::Closed {
-            self.metadata_blocks -= u32::from(!self.page_kinds[block.index()].is_host_data());
+            self.metadata_block_count -= u32::from(!self.page_kinds[block.index()].is_host_data());
         }
         self.block_states[block.index()] = BlockState::Retired;
     }

@@ -250,7 +250,7 @@ impl ContentRecords {
     }
 
     /// Returns the position of the record with `key`, or the vacant position at which the search for it ends.
-    fn find<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
+    fn find_record<N: Nand>(&self, io: &Store<N>, key: ContentRecordKey) -> (usize, Option<ContentRecord>) {
         let mut position = self.home_position_of(key);
         loop {
             match self.word_at(io, position) {
@@ -266,12 +266,12 @@ impl ContentRecords {
     /// Whether the position of the hash table is vacant, or holds a record that a search for its key finds.
     fn is_vacant_or_reachable<N: Nand>(&self, io: &Store<N>, position: usize) -> bool {
         let word = self.word_at(io, position);
-        word == 0 || self.find(io, ContentRecord::from_word(word).key()).0 == position
+        word == 0 || self.find_record(io, ContentRecord::from_word(word).key()).0 == position
     }
 
     /// Stores `record` in the table in NVRAM, in place of the record with the same key.
-    fn put<N: Nand>(&mut self, io: &mut Store<N>, record: ContentRecord) -> Result<()> {
-        let (position, found) = self.find(io, record.key());
+    fn put_record<N: Nand>(&mut self, io: &mut Store<N>, record: ContentRecord) -> Result<()> {
+        let (position, found) = self.find_record(io, record.key());
         if found == Some(record) {
             return Ok(());
         }
@@ -287,8 +287,8 @@ impl ContentRecords {
     }
 
     /// Removes the record with `key` from the table in NVRAM, if there is one.
-    fn remove<N: Nand>(&mut self, io: &mut Store<N>, key: ContentRecordKey) -> Result<()> {
-        match self.find(io, key) {
+    fn remove_record<N: Nand>(&mut self, io: &mut Store<N>, key: ContentRecordKey) -> Result<()> {
+        match self.find_record(io, key) {
             (position, Some(_)) => self.close_gap(io, position),
             (_, None) => Ok(()),
         }
@@ -364,16 +364,16 @@ impl ContentRecords {
     }
 
     /// Applies one change to the table in NVRAM: stores or removes a record.
-    fn apply<N: Nand>(&mut self, io: &mut Store<N>, change: ContentRecordChange) -> Result<()> {
+    fn apply_change<N: Nand>(&mut self, io: &mut Store<N>, change: ContentRecordChange) -> Result<()> {
         match change {
-            ContentRecordChange::Put(record) => self.put(io, record),
-            ContentRecordChange::Remove(key) => self.remove(io, key),
+            ContentRecordChange::Put(record) => self.put_record(io, record),
+            ContentRecordChange::Remove(key) => self.remove_record(io, key),
         }
     }
 
     /// Counts the records in NVRAM. Removes those that a search does not find, because power was lost after they had
     /// been moved and before their old position was vacant. Returns all others.
-    fn load<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
+    fn load_records<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
         self.waiting_changes.clear();
         self.load_chunk_notes(io);
         let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
@@ -467,7 +467,7 @@ impl<N: Nand> Store<N> {
     /// Power loss.
     pub(crate) fn put_content_record(&mut self, record: ContentRecord) -> Result<()> {
         self.apply_waiting_content_record_changes()?;
-        self.with_content_records(|records, io| records.put(io, record))
+        self.with_content_records(|records, io| records.put_record(io, record))
     }
 
     /// Stores `record` in NVRAM, in place of the record with the same key, at the next call of
@@ -509,7 +509,7 @@ impl<N: Nand> Store<N> {
         self.with_content_records(|records, io| {
             let mut changes = std::mem::take(&mut records.waiting_changes);
             records.prefetch(io, changes.iter().map(ContentRecordChange::key));
-            let outcome = changes.iter().try_for_each(|&change| records.apply(io, change));
+            let outcome = changes.iter().try_for_each(|&change| records.apply_change(io, change));
             changes.clear();
             records.waiting_changes = changes;
             outcome?;
@@ -530,7 +530,7 @@ impl<N: Nand> Store<N> {
     pub(crate) fn load_content_records(&mut self) -> Result<Vec<ContentRecord>> {
         let mut found = Vec::new();
         self.with_content_records(|records, io| {
-            found = records.load(io)?;
+            found = records.load_records(io)?;
             Ok(())
         })?;
         Ok(found)
@@ -579,12 +579,12 @@ mod tests {
     use crate::store::FreeBlockOrder;
 
     /// Maximum number of records in the tested table.
-    const MAX_RECORDS: u64 = 40;
+    const TEST_MAX_RECORDS: u64 = 40;
 
     /// The records as a naive model: what the table must contain. Key and value are the same record.
-    type Model = BTreeMap<ContentRecord, ContentRecord>;
+    type RecordModel = BTreeMap<ContentRecord, ContentRecord>;
 
-    /// Creates a store on a small medium that can lose power, with an NVRAM table for [`MAX_RECORDS`] records.
+    /// Creates a store on a small medium that can lose power, with an NVRAM table for [`TEST_MAX_RECORDS`] records.
     fn store_with_room_for_records() -> Store<PowerCutNand<SimNand>> {
         let geometry = Geometry {
             channels: 1,
@@ -597,10 +597,10 @@ mod tests {
             superblock_planes: 1,
         };
         let medium = SimNand::new(geometry, RetainedFields::default());
-        let medium = medium.with_nvram(8 * (3 + content_record_words(MAX_RECORDS)));
+        let medium = medium.with_nvram(8 * (3 + content_record_words(TEST_MAX_RECORDS)));
         let mut store =
             Store::new(PowerCutNand::new(medium, None, CutOutcome::NoEffect), FreeBlockOrder::Fifo);
-        store.enable_content_records(3, MAX_RECORDS).expect("NVRAM has room");
+        store.enable_content_records(3, TEST_MAX_RECORDS).expect("NVRAM has room");
         store
     }
 
@@ -619,7 +619,7 @@ mod tests {
     }
 
     /// Returns the record of the model with the key of `record`.
-    fn record_with_key_of(model: &Model, record: ContentRecord) -> Option<ContentRecord> {
+    fn record_with_key_of(model: &RecordModel, record: ContentRecord) -> Option<ContentRecord> {
         model.values().copied().find(|known| known.key() == record.key())
     }
 
@@ -637,7 +637,7 @@ mod tests {
     }
 
     /// Stores the record in the model, or removes the one with its key, as [`change_store`] does in the table.
-    fn change_model(model: &mut Model, record: ContentRecord, is_added: bool) {
+    fn change_model(model: &mut RecordModel, record: ContentRecord, is_added: bool) {
         if let Some(known) = record_with_key_of(model, record) {
             model.remove(&known);
         }
@@ -658,11 +658,12 @@ mod tests {
     #[test]
     fn records_are_those_before_or_after_a_change_that_a_loss_of_power_interrupts() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
-        let (mut store, mut model) = (store_with_room_for_records(), Model::new());
+        let (mut store, mut model) = (store_with_room_for_records(), RecordModel::new());
         let (mut interrupted, mut left_twice) = (0, 0);
         for _ in 0..12_000 {
             let record = draw_record(&mut random);
-            let is_full = model.len() as u64 == MAX_RECORDS && record_with_key_of(&model, record).is_none();
+            let is_full =
+                model.len() as u64 == TEST_MAX_RECORDS && record_with_key_of(&model, record).is_none();
             let is_added = random.random_bool(0.6) && !is_full;
             let mut cut = store.clone();
             cut.nand_mut().restore_power(Some(random.random_range(0..3)));

@@ -362,7 +362,7 @@ mod tests {
     use super::*;
 
     /// Returns the geometry of a device of one die whose blocks extend over all `planes` planes.
-    fn geometry(planes: u32, pages_per_block: u32, page_bytes: u32) -> Geometry {
+    fn geometry_of_one_die(planes: u32, pages_per_block: u32, page_bytes: u32) -> Geometry {
         Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -379,7 +379,7 @@ mod tests {
     /// 48 pages, 0.3 %.
     #[test]
     fn the_superblock_of_remap_ssd_has_a_tail_of_48_pages() {
-        let parts = HeadTailLayout::of_geometry(&geometry(16, 1024, 4096)).expect("it fits");
+        let parts = HeadTailLayout::of_geometry(&geometry_of_one_die(16, 1024, 4096)).expect("it fits");
         assert_eq!(parts, HeadTailLayout { data_pages: 16384 - 1 - 48, tail_pages: 48 });
     }
 
@@ -388,13 +388,16 @@ mod tests {
         for (pages, bytes) in [(4, 512), (43, 512), (44, 512), (45, 512), (87, 512), (1000, 512), (64, 16384)]
         {
             let HeadTailLayout { data_pages, tail_pages } =
-                HeadTailLayout::of_geometry(&geometry(1, pages, bytes)).expect("it fits");
+                HeadTailLayout::of_geometry(&geometry_of_one_die(1, pages, bytes)).expect("it fits");
             let per_page = bytes / TAIL_ENTRY_BYTES;
             assert_eq!(1 + data_pages + tail_pages, pages);
             assert!(tail_pages * per_page >= data_pages, "{pages} pages of {bytes} bytes");
             assert!((tail_pages - 1) * per_page < data_pages + 1, "{pages} pages of {bytes} bytes");
         }
-        assert!(HeadTailLayout::of_geometry(&geometry(1, 3, 512)).is_err(), "one page between head and tail");
+        assert!(
+            HeadTailLayout::of_geometry(&geometry_of_one_die(1, 3, 512)).is_err(),
+            "one page between head and tail"
+        );
     }
 
     #[test]

@@ -19,9 +19,9 @@ pub(crate) trait TableInteger: Copy {
     /// The bytes of one integer of this type.
     type Bytes: Copy;
     /// Views bytes of memory as integers of this type.
-    fn words(bytes: &[u8]) -> &[Self::Bytes];
+    fn integers_of_bytes(bytes: &[u8]) -> &[Self::Bytes];
     /// Views bytes of memory as integers of this type, for mutable access.
-    fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
+    fn integers_of_bytes_mut(bytes: &mut [u8]) -> &mut [Self::Bytes];
     /// Returns the integer that these bytes of memory represent.
     fn from_table_bytes(bytes: Self::Bytes) -> Self;
     /// Returns the bytes of memory that represent the integer.
@@ -34,11 +34,11 @@ macro_rules! impl_table_integer {
         impl TableInteger for $number {
             type Bytes = [u8; size_of::<$number>()];
             #[inline]
-            fn words(bytes: &[u8]) -> &[Self::Bytes] {
+            fn integers_of_bytes(bytes: &[u8]) -> &[Self::Bytes] {
                 bytes.as_chunks().0
             }
             #[inline]
-            fn words_mut(bytes: &mut [u8]) -> &mut [Self::Bytes] {
+            fn integers_of_bytes_mut(bytes: &mut [u8]) -> &mut [Self::Bytes] {
                 bytes.as_chunks_mut().0
             }
             #[inline]
@@ -131,13 +131,13 @@ impl<W: TableInteger> DenseTable<W> {
     /// Returns the memory of the array as its integers, each in the form of its bytes.
     #[inline]
     fn words(&self) -> &[W::Bytes] {
-        W::words(self.memory.bytes())
+        W::integers_of_bytes(self.memory.bytes())
     }
 
     /// Returns the memory of the array as its integers, each in the form of its bytes, for mutable access.
     #[inline]
     fn words_mut(&mut self) -> &mut [W::Bytes] {
-        W::words_mut(self.memory.bytes_mut())
+        W::integers_of_bytes_mut(self.memory.bytes_mut())
     }
 
     /// Returns the integer at `index` of the array; panics beyond the end.

@@ -18,9 +18,9 @@ pub(super) struct DeltaCodecUnits {
 }
 
 impl DeltaCodecUnits {
-    /// Creates `units` codec units, which are free from time 0; 0 means no limit.
-    pub(super) fn new(units: usize) -> Self {
-        Self { units_free_at_ns: vec![0; units] }
+    /// Creates `codec_units` codec units, which are free from time 0; 0 means no limit.
+    pub(super) fn new(codec_units: usize) -> Self {
+        Self { units_free_at_ns: vec![0; codec_units] }
     }
 
     /// Books `work_ns` nanoseconds of delta encoding or decoding, from `ready_ns` on, at the codec unit that becomes

@@ -100,7 +100,7 @@ pub struct ValidityLog {
     /// Options of the validity log: the number of spare pages of the device, which limits its length.
     options: ValidityLogOptions,
     /// Number of physical pages of the device.
-    physical_pages: u64,
+    physical_page_count: u64,
     /// Number of pages of a block (erase unit of the FTL).
     block_pages: u32,
     /// Divider by the number of pages of a block, which turns a PPN into a block number.
@@ -182,7 +182,7 @@ impl ValidityLog {
         let page = vec![0; geometry.page_bytes as usize];
         Ok(Self {
             options,
-            physical_pages: pages,
+            physical_page_count: pages,
             block_pages: geometry.block_pages(),
             block_pages_divider: Divider::new(geometry.block_pages()),
             entries_per_log_page: page_entries,
@@ -267,7 +267,7 @@ impl ValidityLog {
             return Ok(());
         };
         let mut known = vec![false; self.chain_heads_by_block.len()];
-        let mut dead = PageSet::new(self.physical_pages);
+        let mut dead = PageSet::new(self.physical_page_count);
         let mut number = newest.owner;
         self.oldest_page_number = number.wrapping_add(1);
         let mut head = None;
@@ -316,7 +316,7 @@ impl ValidityLog {
     /// Reads the whole validity log and returns the pages that it records as invalid. Obsolete entries, made before
     /// their block was opened, are ignored.
     fn read_invalid_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<PageSet> {
-        let mut dead = PageSet::new(self.physical_pages);
+        let mut dead = PageSet::new(self.physical_page_count);
         for index in self.cleaned_pages_to_discard as usize..self.log_page_ppns.len() {
             io.read(self.log_page_ppns[index], &mut self.page_buffer, Cause::Validity)?;
             let entries = (0..self.entries_per_log_page)

@@ -19,7 +19,7 @@ impl<N: Nand> Ftl<N> {
     /// chunks together are within their limit. Rewrites the live members as plain pages.
     #[inline]
     pub(crate) fn split_wasteful_chunks(&mut self) -> Result<()> {
-        if self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
+        if self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
             self.split_chunks_until_within_limit()
         } else {
             Ok(())
@@ -30,16 +30,16 @@ impl<N: Nand> Ftl<N> {
     /// of all chunks together are within their limit.
     #[cold]
     fn split_chunks_until_within_limit(&mut self) -> Result<()> {
-        while self.chunks.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
+        while self.compression.as_ref().is_some_and(|stage| stage.exceeds_max_pages_beyond_live_members()) {
             // Room is made first, for as many members as such a chunk can have, because making it may repack chunks.
             let pool = self.make_room_for_pages(Stream::Host, MAX_CHUNK_MEMBERS as u32 - 2)?;
-            let Some(number) = self.chunks.as_mut().and_then(find_chunk_to_split) else { return Ok(()) };
+            let Some(number) = self.compression.as_mut().and_then(find_chunk_to_split) else { return Ok(()) };
             for (unit, page) in self.load_live_chunk_members(number, Cause::Content)? {
                 let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Content)?;
-                self.chunks.as_mut().expect("asked above").statistics.pages_written_by_splits += 1;
+                self.compression.as_mut().expect("asked above").statistics.pages_written_by_splits += 1;
                 self.move_chunk_member_referrers(unit, ppn.into())?;
             }
-            self.chunks.as_mut().expect("asked above").statistics.split_chunks += 1;
+            self.compression.as_mut().expect("asked above").statistics.split_chunks += 1;
         }
         // The pages of the split chunks are invalid now and may be erased, so recovery must not need them.
         self.mapping.store_moves_in_nvram(&mut self.store)
@@ -52,7 +52,7 @@ impl<N: Nand> Ftl<N> {
             Err(error) if error.is_media_error() => (Vec::new(), true),
             read => (read?, false),
         };
-        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let stage = self.compression.as_ref().expect("only the chunk stage has chunks");
         let page_bytes = stage.page_bytes as usize;
         let load = |(k, member): (usize, ChunkMember)| {
             let bytes = whole.get(k * page_bytes..(k + 1) * page_bytes).unwrap_or_default().to_vec();
@@ -76,7 +76,7 @@ impl<N: Nand> Ftl<N> {
     /// Maps every logical page that is mapped to the compressed chunk member `from` to `to`, which holds equal content.
     /// Then drops the member `from`.
     fn move_chunk_member_referrers(&mut self, from: Unit, to: Unit) -> Result<()> {
-        let writer = self.chunks.as_ref().expect("only members move one by one").writer_lpn_of(from);
+        let writer = self.compression.as_ref().expect("only members move one by one").writer_lpn_of(from);
         let fingerprint = self.fingerprint_of_unit(from);
         let Self { sharing, mapping, store, .. } = self;
         if store.are_chunk_notes_full() {
@@ -135,7 +135,7 @@ impl<N: Nand> Ftl<N> {
         for ((&from, &number), &to) in
             batch.source_pages.iter().zip(&batch.owners).zip(&batch.destination_pages)
         {
-            let stage = self.chunks.as_mut().expect("only the chunk stage has such pages");
+            let stage = self.compression.as_mut().expect("only the chunk stage has such pages");
             let pages = &mut stage.chunks[number.index()].pages;
             let k = pages.iter().position(|&page| page == from).expect("a packed page belongs to its chunk");
             pages[k] = to;
@@ -149,7 +149,7 @@ impl<N: Nand> Ftl<N> {
     /// many live members as flash pages among the victim's `pages`. At most as many members are chosen as the open
     /// block for GC copies has free pages, because each of them may become a plain page.
     fn chunks_to_repack(&self, pages: &[Ppn], pool: u32) -> Vec<u32> {
-        let stage = self.chunks.as_ref().expect("only the chunk stage has such pages");
+        let stage = self.compression.as_ref().expect("only the chunk stage has such pages");
         let mut numbers: Vec<u32> = pages.iter().map(|&ppn| self.store.owner_in_oob(ppn).0).collect();
         numbers.sort_unstable();
         load_into_cpu_cache(numbers.iter().map(|&number| stage.chunks[number as usize].pages[0].0.into()));
@@ -169,7 +169,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads the entries of map and sharing tables that moving the live members of these compressed chunks will need,
     /// so that their cache misses overlap ([`crate::tables::prefetch`]).
     fn prefetch_member_moves(&self, numbers: &[u32]) {
-        let stage = self.chunks.as_ref().expect("only the chunk stage has members");
+        let stage = self.compression.as_ref().expect("only the chunk stage has members");
         let members_of = |&number: &u32| {
             let members = stage.chunks[number as usize].live_members();
             members.map(move |(k, member)| (stage.member_unit(number, k), member))
@@ -193,7 +193,7 @@ impl<N: Nand> Ftl<N> {
         if pages < pending.len() && !pending.iter().any(|page| page.is_content_lost) {
             let new = self.append_chunk(&pending, pages, &payload, pool, cause)?;
             for (k, &unit) in units.iter().enumerate() {
-                let to = self.chunks.as_ref().expect("asked above").member_unit(new, k);
+                let to = self.compression.as_ref().expect("asked above").member_unit(new, k);
                 self.move_chunk_member_referrers(unit, to)?;
             }
         } else {
@@ -202,7 +202,7 @@ impl<N: Nand> Ftl<N> {
                 self.move_chunk_member_referrers(unit, ppn.into())?;
             }
         }
-        self.chunks.as_mut().expect("asked above").statistics.repacked_chunks += 1;
+        self.compression.as_mut().expect("asked above").statistics.repacked_chunks += 1;
         Ok(())
     }
 }

@@ -26,7 +26,7 @@ const INITIAL_SHARE_OF_PAGE: f64 = 1.0;
 #[derive(Clone, Debug)]
 pub(crate) struct CompressionState {
     /// Pages in the chunk buffer, which wait until a chunk is complete.
-    pub(super) pending_pages: Vec<PageToCompress>,
+    pub(super) chunk_buffer_pages: Vec<PageToCompress>,
     /// All chunks, by chunk number; empty chunks at free numbers.
     pub(super) chunks: Vec<Chunk>,
     /// Size of the compressed bytes of each chunk, by chunk number. 0 (or no element) if the bytes of a member are not
@@ -75,7 +75,7 @@ impl CompressionState {
             )));
         }
         Ok(Self {
-            pending_pages: Vec::new(),
+            chunk_buffer_pages: Vec::new(),
             chunks: Vec::new(),
             chunk_payload_bytes: Vec::new(),
             free_chunk_numbers: Vec::new(),
@@ -239,7 +239,7 @@ impl CompressionState {
 
     /// Returns the page of `lpn` in the chunk buffer (pages that wait to be compressed); `None` if it is not there.
     pub(super) fn page_in_chunk_buffer(&self, lpn: Lpn) -> Option<&PageToCompress> {
-        self.pending_pages.iter().find(|page| page.lpn == lpn)
+        self.chunk_buffer_pages.iter().find(|page| page.lpn == lpn)
     }
 
     /// Returns the content fingerprint of `lpn` in the chunk buffer (pages that wait to be compressed), if it is there.
@@ -249,7 +249,7 @@ impl CompressionState {
 
     /// Returns the number of pages in the chunk buffer, which wait to be compressed.
     pub(crate) fn chunk_buffer_len(&self) -> usize {
-        self.pending_pages.len()
+        self.chunk_buffer_pages.len()
     }
 
     /// Returns the flash pages of all compressed chunks.
@@ -290,7 +290,7 @@ impl CompressionState {
         mapped: impl Iterator<Item = Unit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
-        self.pending_pages.clear();
+        self.chunk_buffer_pages.clear();
         self.mean_flash_pages_per_logical_page = INITIAL_SHARE_OF_PAGE;
         self.chunks.clear();
         self.chunk_payload_bytes.clear();
@@ -387,10 +387,10 @@ impl CompressionState {
             ));
         }
         let twice = self
-            .pending_pages
+            .chunk_buffer_pages
             .iter()
             .enumerate()
-            .find(|(k, page)| self.pending_pages[..*k].iter().any(|p| p.lpn == page.lpn));
+            .find(|(k, page)| self.chunk_buffer_pages[..*k].iter().any(|p| p.lpn == page.lpn));
         twice.map_or(Ok(()), |(_, page)| {
             Err(format!("logical page {} is twice in the RAM buffer of the next compressed chunk", page.lpn))
         })

@@ -111,7 +111,7 @@ mod tests {
         }
         ftl.flush().expect("there is room");
         let stored = |ftl: &Ftl<SimNand>| {
-            let chunks = ftl.chunks.as_ref().expect("the design compresses").chunks.iter().enumerate();
+            let chunks = ftl.compression.as_ref().expect("the design compresses").chunks.iter().enumerate();
             chunks.filter(|(_, chunk)| !chunk.is_empty()).map(|(k, chunk)| (k, *chunk)).collect::<Vec<_>>()
         };
         let before = stored(&ftl);
@@ -142,7 +142,7 @@ mod tests {
             };
             ftl.write(lpn, Content::Descriptor(descriptor)).expect("there is room");
         }
-        let stage = ftl.chunks.as_ref().expect("the design compresses");
+        let stage = ftl.compression.as_ref().expect("the design compresses");
         assert!(stage.statistics.host_written_chunks > 40_000, "{:?}", stage.statistics);
         assert!(stage.wasteful_chunks.len() < 1000, "{} chunks are noted", stage.wasteful_chunks.len());
         assert_eq!(stage.check(), Ok(()));

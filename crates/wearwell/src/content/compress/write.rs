@@ -37,7 +37,7 @@ impl ContentMechanism for Compression {
     }
 
     fn is_on<N: Nand>(ftl: &Ftl<N>) -> bool {
-        ftl.chunks.as_ref().is_some_and(|stage| stage.is_compression_on)
+        ftl.compression.as_ref().is_some_and(|stage| stage.is_compression_on)
     }
 
     fn write_buffered_pages<N: Nand>(ftl: &mut Ftl<N>) -> Result<()> {
@@ -45,14 +45,14 @@ impl ContentMechanism for Compression {
     }
 
     fn set_on<N: Nand>(ftl: &mut Ftl<N>, is_on: bool) {
-        if let Some(stage) = &mut ftl.chunks {
+        if let Some(stage) = &mut ftl.compression {
             stage.is_compression_on = is_on;
         }
     }
 
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
-        let Some(stage) = &ftl.chunks else { return Ok(false) };
+        let Some(stage) = &ftl.compression else { return Ok(false) };
         if !stage.is_compression_on {
             ftl.sample_for_compression(&write.content);
             return Ok(false);
@@ -89,16 +89,16 @@ impl<N: Nand> Ftl<N> {
             },
             is_content_lost: false,
         };
-        let mut stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        let before = stage.pending_pages.iter().position(|pending| pending.lpn == lpn);
-        if before.is_none() && stage.pending_pages.len() == MAX_CHUNK_MEMBERS {
+        let mut stage = self.compression.as_mut().expect("only the chunk stage takes pages");
+        let before = stage.chunk_buffer_pages.iter().position(|pending| pending.lpn == lpn);
+        if before.is_none() && stage.chunk_buffer_pages.len() == MAX_CHUNK_MEMBERS {
             // Power was lost while the full buffer was being written.
             self.write_buffered_chunk()?;
-            stage = self.chunks.as_mut().expect("asked above");
+            stage = self.compression.as_mut().expect("asked above");
         }
-        let replaced = before.map(|at| stage.pending_pages.remove(at));
-        stage.pending_pages.push(page);
-        let is_full = stage.pending_pages.len() == MAX_CHUNK_MEMBERS;
+        let replaced = before.map(|at| stage.chunk_buffer_pages.remove(at));
+        stage.chunk_buffer_pages.push(page);
+        let is_full = stage.chunk_buffer_pages.len() == MAX_CHUNK_MEMBERS;
         self.store.stats.host_page_writes += 1;
         self.store.stats.compressed_chunk_writes += 1;
         if is_full {
@@ -114,30 +114,30 @@ impl<N: Nand> Ftl<N> {
     fn undo_write_to_chunk_buffer(&mut self, lpn: Lpn, replaced: Option<PageToCompress>) {
         self.store.stats.host_page_writes -= 1;
         self.store.stats.compressed_chunk_writes -= 1;
-        let stage = self.chunks.as_mut().expect("only the chunk stage takes pages");
-        stage.pending_pages.retain(|pending| pending.lpn != lpn);
-        stage.pending_pages.extend(replaced);
+        let stage = self.compression.as_mut().expect("only the chunk stage takes pages");
+        stage.chunk_buffer_pages.retain(|pending| pending.lpn != lpn);
+        stage.chunk_buffer_pages.extend(replaced);
     }
 
     /// Returns whether the newest content of `lpn` is in the RAM buffer of the next compressed chunk.
     #[inline]
     pub(crate) fn is_buffered_for_chunk(&self, lpn: Lpn) -> bool {
-        self.chunks.as_ref().is_some_and(|stage| stage.page_in_chunk_buffer(lpn).is_some())
+        self.compression.as_ref().is_some_and(|stage| stage.page_in_chunk_buffer(lpn).is_some())
     }
 
     /// Removes `lpn` from the RAM buffer of the next compressed chunk, if it is there: its newest content is stored
     /// elsewhere, or it was trimmed.
     #[inline(always)]
     pub(crate) fn drop_page_from_chunk_buffer(&mut self, lpn: Lpn) {
-        if let Some(stage) = &mut self.chunks {
-            stage.pending_pages.retain(|pending| pending.lpn != lpn);
+        if let Some(stage) = &mut self.compression {
+            stage.chunk_buffer_pages.retain(|pending| pending.lpn != lpn);
         }
     }
 
     /// Reads the logical page `lpn` from the RAM buffer of the next compressed chunk. Returns `false` if the page is
     /// not in the buffer.
     pub(crate) fn read_page_from_chunk_buffer(&self, lpn: Lpn, into: &mut [u8]) -> bool {
-        let Some(page) = self.chunks.as_ref().and_then(|stage| stage.page_in_chunk_buffer(lpn)) else {
+        let Some(page) = self.compression.as_ref().and_then(|stage| stage.page_in_chunk_buffer(lpn)) else {
             return false;
         };
         if !into.is_empty() && into.len() == page.page_content.len() {
@@ -149,31 +149,31 @@ impl<N: Nand> Ftl<N> {
     /// Compresses the pages in the chunk buffer together and writes them to flash as a chunk of up to four pages, or as
     /// plain pages if compression saves no flash page or the tables of content mechanisms are full.
     pub(crate) fn write_buffered_chunk(&mut self) -> Result<()> {
-        let Some(stage) = &self.chunks else { return Ok(()) };
-        if stage.pending_pages.is_empty() {
+        let Some(stage) = &self.compression else { return Ok(()) };
+        if stage.chunk_buffer_pages.is_empty() {
             return Ok(());
         }
-        let pending_pages = stage.pending_pages.len() as u64;
-        if !self.has_content_table_room_or_count(pending_pages) {
+        let chunk_buffer_pages = stage.chunk_buffer_pages.len() as u64;
+        if !self.has_content_table_room_or_count(chunk_buffer_pages) {
             return self.write_chunk_buffer_uncompressed();
         }
-        let stage = self.chunks.as_ref().expect("asked above");
-        self.store.stats.controller_work.compressed_pages += stage.pending_pages.len() as u64;
-        let (pages, payload) = compress_chunk(&stage.pending_pages, stage.page_bytes);
-        let stage = self.chunks.as_mut().expect("asked above");
-        stage.record_compression(pages, stage.pending_pages.len());
-        if pages >= stage.pending_pages.len() {
+        let stage = self.compression.as_ref().expect("asked above");
+        self.store.stats.controller_work.compressed_pages += stage.chunk_buffer_pages.len() as u64;
+        let (pages, payload) = compress_chunk(&stage.chunk_buffer_pages, stage.page_bytes);
+        let stage = self.compression.as_mut().expect("asked above");
+        stage.record_compression(pages, stage.chunk_buffer_pages.len());
+        if pages >= stage.chunk_buffer_pages.len() {
             return self.write_chunk_buffer_uncompressed();
         }
         let pool = self.make_room_for_pages(Stream::Chunk, pages as u32)?;
-        let stage = self.chunks.as_mut().expect("asked above");
-        let mut members = std::mem::take(&mut stage.pending_pages);
+        let stage = self.compression.as_mut().expect("asked above");
+        let mut members = std::mem::take(&mut stage.chunk_buffer_pages);
         let stored = self.append_chunk(&members, pages, &payload, pool, Cause::Content);
-        let stage = self.chunks.as_mut().expect("asked above");
+        let stage = self.compression.as_mut().expect("asked above");
         let number = match stored {
             Ok(number) => number,
             Err(error) => {
-                stage.pending_pages = members;
+                stage.chunk_buffer_pages = members;
                 return Err(error);
             }
         };
@@ -181,7 +181,7 @@ impl<N: Nand> Ftl<N> {
         stage.statistics.host_written_chunk_members += members.len() as u64;
         stage.statistics.host_written_chunk_pages += pages as u64;
         for (k, member) in members.iter().enumerate() {
-            let unit = self.chunks.as_ref().expect("asked above").member_unit(number, k);
+            let unit = self.compression.as_ref().expect("asked above").member_unit(number, k);
             match self.change_map_entry(member.lpn, Some(unit)) {
                 Ok(old) => self.release_reference(member.lpn, old),
                 Err(error) => {
@@ -192,7 +192,7 @@ impl<N: Nand> Ftl<N> {
             self.index_or_mark_unhashed(member.fingerprint, unit);
         }
         members.clear();
-        self.chunks.as_mut().expect("asked above").pending_pages = members;
+        self.compression.as_mut().expect("asked above").chunk_buffer_pages = members;
         Ok(())
     }
 
@@ -201,16 +201,19 @@ impl<N: Nand> Ftl<N> {
     #[cold]
     fn rebuffer_unmapped_members(&mut self, number: u32, mut members: Vec<PageToCompress>, from: usize) {
         for k in from..members.len() {
-            let unit = self.chunks.as_ref().expect("only the chunk stage has chunks").member_unit(number, k);
+            let unit =
+                self.compression.as_ref().expect("only the chunk stage has chunks").member_unit(number, k);
             self.release_chunk_member(unit);
         }
         members.drain(..from);
-        self.chunks.as_mut().expect("asked above").pending_pages = members;
+        self.compression.as_mut().expect("asked above").chunk_buffer_pages = members;
     }
 
     /// Writes the pages of the chunk buffer to flash as plain pages, because they are not compressed.
     fn write_chunk_buffer_uncompressed(&mut self) -> Result<()> {
-        while let Some(page) = self.chunks.as_ref().and_then(|stage| stage.pending_pages.first()).cloned() {
+        while let Some(page) =
+            self.compression.as_ref().and_then(|stage| stage.chunk_buffer_pages.first()).cloned()
+        {
             let pool = self.make_room_for_write()?;
             let ppn = self.append_uncompressed_page(&page, Stream::Host, pool, Cause::Host)?;
             match self.change_map_entry(page.lpn, Some(ppn.into())) {
@@ -224,8 +227,8 @@ impl<N: Nand> Ftl<N> {
             }
             self.index_or_mark_unhashed(page.fingerprint, ppn.into());
             self.store.stats.compressed_chunk_writes -= 1;
-            let stage = self.chunks.as_mut().expect("asked above");
-            stage.pending_pages.remove(0);
+            let stage = self.compression.as_mut().expect("asked above");
+            stage.chunk_buffer_pages.remove(0);
             stage.statistics.written_uncompressed_pages += 1;
         }
         Ok(())
@@ -277,7 +280,7 @@ impl<N: Nand> Ftl<N> {
             compressed_bytes: payload.len() as u32,
             members: members.iter().map(member).collect(),
         });
-        let stage = self.chunks.as_mut().expect("only the chunk stage packs");
+        let stage = self.compression.as_mut().expect("only the chunk stage packs");
         let number = stage.insert_chunk(chunk, payload.len() as u32);
         for k in 0..pages {
             let page = directory.as_mut().map_or_else(Vec::new, |directory| {
@@ -287,15 +290,15 @@ impl<N: Nand> Ftl<N> {
             let content = Content::of_page(&page, Fingerprint::default());
             match self.store.append_page(Stream::Chunk, pool, number, content, Fingerprint::default(), cause)
             {
-                Ok(ppn) => self.chunks.as_mut().expect("asked above").add_chunk_page(number, k, ppn),
+                Ok(ppn) => self.compression.as_mut().expect("asked above").add_chunk_page(number, k, ppn),
                 Err(error) => {
                     self.free_chunk(number);
                     return Err(error);
                 }
             }
         }
-        let Self { chunks, store, .. } = self;
-        let stage = chunks.as_ref().expect("asked above");
+        let Self { compression, store, .. } = self;
+        let stage = compression.as_ref().expect("asked above");
         (0..pages).try_for_each(|k| store.put_content_record(stage.chunk_page_record(number, k)))?;
         Ok(number)
     }
@@ -313,8 +316,8 @@ impl<N: Nand> Ftl<N> {
 
     /// Frees the compressed chunk `number`: invalidates its flash pages and makes its number usable again.
     fn free_chunk(&mut self, number: u32) {
-        let Self { chunks, store, .. } = self;
-        let stage = chunks.as_mut().expect("only the chunk stage frees chunks");
+        let Self { compression, store, .. } = self;
+        let stage = compression.as_mut().expect("only the chunk stage frees chunks");
         let chunk = std::mem::replace(&mut stage.chunks[number as usize], Chunk::EMPTY);
         if stage.defers_reuse_of_chunk_numbers {
             stage.chunk_numbers_freed_since_sync.push(number);
@@ -331,7 +334,7 @@ impl<N: Nand> Ftl<N> {
     /// Marks the compressed chunk member `unit`, whose last referring logical page is gone, as dead. Frees the chunk
     /// with its last live member.
     pub(crate) fn release_chunk_member(&mut self, unit: Unit) {
-        let stage = self.chunks.as_mut().expect("only the chunk stage has members");
+        let stage = self.compression.as_mut().expect("only the chunk stage has members");
         let (number, member) = stage.chunk_and_member_of(unit);
         let chunk = &mut stage.chunks[number as usize];
         let excess = chunk.pages_beyond_live_members();
@@ -353,7 +356,7 @@ impl<N: Nand> Ftl<N> {
     /// decompresses them.
     pub(crate) fn read_chunk_member(&mut self, unit: Unit, into: &mut [u8], cause: Cause) -> Result<()> {
         let (number, member) =
-            self.chunks.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
+            self.compression.as_ref().expect("only the chunk stage has members").chunk_and_member_of(unit);
         let whole = self.read_chunk(number, !into.is_empty(), cause)?;
         if let Some(bytes) = whole.get(member * into.len()..(member + 1) * into.len()) {
             into.copy_from_slice(bytes);
@@ -364,7 +367,7 @@ impl<N: Nand> Ftl<N> {
     /// Reads and decompresses the compressed chunk `number`. Returns the contents of its members one after the other,
     /// or nothing if the caller wants no bytes or the medium keeps none.
     pub(super) fn read_chunk(&mut self, number: u32, wants_bytes: bool, cause: Cause) -> Result<Vec<u8>> {
-        let stage = self.chunks.as_ref().expect("only the chunk stage has chunks");
+        let stage = self.compression.as_ref().expect("only the chunk stage has chunks");
         let chunk = stage.chunks[number as usize];
         let payload_bytes = stage.chunk_payload_bytes_of(number) as usize;
         let page_bytes = stage.page_bytes as usize;

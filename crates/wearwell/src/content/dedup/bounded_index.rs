@@ -94,7 +94,7 @@ struct ClockHand {
 
 impl ClockHand {
     /// Creates the clock hand for a hash table of `bucket_count` buckets, at its first bucket.
-    fn clock_hand_for(bucket_count: usize) -> Self {
+    fn for_bucket_count(bucket_count: usize) -> Self {
         let cache_line_count = bucket_count.div_ceil(WORDS_PER_CACHE_LINE);
         // Multiples of the golden ratio are evenly spread over a circle, however many there are.
         let golden = ((cache_line_count as f64 * 0.618_033_988_75) as usize).max(1);
@@ -142,7 +142,7 @@ pub(super) struct BoundedIndex {
 impl BoundedIndex {
     pub(super) fn new(capacity_entries: u32) -> Self {
         let bucket_words = DenseTable::zeroed(grown_table_len(0));
-        let clock_hand = ClockHand::clock_hand_for(bucket_words.len());
+        let clock_hand = ClockHand::for_bucket_count(bucket_words.len());
         Self { bucket_words, entry_count: 0, capacity_entries, clock_hand }
     }
 
@@ -281,7 +281,7 @@ impl BoundedIndex {
     fn grow_table(&mut self) {
         let longer = DenseTable::zeroed(grown_table_len(self.bucket_words.len()));
         let shorter = std::mem::replace(&mut self.bucket_words, longer);
-        self.clock_hand = ClockHand::clock_hand_for(self.bucket_words.len());
+        self.clock_hand = ClockHand::for_bucket_count(self.bucket_words.len());
         let words = (0..shorter.len()).map(|bucket| IndexWord(shorter.get(bucket)));
         words.filter(|&word| word != IndexWord::EMPTY).for_each(|word| self.insert_entry_word(word));
     }
@@ -374,7 +374,7 @@ mod tests {
     #[test]
     fn the_clock_hand_of_the_content_index_passes_every_bucket_once_per_round() {
         for buckets in [16, 24, 36, 54, 81, 1_000, 4_099] {
-            let mut clock_hand = ClockHand::clock_hand_for(buckets);
+            let mut clock_hand = ClockHand::for_bucket_count(buckets);
             let mut seen = vec![0; buckets];
             for _ in 0..buckets {
                 seen[clock_hand.current_bucket] += 1;

@@ -80,14 +80,14 @@ impl<N: Nand> Ftl<N> {
         content: &Content<'_>,
     ) -> Result<Option<Unit>> {
         let is_hashed = self.must_hash_content(fingerprint);
-        let Self { sharing, store, chunks, .. } = self;
+        let Self { sharing, store, compression, .. } = self;
         let Some(sharing) = sharing else { return Ok(None) };
         let Some(index) = &mut sharing.content_index else { return Ok(None) };
         if !is_hashed {
             return Ok(None);
         }
         let is_on = sharing.is_deduplication_on;
-        let found = index.find(fingerprint, |unit| stored_fingerprint(store, chunks.as_deref(), unit));
+        let found = index.find(fingerprint, |unit| stored_fingerprint(store, compression.as_deref(), unit));
         self.count_mechanism_outcome(
             MechanismKind::Dedup,
             if found.is_some() { MechanismOutcome::Served } else { MechanismOutcome::TriedWithoutSuccess },

@@ -767,7 +767,7 @@ impl<N: Nand> Ftl<N> {
     /// to save more than compression ([`DeltaState::count_write_and_decide_on_base`]). Returns `false` if nothing was
     /// stored.
     fn try_store_as_base(&mut self, write: &HostWrite<'_>) -> Result<bool> {
-        let (Some(stage), Some(chunks)) = (&mut self.delta, &self.chunks) else { return Ok(false) };
+        let (Some(stage), Some(chunks)) = (&mut self.delta, &self.compression) else { return Ok(false) };
         if !chunks.is_compression_on
             || !stage.count_write_and_decide_on_base(chunks.mean_flash_pages_per_logical_page())
         {

@@ -40,7 +40,7 @@ pub(crate) enum BaseOfRecordedDelta {
     /// The logical page is mapped to this flash page, which may be the base of the delta or newer than the delta.
     Candidate(Ppn),
     /// The logical page is mapped to no flash page.
-    Gone,
+    Unmapped,
 }
 
 impl<N: Nand> Ftl<N> {
@@ -67,7 +67,7 @@ impl<N: Nand> Ftl<N> {
                 let Some(base) = base_of(self, *lpn)? else { continue };
                 let is_known = self.delta.as_ref().is_some_and(|stage| stage.has_delta(*lpn));
                 if is_possible && !is_known {
-                    self.adopt_delta_if_of_base(*lpn, ppn, base, &page, range.clone())?;
+                    self.restore_delta_if_of_base(*lpn, ppn, base, &page, range.clone())?;
                 }
             }
             self.count_recovered_delta_page(ppn);
@@ -117,7 +117,7 @@ impl<N: Nand> Ftl<N> {
         for &lpn in lpns {
             bases.push((lpn, base_of(self, lpn, false)?));
         }
-        bases.retain(|&(_, base)| base != BaseOfRecordedDelta::Gone);
+        bases.retain(|&(_, base)| base != BaseOfRecordedDelta::Unmapped);
         let is_compared = bases.iter().any(|(_, base)| matches!(base, BaseOfRecordedDelta::Candidate(_)));
         let page = self.read_delta_page(ppn, is_compared)?;
         let tag_bytes = self.base_tag_bytes();
@@ -130,12 +130,12 @@ impl<N: Nand> Ftl<N> {
                 BaseOfRecordedDelta::Unchanged => {
                     let delta = &page.bytes[range.start..range.end - tag_bytes];
                     let place = CurrentDelta::from_flash(range.len(), delta, Fingerprint::default());
-                    self.adopt_delta(lpn, ppn, place);
+                    self.restore_delta(lpn, ppn, place);
                 }
                 BaseOfRecordedDelta::Candidate(base) => {
-                    self.adopt_delta_if_of_base(lpn, ppn, base, &page, range)?;
+                    self.restore_delta_if_of_base(lpn, ppn, base, &page, range)?;
                 }
-                BaseOfRecordedDelta::Gone => {}
+                BaseOfRecordedDelta::Unmapped => {}
             }
         }
         Ok(())
@@ -144,7 +144,7 @@ impl<N: Nand> Ftl<N> {
     /// Enters the delta of `lpn`, bytes `range` of `page`, into the delta table. Does nothing if the delta is older
     /// than `base`, the flash page to which `lpn` is mapped, or was made for another base. `ppn` is the flash page of
     /// the delta.
-    fn adopt_delta_if_of_base(
+    fn restore_delta_if_of_base(
         &mut self,
         lpn: Lpn,
         ppn: Ppn,
@@ -160,13 +160,13 @@ impl<N: Nand> Ftl<N> {
             && base.first_write_sequence <= page.sequence_number
         {
             let of_base = if page.is_lost { Fingerprint::default() } else { base.fingerprint };
-            self.adopt_delta(lpn, ppn, CurrentDelta::from_flash(bytes, delta, of_base));
+            self.restore_delta(lpn, ppn, CurrentDelta::from_flash(bytes, delta, of_base));
         }
         Ok(())
     }
 
     /// Enters the recovered delta of `lpn` in the flash page `ppn` into the delta table.
-    fn adopt_delta(&mut self, lpn: Lpn, ppn: Ppn, place: CurrentDelta) {
+    fn restore_delta(&mut self, lpn: Lpn, ppn: Ppn, place: CurrentDelta) {
         let stage = self.delta.as_mut().expect("only the delta stage recovers deltas");
         stage.current_deltas.insert(lpn, place);
         stage.record_stored_delta(lpn, ppn);

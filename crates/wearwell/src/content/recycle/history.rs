@@ -263,7 +263,7 @@ impl DeadPageLists {
 
     /// Sets the list link of the dead page `ppn` to `newer`, the number of the next newer page or [`END_OF_LIST`].
     #[inline]
-    fn set_newer_link(&mut self, ppn: Ppn, newer: u32) {
+    fn set_link_to_newer_page(&mut self, ppn: Ppn, newer: u32) {
         if self.pages_in_fingerprint_store.contains(ppn) {
             self.newer_links_by_slot[self.newer_links_or_slots.get(ppn.index()) as usize] = newer;
         } else {
@@ -290,7 +290,7 @@ impl DeadPageLists {
     #[inline]
     fn link_valid_to_newest(&mut self, valid: Ppn, newest: Ppn) {
         self.newer_links_or_slots.set(valid.index(), newest.0);
-        self.set_newer_link(newest, valid.0);
+        self.set_link_to_newer_page(newest, valid.0);
     }
 
     /// Adds `ppn`, the former valid page of `lpn`, to the list of `lpn` as its newest dead page. `successor` is the new
@@ -333,7 +333,7 @@ impl DeadPageLists {
         let older = self.insert_head_by_lpn(lpn, ppn);
         if let Some(older) = older {
             self.older_links.insert(ppn, older);
-            self.set_newer_link(older, ppn.0);
+            self.set_link_to_newer_page(older, ppn.0);
         }
         older
     }
@@ -342,7 +342,7 @@ impl DeadPageLists {
     /// begin at. Returns the head that the map had before.
     #[cold]
     fn insert_head_by_lpn(&mut self, lpn: Lpn, newest: Ppn) -> Option<Ppn> {
-        self.set_newer_link(newest, END_OF_LIST);
+        self.set_link_to_newer_page(newest, END_OF_LIST);
         self.heads_by_lpn.insert(lpn, newest)
     }
 
@@ -374,7 +374,7 @@ impl DeadPageLists {
     fn link_dead_neighbours(&mut self, newer: Ppn, older: Option<Ppn>) {
         if let Some(older) = older {
             self.older_links.insert(newer, older);
-            self.set_newer_link(older, newer.0);
+            self.set_link_to_newer_page(older, newer.0);
         } else {
             self.older_links.remove(newer);
         }

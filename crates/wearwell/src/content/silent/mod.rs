@@ -64,7 +64,8 @@ impl<N: Nand> Ftl<N> {
     /// read.
     fn is_write_silent(&mut self, write: &HostWrite<'_>) -> Result<bool> {
         let mut stored = self.zero_filled_page();
-        let pending = self.chunks.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(write.lpn));
+        let pending =
+            self.compression.as_ref().and_then(|stage| stage.fingerprint_in_chunk_buffer(write.lpn));
         let fingerprint = if let Some(fingerprint) = pending {
             self.read_page_from_chunk_buffer(write.lpn, &mut stored);
             fingerprint

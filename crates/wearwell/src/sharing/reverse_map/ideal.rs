@@ -48,7 +48,7 @@ pub struct IdealReverseMap {
     /// this bitmap. Members of compressed chunks are not included.
     pages_with_bound_lpns: PageSet,
     /// Number of flash pages of the device; units with this number or a greater one are members of compressed chunks.
-    physical_pages: u64,
+    physical_page_count: u64,
     /// Number of reverse-map entries: one for each bound logical page.
     entry_count: u64,
     /// Whether recovery rebuilds the entries from the L2P table, so that no battery has to keep them.
@@ -56,14 +56,14 @@ pub struct IdealReverseMap {
 }
 
 impl IdealReverseMap {
-    /// Creates an empty ideal reverse map for a device of `physical_pages` pages.
-    pub fn new(physical_pages: u64) -> Self {
+    /// Creates an empty ideal reverse map for a device of `physical_page_count` pages.
+    pub fn new(physical_page_count: u64) -> Self {
         Self {
             bound_lpns_by_ppn: HashMap::default(),
             bound_lpn_lists: Vec::new(),
             unused_list_indices: Vec::new(),
-            pages_with_bound_lpns: PageSet::new(physical_pages),
-            physical_pages,
+            pages_with_bound_lpns: PageSet::new(physical_page_count),
+            physical_page_count,
             entry_count: 0,
             is_rebuilt_in_recovery: false,
         }
@@ -78,7 +78,7 @@ impl IdealReverseMap {
     /// Removes all entries, after a power loss in which they were lost.
     pub(crate) fn clear(&mut self) {
         let is_rebuilt_in_recovery = self.is_rebuilt_in_recovery;
-        *self = Self { is_rebuilt_in_recovery, ..Self::new(self.physical_pages) };
+        *self = Self { is_rebuilt_in_recovery, ..Self::new(self.physical_page_count) };
     }
 
     /// Returns the bytes of controller RAM of the entries, one for each bound logical page.
@@ -94,7 +94,7 @@ impl IdealReverseMap {
 
     /// Whether `place` is a flash page, not a member of a compressed chunk.
     fn is_physical_page(&self, place: Ppn) -> bool {
-        u64::from(place.0) < self.physical_pages
+        u64::from(place.0) < self.physical_page_count
     }
 
     /// Returns the logical pages in `binders`, which are bound (mapped without a program) to one physical page, oldest

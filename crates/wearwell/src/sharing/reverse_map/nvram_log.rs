@@ -36,7 +36,7 @@ use crate::store::Store;
 /// shows where the ring of entries begins, and one for cleaning.
 const GAP_SLOTS: u32 = 2;
 /// Minimum number of entry slots of an NVRAM log that can record any entry: the entry, its copy by GC, and the gap.
-const MIN_SLOTS: u64 = 2 + GAP_SLOTS as u64;
+const MIN_LOG_SLOTS: u64 = 2 + GAP_SLOTS as u64;
 /// Divisor for the decision to clean the log: to make room for an entry of the host, the NVRAM log is cleaned
 /// (compacted) only if cleaning can free more entry slots than all slots of the log divided by this number.
 const MIN_CLEANING_GAIN_DIVISOR: u32 = 20;
@@ -80,9 +80,9 @@ impl NvramLog {
             return Err(Error::of_small_nvram("the reverse map", nvram_bytes, io.nvram().len()));
         }
         require_device_fits_log(io.geometry().pages())?;
-        if slots < MIN_SLOTS {
+        if slots < MIN_LOG_SLOTS {
             return Err(Error::InvalidOptions(format!(
-                "the reverse map needs room for at least {MIN_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes of \
+                "the reverse map needs room for at least {MIN_LOG_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes of \
                  NVRAM hold {slots}: raise remap.size_mib",
                 form.entry_bytes()
             )));

@@ -515,7 +515,7 @@ mod tests {
     use super::*;
 
     /// Returns the geometry of a device with one plane of 65,536 blocks.
-    fn geometry(page_bytes: u32, block_pages: u32) -> Geometry {
+    fn geometry_of_one_plane(page_bytes: u32, block_pages: u32) -> Geometry {
         Geometry {
             channels: 1,
             dies_per_channel: 1,
@@ -534,7 +534,7 @@ mod tests {
             |(page, block)| {
                 [1, 2, 4, 16, 128]
                     .into_iter()
-                    .filter_map(move |s| GeckoLayout::new(&geometry(page, block), s).ok())
+                    .filter_map(move |s| GeckoLayout::new(&geometry_of_one_plane(page, block), s).ok())
             },
         )
     }
@@ -543,8 +543,9 @@ mod tests {
     /// of four parts per block, and 202 with one part.
     #[test]
     fn the_default_gecko_buffer_holds_506_entries_and_202_without_partitioning() {
-        let entries =
-            |parts| GeckoLayout::new(&geometry(4096, 128), parts).expect("valid").buffer_capacity_entries;
+        let entries = |parts| {
+            GeckoLayout::new(&geometry_of_one_plane(4096, 128), parts).expect("valid").buffer_capacity_entries
+        };
         assert_eq!([entries(4), entries(1), entries(16)], [506, 202, 810]);
     }
 
@@ -592,12 +593,13 @@ mod tests {
             Err(Error::InvalidOptions(why)) => why,
             other => panic!("{other:?}"),
         };
-        assert!(refused(&geometry(4096, 128), 0).contains("set it to a value from 1 to 128"));
-        assert!(refused(&geometry(4096, 128), 129).contains("set it to a value from 1 to 128"));
-        assert!(refused(&geometry(512, 4096), 1).contains("set gecko.parts to at least 4"));
-        assert!(GeckoLayout::new(&geometry(512, 4096), 3).is_err());
-        assert!(GeckoLayout::new(&geometry(512, 4096), 4).is_ok());
-        let wide = Geometry { blocks_per_plane: 1 << 30, pages_per_block: 4, ..geometry(4096, 4) };
+        assert!(refused(&geometry_of_one_plane(4096, 128), 0).contains("set it to a value from 1 to 128"));
+        assert!(refused(&geometry_of_one_plane(4096, 128), 129).contains("set it to a value from 1 to 128"));
+        assert!(refused(&geometry_of_one_plane(512, 4096), 1).contains("set gecko.parts to at least 4"));
+        assert!(GeckoLayout::new(&geometry_of_one_plane(512, 4096), 3).is_err());
+        assert!(GeckoLayout::new(&geometry_of_one_plane(512, 4096), 4).is_ok());
+        let wide =
+            Geometry { blocks_per_plane: 1 << 30, pages_per_block: 4, ..geometry_of_one_plane(4096, 4) };
         assert!(refused(&wide, 4).contains("set gecko.parts to at most 2"));
         assert!(GeckoLayout::new(&wide, 2).is_ok());
     }

@@ -78,13 +78,13 @@ struct Engine {
     /// Tables that the recycler queries: the L2P map and the owners in spare areas.
     tables: Tables,
     /// Fingerprint of the content of each flash page.
-    contents: Vec<Fingerprint>,
+    fingerprint_of_page: Vec<Fingerprint>,
     /// Whether each flash page is valid.
-    valid: Vec<bool>,
+    is_page_valid: Vec<bool>,
     /// Erased flash pages, in the order in which they are programmed.
-    free: VecDeque<u32>,
+    free_pages: VecDeque<u32>,
     /// Numbers of blocks in the order in which their programming began; garbage collection takes the oldest.
-    closed: VecDeque<u32>,
+    blocks_by_first_program: VecDeque<u32>,
     rng: Xoshiro256PlusPlus,
     /// Contents of recent host writes, from which repeated contents are drawn.
     recent: Vec<Fingerprint>,
@@ -100,10 +100,10 @@ impl Engine {
                 mapping: vec![Ppn::NONE; logical_pages as usize],
                 spare_owners: vec![Lpn::NONE; pages as usize],
             },
-            contents: vec![Fingerprint::ZERO_PAGE; pages as usize],
-            valid: vec![false; pages as usize],
-            free: (0..pages).collect(),
-            closed: VecDeque::new(),
+            fingerprint_of_page: vec![Fingerprint::ZERO_PAGE; pages as usize],
+            is_page_valid: vec![false; pages as usize],
+            free_pages: (0..pages).collect(),
+            blocks_by_first_program: VecDeque::new(),
             rng: Xoshiro256PlusPlus::seed_from_u64(1),
             recent: Vec::new(),
         }
@@ -111,21 +111,21 @@ impl Engine {
 
     /// Returns the next erased flash page.
     fn allocate(&mut self) -> Ppn {
-        let ppn = self.free.pop_front().expect("collection keeps a reserve");
+        let ppn = self.free_pages.pop_front().expect("collection keeps a reserve");
         if ppn.is_multiple_of(BLOCK_PAGES) {
-            self.closed.push_back(ppn / BLOCK_PAGES);
+            self.blocks_by_first_program.push_back(ppn / BLOCK_PAGES);
         }
         Ppn(ppn)
     }
 
     /// Records `call`, then performs it.
-    fn note(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+    fn record_and_apply(&mut self, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
         self.calls.push(call);
-        apply(&mut self.recycle, &mut self.tables, call, out)
+        apply_call(&mut self.recycle, &mut self.tables, call, out)
     }
 
     /// Returns the content of the next host write: a recent content, or a new one.
-    fn content(&mut self) -> Fingerprint {
+    fn draw_content(&mut self) -> Fingerprint {
         let duplicate = self.rng.random_range(0..100) < DUPLICATE_PERCENT && !self.recent.is_empty();
         if duplicate {
             return self.recent[self.rng.random_range(0..self.recent.len())];
@@ -142,28 +142,28 @@ impl Engine {
 
     /// Performs a host write of a random content to `lpn`, after garbage collection if free pages run short.
     fn write(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
-        while self.free.len() < RESERVE_PAGES as usize {
-            self.collect(out);
+        while self.free_pages.len() < RESERVE_PAGES as usize {
+            self.collect_oldest_block(out);
         }
-        let content = self.content();
-        let hit = self.note(Call::Find(content), out);
+        let content = self.draw_content();
+        let hit = self.record_and_apply(Call::Find(content), out);
         let owner = hit.map(|ppn| self.recycle.owner(ppn, self.tables.spare_owners[ppn.index()]));
         let ppn = hit.unwrap_or_else(|| self.allocate());
         let old = self.tables.mapping[lpn.index()].to_option();
         match owner {
-            Some(owner) => self.note(Call::Revive(ppn, owner, lpn), out),
-            None => self.note(Call::Programmed(lpn, ppn), out),
+            Some(owner) => self.record_and_apply(Call::Revive(ppn, owner, lpn), out),
+            None => self.record_and_apply(Call::Programmed(lpn, ppn), out),
         };
-        self.contents[ppn.index()] = content;
-        self.valid[ppn.index()] = true;
+        self.fingerprint_of_page[ppn.index()] = content;
+        self.is_page_valid[ppn.index()] = true;
         if let Some(old) = old {
-            self.valid[old.index()] = false;
-            self.note(Call::Invalidated(lpn, old, self.contents[old.index()]), out);
+            self.is_page_valid[old.index()] = false;
+            self.record_and_apply(Call::Invalidated(lpn, old, self.fingerprint_of_page[old.index()]), out);
         }
         if let Some(owner) = owner {
-            self.note(Call::Neighbours(owner), out);
+            self.record_and_apply(Call::Neighbours(owner), out);
             for page in std::mem::take(out) {
-                self.note(Call::LoadFast(page, self.contents[page.index()]), out);
+                self.record_and_apply(Call::LoadFast(page, self.fingerprint_of_page[page.index()]), out);
             }
         }
     }
@@ -171,29 +171,29 @@ impl Engine {
     /// Performs a host read of `lpn`, if the logical page is mapped.
     fn read(&mut self, lpn: Lpn, out: &mut Vec<Ppn>) {
         if let Some(ppn) = self.tables.mapping[lpn.index()].to_option() {
-            self.note(Call::Read(ppn), out);
+            self.record_and_apply(Call::Read(ppn), out);
         }
     }
 
     /// Collects the oldest block: copies its valid pages and erases it.
-    fn collect(&mut self, out: &mut Vec<Ppn>) {
-        let block = self.closed.pop_front().expect("a full device has closed blocks");
+    fn collect_oldest_block(&mut self, out: &mut Vec<Ppn>) {
+        let block = self.blocks_by_first_program.pop_front().expect("a full device has closed blocks");
         let pages = block * BLOCK_PAGES..(block + 1) * BLOCK_PAGES;
-        for from in pages.clone().map(Ppn).filter(|ppn| self.valid[ppn.index()]).collect::<Vec<_>>() {
+        for from in pages.clone().map(Ppn).filter(|ppn| self.is_page_valid[ppn.index()]).collect::<Vec<_>>() {
             let lpn = self.recycle.owner(from, self.tables.spare_owners[from.index()]);
             let to = self.allocate();
-            self.contents[to.index()] = self.contents[from.index()];
-            self.valid[from.index()] = false;
-            self.valid[to.index()] = true;
-            self.note(Call::Moved(lpn, from, to), out);
+            self.fingerprint_of_page[to.index()] = self.fingerprint_of_page[from.index()];
+            self.is_page_valid[from.index()] = false;
+            self.is_page_valid[to.index()] = true;
+            self.record_and_apply(Call::Moved(lpn, from, to), out);
         }
-        self.note(Call::ErasedBlock(Ppn(pages.start)), out);
-        self.free.extend(pages);
+        self.record_and_apply(Call::ErasedBlock(Ppn(pages.start)), out);
+        self.free_pages.extend(pages);
     }
 }
 
 /// Performs one recorded call on the recycler. Returns the dead page that a search found.
-fn apply(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
+fn apply_call(recycle: &mut Recycler, tables: &mut Tables, call: Call, out: &mut Vec<Ppn>) -> Option<Ppn> {
     let Tables { mapping, spare_owners } = tables;
     match call {
         Call::Find(fingerprint) => return recycle.find_dead_page(fingerprint),
@@ -267,7 +267,7 @@ fn replay(calls: &[Call], recycle: &mut Recycler, tables: &mut Tables) -> f64 {
     let mut out = Vec::new();
     for &call in calls {
         out.clear();
-        apply(recycle, tables, call, &mut out);
+        apply_call(recycle, tables, call, &mut out);
     }
     (cpu_nanoseconds(start) - before) as f64 / MEASURED_WRITES as f64
 }

@@ -46,7 +46,7 @@ fn geometry() -> Geometry {
 }
 
 /// Returns a flash operation of this kind on `die`, with a transfer of one page unless it is an erase.
-fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
+fn flash_op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
     let bytes = if kind == OpKind::Erase { 0 } else { PAGE_BYTES };
     FlashOp {
         plane: PlaneId(die),
@@ -60,30 +60,32 @@ fn op(die: u32, kind: OpKind, cause: Cause) -> FlashOp {
 
 /// Returns the operations of a host write that triggers garbage collection on `die`: page copies, an erase, a program.
 fn write_with_collection(die: u32) -> Vec<FlashOp> {
-    let copies =
-        FlashOp { copy_or_nvram_line_count: COPIES_PER_COLLECTION, ..op(die, OpKind::Copies, Cause::Gc) };
-    vec![copies, op(die, OpKind::Erase, Cause::Gc), op(die, OpKind::Program, Cause::Host)]
+    let copies = FlashOp {
+        copy_or_nvram_line_count: COPIES_PER_COLLECTION,
+        ..flash_op(die, OpKind::Copies, Cause::Gc)
+    };
+    vec![copies, flash_op(die, OpKind::Erase, Cause::Gc), flash_op(die, OpKind::Program, Cause::Host)]
 }
 
 /// Generator of the benchmark's requests: host writes and reads on random dies, with garbage collections.
-struct Load {
+struct RequestGenerator {
     /// For each die, the operations of a host write with garbage collection; the last one is the program of the host
     /// page.
-    lists: Vec<Vec<FlashOp>>,
+    ops_of_collecting_write_by_die: Vec<Vec<FlashOp>>,
     /// For each die, the operation of a host read.
     reads: Vec<FlashOp>,
     /// Share of requests that are reads, 0 to 1.
     read_share: f64,
     /// For each die, the number of host writes since its last garbage collection.
-    writes: Vec<u32>,
+    writes_since_collection_by_die: Vec<u32>,
     rng: Xoshiro256PlusPlus,
     /// Mean time between two requests, nanoseconds.
-    gap_ns: f64,
+    mean_arrival_gap_ns: f64,
     /// Arrival time of the latest request, nanoseconds.
-    arrival: f64,
+    last_arrival_ns: f64,
 }
 
-impl Load {
+impl RequestGenerator {
     /// Creates requests with Poisson arrivals, whose writes keep the arrays busy for the share `load` of the time.
     fn new(load: f64, read_share: f64) -> Self {
         let transfer = FLASH.transfer_ns(PAGE_BYTES);
@@ -92,13 +94,13 @@ impl Load {
         let collection = copies * (FLASH.read_ns + transfer + program) + FLASH.erase_ns;
         let per_write = program as f64 + collection as f64 / f64::from(WRITES_PER_COLLECTION);
         Self {
-            lists: (0..DIES).map(write_with_collection).collect(),
-            reads: (0..DIES).map(|die| op(die, OpKind::Read, Cause::Host)).collect(),
+            ops_of_collecting_write_by_die: (0..DIES).map(write_with_collection).collect(),
+            reads: (0..DIES).map(|die| flash_op(die, OpKind::Read, Cause::Host)).collect(),
             read_share,
-            writes: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
+            writes_since_collection_by_die: (0..DIES).map(|die| die % WRITES_PER_COLLECTION).collect(),
             rng: Xoshiro256PlusPlus::seed_from_u64(1),
-            gap_ns: per_write / f64::from(DIES) / load * (1.0 - read_share),
-            arrival: 0.0,
+            mean_arrival_gap_ns: per_write / f64::from(DIES) / load * (1.0 - read_share),
+            last_arrival_ns: 0.0,
         }
     }
 
@@ -108,24 +110,24 @@ impl Load {
         if self.read_share > 0.0 && self.rng.random_bool(self.read_share) {
             return (RequestKind::Read, &self.reads[die..=die]);
         }
-        self.writes[die] += 1;
-        let list = &self.lists[die];
-        if self.writes[die] < WRITES_PER_COLLECTION {
+        self.writes_since_collection_by_die[die] += 1;
+        let list = &self.ops_of_collecting_write_by_die[die];
+        if self.writes_since_collection_by_die[die] < WRITES_PER_COLLECTION {
             return (RequestKind::Write, &list[list.len() - 1..]);
         }
-        self.writes[die] = 0;
+        self.writes_since_collection_by_die[die] = 0;
         (RequestKind::Write, list)
     }
 
     /// Returns the arrival time of the next request in nanoseconds; gaps are exponentially distributed.
     fn next_arrival(&mut self) -> u64 {
-        self.arrival -= (1.0 - self.rng.random::<f64>()).ln() * self.gap_ns;
-        self.arrival as u64
+        self.last_arrival_ns -= (1.0 - self.rng.random::<f64>()).ln() * self.mean_arrival_gap_ns;
+        self.last_arrival_ns as u64
     }
 }
 
 /// Submits `writes` requests at random arrival times. Returns the number of their flash operations.
-fn open_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
+fn open_loop(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         let arrival = load.next_arrival();
@@ -137,7 +139,7 @@ fn open_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
 }
 
 /// Submits `writes` requests with at most 256 in flight. Returns the number of their flash operations.
-fn closed_loop(timing: &mut TimingEngine, load: &mut Load, writes: u32) -> u64 {
+fn closed_loop(timing: &mut TimingEngine, load: &mut RequestGenerator, writes: u32) -> u64 {
     let mut ops = 0;
     for _ in 0..writes {
         while timing.outstanding_requests() >= 256 {
@@ -160,10 +162,10 @@ fn cpu_seconds(start: Instant) -> f64 {
 }
 
 /// Function that submits a number of requests to a timing engine and returns the number of their flash operations.
-type Drive = fn(&mut TimingEngine, &mut Load, u32) -> u64;
+type SubmitRequests = fn(&mut TimingEngine, &mut RequestGenerator, u32) -> u64;
 
 /// A measured combination of timing mode, requests and kind of arrival; printed as one line of the table.
-struct Case<'a> {
+struct BenchmarkCase<'a> {
     /// Name of the measured combination, printed as the first column.
     name: &'a str,
     /// Timing engine that is measured.
@@ -171,19 +173,19 @@ struct Case<'a> {
     /// Options of the measured timing engine.
     options: &'a TimingOptions,
     /// Function that submits the requests: in an open or a closed loop.
-    drive: Drive,
+    drive: SubmitRequests,
     /// Share of requests that are reads, 0 to 1.
     read_share: f64,
 }
 
-impl Case<'_> {
+impl BenchmarkCase<'_> {
     /// Measures this combination three times and prints the fastest run.
     fn measure(&self, requests: u32) {
         let mut best = f64::MAX;
         let mut last = None;
         for _ in 0..3 {
             let mut timing = TimingEngine::new(self.mode, &geometry(), FLASH, self.options.clone());
-            let mut load = Load::new(0.6, self.read_share);
+            let mut load = RequestGenerator::new(0.6, self.read_share);
             let start = Instant::now();
             let before = cpu_seconds(start);
             let ops = (self.drive)(&mut timing, &mut load, requests);
@@ -216,7 +218,7 @@ fn main() {
     let plain = &TimingOptions::default();
     let suspend = Some(SuspensionOptions { resume_overhead_ns: 20_000, max_suspensions_per_op: 4 });
     let suspending = &TimingOptions { suspension: suspend, ..plain.clone() };
-    let (open, closed): (Drive, Drive) = (open_loop, closed_loop);
+    let (open, closed): (SubmitRequests, SubmitRequests) = (open_loop, closed_loop);
     let cases = [
         ("none, open loop", TimingMode::None, plain, open, 0.0),
         ("timeline, open loop 60 %", TimingMode::Timeline, plain, open, 0.0),
@@ -229,6 +231,6 @@ fn main() {
     let wanted = std::env::args().nth(2).unwrap_or_default();
     for (name, mode, options, drive, read_share) in cases.into_iter().filter(|case| case.0.contains(&wanted))
     {
-        Case { name, mode, options, drive, read_share }.measure(requests);
+        BenchmarkCase { name, mode, options, drive, read_share }.measure(requests);
     }
 }

@@ -207,13 +207,13 @@ struct Tally {
     /// Number of flash pages that were damaged.
     damaged: u64,
     /// Number of logical pages that damage hit.
-    hits: u64,
+    hit_logical_pages: u64,
     /// Number of operations that failed because of lost data.
     errors: u64,
     /// Number of lost logical pages that an overwrite or a trim made readable again.
     healed: u64,
     /// Number of pages that the device programmed as lost, because GC could not read their source.
-    carried: u64,
+    pages_programmed_as_lost: u64,
 }
 
 /// Executes random operations on a device whose flash pages become unreadable at random times, and returns the counts.
@@ -247,7 +247,7 @@ fn run(
             let is_safe = compares_before_sharing(design) || is_needed(&device, ppn);
             if is_safe {
                 tally.damaged += 1;
-                tally.hits += witness.damage(&mut device, ppn) as u64;
+                tally.hit_logical_pages += witness.damage(&mut device, ppn) as u64;
             }
             // In a design that does not compare bytes before sharing, damage must be known before.
             if !compares_before_sharing(design) || random.is_true_with_percent(30) {
@@ -274,7 +274,7 @@ fn run(
     assert!(witness.lost.iter().all(|lost| !lost));
     witness.compare_all(&mut device);
     audit(&mut device);
-    tally.carried += device.ftl().stats().lost_pages;
+    tally.pages_programmed_as_lost += device.ftl().stats().lost_pages;
     Tally { errors: witness.errors, healed: witness.healed, ..tally }
 }
 
@@ -303,13 +303,17 @@ fn a_damaged_page_loses_only_its_own_content() {
             let buffer = BUFFERS[((number + k) % BUFFERS.len() as u64) as usize];
             let tally = run(&design, &world, buffer, 1500 / exploration_interval(2), 100 * number + k);
             total.damaged += tally.damaged;
-            total.hits += tally.hits;
+            total.hit_logical_pages += tally.hit_logical_pages;
             total.errors += tally.errors;
             total.healed += tally.healed;
-            total.carried += tally.carried;
+            total.pages_programmed_as_lost += tally.pages_programmed_as_lost;
         }
         println!("{}: {total:?}", design.name);
-        assert!(total.hits > 20 && total.healed > 20 && total.carried > 5, "{}: {total:?}", design.name);
+        assert!(
+            total.hit_logical_pages > 20 && total.healed > 20 && total.pages_programmed_as_lost > 5,
+            "{}: {total:?}",
+            design.name
+        );
     }
 }
 

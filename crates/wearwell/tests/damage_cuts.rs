@@ -24,11 +24,11 @@ use crate::common;
 const CONTENTS: u16 = 12;
 /// Number of operations of a scenario on one world (tiny device). It is raised if a design would execute fewer than
 /// [`OPERATIONS_PER_DESIGN`] on all worlds together.
-const SCENARIO: u64 = 60;
+const MIN_OPERATIONS_PER_SCENARIO: u64 = 60;
 /// Least number of operations per design, over all worlds (tiny devices).
 const OPERATIONS_PER_DESIGN: u64 = 600;
 /// Number of operations that are executed on a recovered device.
-const AFTERWARDS: u64 = 25;
+const OPERATIONS_AFTER_RECOVERY: u64 = 25;
 
 /// Device on a medium that can lose power.
 type Cuttable = Device<FragileNand>;
@@ -237,7 +237,7 @@ struct Tally {
     /// Number of logical pages that were found lost after a power cut.
     lost_after_cuts: u64,
     /// Number of pages that the device programmed as lost, because GC could not read their source.
-    carried: u64,
+    pages_programmed_as_lost: u64,
 }
 
 /// One run of random operations with damaged pages and power cuts.
@@ -302,7 +302,7 @@ impl Scenario<'_> {
             }
             witness.acknowledge(op);
         }
-        tally.carried += device.ftl().stats().lost_pages;
+        tally.pages_programmed_as_lost += device.ftl().stats().lost_pages;
     }
 
     /// Damages a random flash page of host data and returns the owner in its OOB; `None` if the drawn page is
@@ -362,7 +362,7 @@ impl Scenario<'_> {
             }
             ids.push(id.unwrap_or(1));
         }
-        for _ in 0..AFTERWARDS {
+        for _ in 0..OPERATIONS_AFTER_RECOVERY {
             let op = draw(&mut random, ids.len() as u64, self.design.distinct_contents(CONTENTS));
             match witness.perform(&mut device, op) {
                 Err(Error::NotAtomic { .. }) => continue,
@@ -400,16 +400,16 @@ fn after_power_cuts_only_damaged_pages_are_lost() {
             world.geometry.pages() <= 200 || (number + k).is_multiple_of(4 * exploration_interval(2))
         };
         let worlds: Vec<(u64, World)> = (0..).zip(design.worlds_with_room()).filter(is_chosen).collect();
-        let operations = SCENARIO.max(OPERATIONS_PER_DESIGN / worlds.len() as u64);
+        let operations = MIN_OPERATIONS_PER_SCENARIO.max(OPERATIONS_PER_DESIGN / worlds.len() as u64);
         for (k, world) in &worlds {
             let outcome = CutOutcome::ALL[((number + k) % 3) as usize];
             let scenario = Scenario { design: &design, world, outcome, seed: 100 * number + k, operations };
             scenario.explore(&mut tally);
         }
         println!("{}: {tally:?}", design.name);
-        let Tally { cuts, damaged, lost_after_cuts, carried, .. } = tally;
+        let Tally { cuts, damaged, lost_after_cuts, pages_programmed_as_lost, .. } = tally;
         assert!(
-            cuts > 100 && damaged > 20 && lost_after_cuts > 20 && carried > 5,
+            cuts > 100 && damaged > 20 && lost_after_cuts > 20 && pages_programmed_as_lost > 5,
             "{}: {tally:?}",
             design.name
         );

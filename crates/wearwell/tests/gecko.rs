@@ -42,7 +42,7 @@ fn gecko_answers_as_a_bitmap_in_ram_within_the_papers_bounds_of_space_and_cost()
         let mut random = Random::new(7);
         for _ in 0..UPDATES {
             rig.update(&mut random);
-            rig.settle_with_questions(&mut random);
+            rig.write_deferred_with_queries(&mut random);
         }
         rig.check_scan();
         rig.check_costs();
@@ -60,7 +60,7 @@ fn gecko_answers_correctly_with_small_pages_and_odd_block_sizes() {
             let mut random = Random::new(pages as u64);
             for _ in 0..60_000 {
                 rig.update(&mut random);
-                rig.settle_with_questions(&mut random);
+                rig.write_deferred_with_queries(&mut random);
             }
             rig.check_scan();
             rig.check_space();
@@ -80,7 +80,7 @@ fn a_burst_of_invalid_pages_becomes_a_gecko_run_of_several_pages() {
             for _ in 0..random.below(if burst % 5 == 0 { 900 } else { 90 }) {
                 rig.update(&mut random);
             }
-            rig.settle_with_questions(&mut random);
+            rig.write_deferred_with_queries(&mut random);
             longest =
                 longest.max(rig.gecko.run_levels_entries_and_pages().next().map_or(0, |(_, _, pages)| pages));
         }
@@ -200,7 +200,7 @@ fn gc_may_move_gecko_pages_at_any_time() {
         let mut moved = 0;
         for _ in 0..60_000 {
             rig.update(&mut random);
-            while rig.settle_step() {
+            while rig.write_deferred_step() {
                 if random.is_true_with_percent(20) {
                     moved += rig.collect_own_block(&mut random);
                 }
@@ -228,13 +228,13 @@ fn a_gecko_flush_on_a_full_device_fails_and_can_be_repeated() {
     }
     rig.gecko.request_flush();
     for _ in 0..2 {
-        assert!(matches!(rig.try_settle_step(), Err(Error::Full { .. })));
+        assert!(matches!(rig.try_write_deferred_step(), Err(Error::Full { .. })));
         rig.check_scan();
     }
     rig.open(5);
     places[..4].iter().for_each(|&page| rig.store.count_page_invalid(page));
     rig.store.erase(BlockId(0), Cause::Gc).expect("healthy");
-    assert!(rig.settle_step() && !rig.settle_step());
+    assert!(rig.write_deferred_step() && !rig.write_deferred_step());
     assert_eq!((rig.programs(), rig.gecko.unflushed_report_count()), (1, 1));
     rig.check_scan();
 }

@@ -387,7 +387,7 @@ fn shadow_sampling_takes_every_write_of_a_sampled_content() {
 
 /// Returns the observed bytes of a scheme to which `offered_bytes` were offered and which left `kept_bytes` to be
 /// written.
-fn seen(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
+fn observed_scheme_bytes(offered_bytes: u64, kept_bytes: u64) -> SchemeBytes {
     SchemeBytes { offered_bytes, still_written_bytes: kept_bytes, ..SchemeBytes::default() }
 }
 
@@ -398,9 +398,9 @@ fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
     let mut ratio = WrittenShareEstimate::default();
     ratio.push_epoch(SchemeBytes::default());
     assert_eq!(ratio.written_share(), None, "nothing was seen");
-    ratio.push_epoch(seen(900, 450));
+    ratio.push_epoch(observed_scheme_bytes(900, 450));
     assert_eq!(ratio.written_share(), Some(0.5));
-    ratio.push_epoch(seen(100, 100));
+    ratio.push_epoch(observed_scheme_bytes(100, 100));
     let expected = (9.0 * 450.0 + 10.0 * 100.0) / (9.0 * 900.0 + 10.0 * 100.0);
     assert!((ratio.written_share().unwrap() - expected).abs() < 1e-12, "two divisions round on their own");
 }
@@ -411,7 +411,7 @@ fn the_write_ratio_of_a_scheme_weighs_epochs_by_their_bytes() {
 fn write_ratios_of_two_schemes_do_not_count_a_saved_page_twice() {
     let ratio = |offered, kept| {
         let mut ratio = WrittenShareEstimate::default();
-        ratio.push_epoch(seen(offered, kept));
+        ratio.push_epoch(observed_scheme_bytes(offered, kept));
         ratio.written_share().unwrap()
     };
     let dedup = ratio(100, 60);
@@ -547,7 +547,7 @@ fn device(activity: WriteActivity, schemes: Vec<SchemeBytes>) -> LifetimeCounter
 }
 
 /// Returns the counters of a host that wrote `bytes` without content schemes and throttling.
-fn wrote(bytes: u64) -> WriteActivity {
+fn activity_of_host_bytes(bytes: u64) -> WriteActivity {
     WriteActivity { host_bytes: bytes, host_programmed_bytes: bytes, flash_bytes: bytes, throttled_ns: 0 }
 }
 
@@ -566,7 +566,7 @@ fn lifetime_epochs_are_numbered_by_elapsed_time_from_zero() {
 #[test]
 fn lifetime_management_decides_once_per_epoch_at_its_first_request() {
     let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
-    let idle = device(wrote(0), vec![]);
+    let idle = device(activity_of_host_bytes(0), vec![]);
     let decided = [0, 1, EPOCH_NS - 1, EPOCH_NS, EPOCH_NS, 5 * EPOCH_NS + 3, 6 * EPOCH_NS - 1]
         .map(|now_ns| lifetime.advance_to(now_ns, &idle).is_some());
     assert_eq!(decided, [true, false, false, true, false, true, false]);
@@ -578,7 +578,7 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
     for configuration in [LifetimePaperConfiguration::Integrated, LifetimePaperConfiguration::Throttling] {
         let mut lifetime = manager(configuration);
         let schemes = vec![SchemeBytes::default(); lifetime.options().schemes.len()];
-        let first = lifetime.advance_to(0, &device(wrote(0), schemes)).unwrap();
+        let first = lifetime.advance_to(0, &device(activity_of_host_bytes(0), schemes)).unwrap();
         assert_eq!(first, EpochDecision::default(), "{configuration:?}");
         assert_eq!(lifetime.delay_ns(0, 1 << 40), 0, "{configuration:?}");
     }
@@ -589,8 +589,8 @@ fn without_write_history_no_scheme_runs_and_no_write_is_throttled() {
 fn a_scheme_of_which_no_write_was_sampled_stays_off() {
     let mut lifetime = manager(LifetimePaperConfiguration::Integrated);
     let unknown = vec![SchemeBytes::default(); 2];
-    lifetime.advance_to(0, &device(wrote(0), unknown.clone())).unwrap();
-    let second = lifetime.advance_to(EPOCH_NS, &device(wrote(10 << 20), unknown)).unwrap();
+    lifetime.advance_to(0, &device(activity_of_host_bytes(0), unknown.clone())).unwrap();
+    let second = lifetime.advance_to(EPOCH_NS, &device(activity_of_host_bytes(10 << 20), unknown)).unwrap();
     assert!(second.enabled_schemes.is_empty());
     assert!(second.throttle_bytes_per_epoch.is_some(), "ten times what an epoch may take");
 }
@@ -609,9 +609,10 @@ fn configurations_with_a_single_scheme_always_run_it_and_never_throttle() {
         for epoch in 0..12 {
             // Ten times the capacity of the device, with no saving by the schemes.
             let bytes = epoch * (10 << 20);
-            let useless = seen(bytes, bytes);
-            let decision =
-                lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![useless; schemes])).unwrap();
+            let useless = observed_scheme_bytes(bytes, bytes);
+            let decision = lifetime
+                .advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![useless; schemes]))
+                .unwrap();
             assert_eq!(decision.enabled_schemes, SchemeSet::of_first_schemes(schemes), "{configuration:?}");
             assert_eq!(lifetime.delay_ns(epoch * EPOCH_NS, bytes + 1000), 0, "{configuration:?}");
         }
@@ -624,7 +625,8 @@ fn throttling_stops_when_demand_falls_and_resumes_when_it_rises() {
     let mut bytes = 0;
     let mut throttled = Vec::new();
     for epoch in 0..40 {
-        let decision = lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![])).unwrap();
+        let decision =
+            lifetime.advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![])).unwrap();
         throttled.push(decision.throttle_bytes_per_epoch.is_some());
         bytes += if (12..26).contains(&epoch) { 2 << 20 } else { 1 << 19 };
     }
@@ -659,8 +661,10 @@ fn a_host_that_always_writes_too_much_is_never_released_from_throttling() {
                 }
             }
         }
-        activity =
-            WriteActivity { throttled_ns: activity.throttled_ns, ..wrote(activity.host_bytes + 65_536) };
+        activity = WriteActivity {
+            throttled_ns: activity.throttled_ns,
+            ..activity_of_host_bytes(activity.host_bytes + 65_536)
+        };
     }
     assert_eq!(released, 1, "only the first epoch, of which nothing is known");
     let (since_ns, before_bytes) = throttled_since.expect("the host writes too much");
@@ -681,14 +685,15 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
     let (mut bytes, mut dedup, mut comp) = (0, SchemeBytes::default(), SchemeBytes::default());
     let mut enabled = Vec::new();
     for epoch in 0..40 {
-        let decision =
-            lifetime.advance_to(epoch * EPOCH_NS, &device(wrote(bytes), vec![dedup, comp])).unwrap();
+        let decision = lifetime
+            .advance_to(epoch * EPOCH_NS, &device(activity_of_host_bytes(bytes), vec![dedup, comp]))
+            .unwrap();
         enabled.push((decision.enabled_schemes.contains(0), decision.enabled_schemes.contains(1)));
         bytes += 1 << 19;
         let sampled = if decision.enabled_schemes.contains(1) { 1 << 19 } else { 1 << 13 };
-        dedup = seen(dedup.offered_bytes + (1 << 19), dedup.still_written_bytes + (1 << 18));
+        dedup = observed_scheme_bytes(dedup.offered_bytes + (1 << 19), dedup.still_written_bytes + (1 << 18));
         let kept = if epoch < 20 { sampled } else { sampled / 2 };
-        comp = seen(comp.offered_bytes + sampled, comp.still_written_bytes + kept);
+        comp = observed_scheme_bytes(comp.offered_bytes + sampled, comp.still_written_bytes + kept);
     }
     assert!(enabled[1..].iter().all(|&(dedup, _)| dedup), "half of the pages are duplicates");
     assert_eq!(enabled[0], (false, false), "nothing is known yet");
@@ -700,10 +705,13 @@ fn a_scheme_is_switched_off_and_on_with_its_observed_savings() {
 #[test]
 fn throttling_slows_a_worn_out_device_and_does_not_stop_it() {
     let mut lifetime = manager(LifetimePaperConfiguration::Throttling);
-    let worn =
-        LifetimeCounters { activity: wrote(1 << 40), remaining_endurance_bytes: 0, scheme_bytes: vec![] };
+    let worn = LifetimeCounters {
+        activity: activity_of_host_bytes(1 << 40),
+        remaining_endurance_bytes: 0,
+        scheme_bytes: vec![],
+    };
     lifetime.advance_to(0, &worn);
-    let busy = LifetimeCounters { activity: wrote((1 << 40) + 4096), ..worn };
+    let busy = LifetimeCounters { activity: activity_of_host_bytes((1 << 40) + 4096), ..worn };
     lifetime.advance_to(EPOCH_NS, &busy);
     let delay_ns = lifetime.delay_ns(EPOCH_NS, (1 << 40) + 8192);
     assert!((4096 * EPOCH_NS..u64::MAX).contains(&delay_ns));

@@ -40,9 +40,9 @@ use crate::common;
 /// Number of distinct contents that a scenario writes.
 const CONTENTS: u16 = 12;
 /// Number of host operations of a scenario.
-const SCENARIO: u64 = 300;
+const OPERATIONS_PER_SCENARIO: u64 = 300;
 /// Number of host operations that are executed on a recovered device.
-const AFTERWARDS: u64 = 50;
+const OPERATIONS_AFTER_RECOVERY: u64 = 50;
 /// Default interval of power cuts: one possible cut in this number is made. It is no multiple of three, so that the
 /// three effects on the interrupted operation rotate.
 const ONE_CUT_IN: u64 = 50;
@@ -199,19 +199,19 @@ impl Witness {
 #[derive(Clone, Copy, Default)]
 struct Tally {
     /// Number of cuts that could be made: one for each program, erase and store of NVRAM, with each effect on it.
-    possible: u64,
+    possible_cuts: u64,
     /// Number of power cuts that were made.
     cuts: u64,
     /// Number of power cuts during a recovery.
     second_cuts: u64,
     /// Number of logical pages that were compared after recoveries.
-    pages: u64,
+    compared_pages: u64,
     /// Number of GC victims in scenarios without a cut.
     victims: u64,
     /// Number of scenarios that were executed.
     scenarios: u64,
     /// Number of recovered devices that became full, because failed programs used up the free pages.
-    full: u64,
+    full_devices: u64,
 }
 
 /// One run of random operations with power cuts.
@@ -248,7 +248,7 @@ impl Scenario<'_> {
             seed: self.seed,
             operation_number: 0,
         };
-        for operation in 0..SCENARIO {
+        for operation in 0..OPERATIONS_PER_SCENARIO {
             scene.operation_number = operation;
             let op = switching.draw().unwrap_or_else(|| mix.draw());
             let before = device.clone();
@@ -265,8 +265,8 @@ impl Scenario<'_> {
             for (cut_at, outcome) in
                 (0..operations).flat_map(|at| CutOutcome::ALL.map(|outcome| (at, outcome)))
             {
-                self.tally.possible += 1;
-                if (self.tally.possible + self.seed).is_multiple_of(self.one_in) {
+                self.tally.possible_cuts += 1;
+                if (self.tally.possible_cuts + self.seed).is_multiple_of(self.one_in) {
                     self.cut(&before, &mut witness, op, cut_at, outcome);
                 }
             }
@@ -341,7 +341,7 @@ impl Scenario<'_> {
     /// every sector.
     fn judge(&mut self, device: &mut Fragile, witness: &Witness) -> Vec<u16> {
         audit(device);
-        self.tally.pages += witness.pages.len() as u64;
+        self.tally.compared_pages += witness.pages.len() as u64;
         witness.judge(device)
     }
 
@@ -384,12 +384,12 @@ impl Scenario<'_> {
         }
         let mut mix = self.mix(&oracle);
         mix.random = Random::new(self.seed ^ (cut_at << 20) ^ self.tally.cuts);
-        for _ in 0..AFTERWARDS {
+        for _ in 0..OPERATIONS_AFTER_RECOVERY {
             let op = mix.draw();
             match oracle.apply(&mut device, op) {
                 // A known limit: consecutive failed programs may use up the only block that collection needs.
                 Err(Error::Full { .. }) if self.is_failing => {
-                    self.tally.full += 1;
+                    self.tally.full_devices += 1;
                     audit(&mut device);
                     return compare_others(&mut device, &mut oracle, op);
                 }
@@ -474,12 +474,12 @@ fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally 
             let seed = 100 * number + k as u64;
             let tally = Tally::default();
             let tally = Scenario { design, world, buffer, seed, is_failing, one_in, tally }.explore();
-            total.possible += tally.possible;
+            total.possible_cuts += tally.possible_cuts;
             total.cuts += tally.cuts;
             total.second_cuts += tally.second_cuts;
-            total.pages += tally.pages;
+            total.compared_pages += tally.compared_pages;
             total.victims += tally.victims;
-            total.full += tally.full;
+            total.full_devices += tally.full_devices;
             total.scenarios += 1;
         }
     }
@@ -490,9 +490,11 @@ fn cuts_of(designs: &[DesignUnderTest], is_failing: bool, one_in: u64) -> Tally 
 fn every_cut_of(family: &str) {
     let share = exploration_interval(ONE_CUT_IN);
     let tally = cuts_of(&designs_with_prefix(family), false, share);
-    let Tally { possible, cuts, second_cuts, pages, victims, scenarios, .. } = tally;
-    println!("{family}: {cuts} cuts of {possible}, {second_cuts} cuts of recoveries, {pages} pages compared");
-    assert!(cuts.abs_diff(possible / share) <= scenarios, "{cuts} cuts of {possible}");
+    let Tally { possible_cuts, cuts, second_cuts, compared_pages, victims, scenarios, .. } = tally;
+    println!(
+        "{family}: {cuts} cuts of {possible_cuts}, {second_cuts} cuts of recoveries, {compared_pages} pages compared"
+    );
+    assert!(cuts.abs_diff(possible_cuts / share) <= scenarios, "{cuts} cuts of {possible_cuts}");
     assert!(victims > 10 * scenarios, "garbage collection has to be at work");
 }
 
@@ -501,16 +503,16 @@ fn every_cut_of(family: &str) {
 #[test]
 fn devices_with_failing_blocks_lose_no_durable_write_at_power_cuts() {
     let share = ONE_FAILING_CUT_IN * exploration_interval(FAILING_SHARE);
-    let Tally { possible, cuts, second_cuts, pages, victims, scenarios, full } =
+    let Tally { possible_cuts, cuts, second_cuts, compared_pages, victims, scenarios, full_devices } =
         cuts_of(&designs(), true, share);
     println!(
-        "failing: {cuts} cuts, {second_cuts} cuts of recoveries, {pages} pages compared, {full} times full"
+        "failing: {cuts} cuts, {second_cuts} cuts of recoveries, {compared_pages} pages compared, {full_devices} times full"
     );
-    assert!(full * 10_000 < cuts, "{full} of {cuts} recovered devices had no room left");
-    assert!(cuts.abs_diff(possible / share) <= scenarios, "{cuts} cuts of {possible}");
+    assert!(full_devices * 10_000 < cuts, "{full_devices} of {cuts} recovered devices had no room left");
+    assert!(cuts.abs_diff(possible_cuts / share) <= scenarios, "{cuts} cuts of {possible_cuts}");
     assert!(
-        possible > 800 * scenarios && victims > 5 * scenarios,
-        "{possible} cuts possible, {victims} victims"
+        possible_cuts > 800 * scenarios && victims > 5 * scenarios,
+        "{possible_cuts} cuts possible, {victims} victims"
     );
 }
 

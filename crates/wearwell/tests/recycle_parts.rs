@@ -49,7 +49,7 @@ struct Entry {
     /// Access count of the page, by which its recycle probability is computed.
     accesses: u8,
     /// Access count, and position in the history of its logical page, by which the entry was last ordered.
-    class: (u8, usize),
+    access_count_and_position: (u8, usize),
     /// Time at which the entry was last ordered; larger is more recent.
     time: u64,
 }
@@ -72,12 +72,12 @@ struct Model {
     /// Valid flash page of each logical page.
     mapping: Vec<Option<u32>>,
     /// Dead pages of each logical page, newest first.
-    lists: Vec<Vec<u32>>,
+    history_by_lpn: Vec<Vec<u32>>,
     /// Entries of the fingerprint store.
     entries: Vec<Entry>,
     /// Dead pages whose content equals that of an entry of the fingerprint store, the last displaced first. They are
     /// kept only by an unbounded store.
-    twins: Vec<Entry>,
+    displaced_equal_entries: Vec<Entry>,
     /// Time of the last change of an entry, a counter.
     clock: u64,
     /// Pages that the history (list of dead pages per logical page) covers: all dead pages, or those in the fingerprint
@@ -106,9 +106,9 @@ impl Model {
             spare: vec![0; pages as usize],
             accesses: vec![0; pages as usize],
             mapping: vec![None; logical as usize],
-            lists: vec![Vec::new(); logical as usize],
+            history_by_lpn: vec![Vec::new(); logical as usize],
             entries: Vec::new(),
-            twins: Vec::new(),
+            displaced_equal_entries: Vec::new(),
             clock: 0,
             scope: options.history_scope,
             read_counters: (options.history_scope == HistoryScope::FingerprintStore)
@@ -139,12 +139,13 @@ impl Model {
     }
 
     /// Removes dead pages that are not in the fingerprint store from the history, if the history covers only the store.
-    fn settle(&mut self) {
+    fn drop_unstored_from_history(&mut self) {
         if self.scope == HistoryScope::AllPages {
             return;
         }
         for ppn in (0..self.states.len() as u32).rev() {
-            let is_stored = self.entries.iter().chain(&self.twins).any(|entry| entry.ppn == ppn);
+            let is_stored =
+                self.entries.iter().chain(&self.displaced_equal_entries).any(|entry| entry.ppn == ppn);
             if matches!(self.states[ppn as usize], State::Dead(_)) && !is_stored {
                 self.take_out(ppn);
                 self.states[ppn as usize] = State::Stale;
@@ -155,17 +156,17 @@ impl Model {
     /// Returns the position of a dead page in the history of its logical page, 0 for the newest.
     fn position(&self, ppn: u32) -> usize {
         let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
-        self.lists[owner as usize].iter().position(|&p| p == ppn).expect("a dead page is listed")
+        self.history_by_lpn[owner as usize].iter().position(|&p| p == ppn).expect("a dead page is listed")
     }
 
     /// Returns access count and position in the history by which a store entry is ordered; zeros under LRU.
-    fn class(&self, entry: &Entry) -> (u8, usize) {
+    fn access_count_and_position(&self, entry: &Entry) -> (u8, usize) {
         if self.policy == LRU { (0, 0) } else { (entry.accesses, self.position(entry.ppn).min(15)) }
     }
 
     /// Returns the sort key of a store entry: recycle probability, newness of the version, time of the last change.
     fn key(&self, entry: &Entry) -> (f64, usize, u64) {
-        let (accesses, position) = self.class(entry);
+        let (accesses, position) = self.access_count_and_position(entry);
         (probability(accesses, position), 15 - position, entry.time)
     }
 
@@ -199,11 +200,11 @@ impl Model {
     /// Orders the store entries of a logical page anew, newest version first, if their positions in the history
     /// changed.
     fn reorder_list(&mut self, lpn: u32) {
-        for ppn in self.lists[lpn as usize].clone() {
+        for ppn in self.history_by_lpn[lpn as usize].clone() {
             let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) else { continue };
-            let class = self.class(&self.entries[i]);
-            if class != self.entries[i].class {
-                self.entries[i].class = class;
+            let class = self.access_count_and_position(&self.entries[i]);
+            if class != self.entries[i].access_count_and_position {
+                self.entries[i].access_count_and_position = class;
                 self.entries[i].time = self.tick();
             }
         }
@@ -212,7 +213,7 @@ impl Model {
     /// Adds an entry to the fingerprint store.
     fn insert(&mut self, mut entry: Entry) {
         entry.time = self.tick();
-        entry.class = self.class(&entry);
+        entry.access_count_and_position = self.access_count_and_position(&entry);
         self.entries.push(entry);
     }
 
@@ -223,10 +224,16 @@ impl Model {
     }
 
     /// Offers a dead page to the fingerprint store, which takes it if it has a free entry or a worse one.
-    fn offer(&mut self, ppn: u32, accesses: u8) {
-        let entry = Entry { ppn, content: self.contents[ppn as usize], accesses, class: (0, 0), time: 0 };
+    fn offer_to_store(&mut self, ppn: u32, accesses: u8) {
+        let entry = Entry {
+            ppn,
+            content: self.contents[ppn as usize],
+            accesses,
+            access_count_and_position: (0, 0),
+            time: 0,
+        };
         if let Some(i) = self.entries.iter().position(|rival| rival.content == entry.content) {
-            self.write_deferred(i, entry);
+            self.resolve_equal_content(i, entry);
         } else if self.capacity == Some(0) {
         } else if self.capacity.is_some_and(|capacity| self.entries.len() >= capacity as usize) {
             let worst = *self.best_first().last().expect("a full store has entries");
@@ -240,7 +247,7 @@ impl Model {
     }
 
     /// Decides which of two dead pages with equal content the store holds: the entry with index `rival`, or `entry`.
-    fn write_deferred(&mut self, rival: usize, entry: Entry) {
+    fn resolve_equal_content(&mut self, rival: usize, entry: Entry) {
         let old = self.entries[rival];
         if self.worth(entry.ppn, entry.accesses) >= self.worth(old.ppn, old.accesses) {
             self.entries.remove(rival);
@@ -257,7 +264,7 @@ impl Model {
     /// Keeps a displaced dead page in an unbounded store.
     fn keep_twin(&mut self, entry: Entry) {
         if self.capacity.is_none() {
-            self.twins.insert(0, entry);
+            self.displaced_equal_entries.insert(0, entry);
         }
     }
 
@@ -265,13 +272,14 @@ impl Model {
     fn take_out(&mut self, ppn: u32) {
         let State::Dead(owner) = self.states[ppn as usize] else { panic!("page {ppn} is not dead") };
         let entry = self.entries.iter().position(|entry| entry.ppn == ppn).map(|i| self.entries.remove(i));
-        self.twins.retain(|twin| twin.ppn != ppn);
-        self.lists[owner as usize].retain(|&p| p != ppn);
+        self.displaced_equal_entries.retain(|twin| twin.ppn != ppn);
+        self.history_by_lpn[owner as usize].retain(|&p| p != ppn);
         self.reorder_list(owner);
         if let Some(entry) = entry
-            && let Some(i) = self.twins.iter().position(|twin| twin.content == entry.content)
+            && let Some(i) =
+                self.displaced_equal_entries.iter().position(|twin| twin.content == entry.content)
         {
-            let heir = self.twins.remove(i);
+            let heir = self.displaced_equal_entries.remove(i);
             self.insert(heir);
         }
     }
@@ -283,23 +291,23 @@ impl Model {
             return;
         }
         self.states[ppn as usize] = State::Dead(lpn);
-        self.lists[lpn as usize].insert(0, ppn);
+        self.history_by_lpn[lpn as usize].insert(0, ppn);
         self.reorder_list(lpn);
-        self.offer(ppn, self.accesses[ppn as usize]);
+        self.offer_to_store(ppn, self.accesses[ppn as usize]);
     }
 
     /// Executes fast loading: moves the newest dead pages of neighbouring logical pages to the head of the fingerprint
     /// store. Returns the dead pages that are not in the store and must be loaded from flash.
-    fn neighbours(&mut self, owner: u32) -> Vec<u32> {
+    fn fast_load_neighbours(&mut self, owner: u32) -> Vec<u32> {
         let FingerprintStorePolicy::ProbabilityFastLoading { window } = self.policy else {
             return Vec::new();
         };
         let mut unknown = Vec::new();
         for distance in (1..=window as i64).rev() {
             for lpn in [owner as i64 - distance, owner as i64 + distance] {
-                let list = usize::try_from(lpn).ok().and_then(|lpn| self.lists.get(lpn));
+                let list = usize::try_from(lpn).ok().and_then(|lpn| self.history_by_lpn.get(lpn));
                 let Some(&ppn) = list.and_then(|list| list.first()) else { continue };
-                if !self.raise(ppn) && self.capacity != Some(0) {
+                if !self.move_to_head(ppn) && self.capacity != Some(0) {
                     unknown.push(ppn);
                 }
             }
@@ -308,23 +316,23 @@ impl Model {
     }
 
     /// Moves the store entry of a dead page to the head of the store; returns `false` if the page is not in the store.
-    fn raise(&mut self, ppn: u32) -> bool {
+    fn move_to_head(&mut self, ppn: u32) -> bool {
         if let Some(i) = self.entries.iter().position(|entry| entry.ppn == ppn) {
             let entry = self.entries.remove(i);
             self.insert(Entry { accesses: 15, ..entry });
             return true;
         }
-        self.twins.iter().any(|twin| twin.ppn == ppn)
+        self.displaced_equal_entries.iter().any(|twin| twin.ppn == ppn)
     }
 
     /// Changes policy and capacity of the fingerprint store, and evicts entries beyond the capacity.
     fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         (self.policy, self.capacity) = (policy, capacity);
         for i in 0..self.entries.len() {
-            self.entries[i].class = self.class(&self.entries[i]);
+            self.entries[i].access_count_and_position = self.access_count_and_position(&self.entries[i]);
         }
         if capacity.is_some() {
-            self.twins.clear();
+            self.displaced_equal_entries.clear();
         }
         while capacity.is_some_and(|capacity| self.entries.len() > capacity as usize) {
             self.evict_worst();
@@ -333,7 +341,7 @@ impl Model {
 
     /// Returns the dead pages that the store loads after a restart, the likeliest to be revived last.
     fn reload_candidates(&self) -> Vec<u32> {
-        let mut dead: Vec<u32> = self.lists.iter().flatten().copied().collect();
+        let mut dead: Vec<u32> = self.history_by_lpn.iter().flatten().copied().collect();
         let key = |ppn: u32| (self.worth(ppn, self.accesses[ppn as usize]), ppn);
         dead.sort_by(|&a, &b| key(a).partial_cmp(&key(b)).expect("keys are numbers"));
         let keep = self.capacity.map_or(dead.len(), |capacity| dead.len().min(capacity as usize));
@@ -454,12 +462,12 @@ impl Pair {
         let successor = self.valid(lpn);
         let content = Self::fingerprint(self.model.contents[ppn as usize]);
         self.recycle.record_page_invalidated(Lpn(lpn), Ppn(ppn), successor, content);
-        self.settle();
+        self.drop_unstored_from_history();
     }
 
     /// Removes pages that the fingerprint store does not hold from the history, if it covers only the store.
-    fn settle(&mut self) {
-        self.model.settle();
+    fn drop_unstored_from_history(&mut self) {
+        self.model.drop_unstored_from_history();
         self.recycle.remove_queued_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
@@ -478,14 +486,14 @@ impl Pair {
             &mut pages,
         );
         let pages: Vec<u32> = pages.into_iter().map(|ppn| ppn.0).collect();
-        assert_eq!(pages, self.model.neighbours(owner));
+        assert_eq!(pages, self.model.fast_load_neighbours(owner));
         for ppn in pages {
-            if !self.model.raise(ppn) {
-                self.model.offer(ppn, 15);
+            if !self.model.move_to_head(ppn) {
+                self.model.offer_to_store(ppn, 15);
             }
             self.recycle
                 .offer_fast_loaded_page(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
-            self.settle();
+            self.drop_unstored_from_history();
         }
     }
 
@@ -534,17 +542,17 @@ impl Pair {
     /// Executes a restart, after which the fingerprint store is loaded from the history.
     fn restart(&mut self) {
         self.model.entries.clear();
-        self.model.twins.clear();
+        self.model.displaced_equal_entries.clear();
         self.recycle.clear_fingerprint_store_after_power_loss();
         assert_eq!(self.recycle.fingerprint_store_len(), 0);
         let pages: Vec<u32> = self.recycle.pages_to_reload().into_iter().map(|ppn| ppn.0).collect();
         assert_eq!(pages, self.model.reload_candidates());
         for ppn in pages {
-            self.model.offer(ppn, self.model.accesses[ppn as usize]);
+            self.model.offer_to_store(ppn, self.model.accesses[ppn as usize]);
             self.recycle
                 .load_dead_page_after_restart(Ppn(ppn), Self::fingerprint(self.model.contents[ppn as usize]));
         }
-        self.model.settle();
+        self.model.drop_unstored_from_history();
         self.recycle.remove_unloaded_pages_from_history(|ppn| Lpn(self.model.spare[ppn.index()]));
     }
 
@@ -552,13 +560,13 @@ impl Pair {
     fn set_policy(&mut self, policy: FingerprintStorePolicy, capacity: Option<u32>) {
         self.model.set_policy(policy, capacity);
         self.recycle.set_policy(policy, capacity);
-        self.settle();
+        self.drop_unstored_from_history();
     }
 
     /// Executes one random operation. Logical pages with small numbers are written more often, so their histories are
     /// long.
-    fn random(&mut self, rng: &mut Xoshiro256PlusPlus, contents: u64) {
-        let logical = self.model.lists.len() as u32;
+    fn execute_random_operation(&mut self, rng: &mut Xoshiro256PlusPlus, contents: u64) {
+        let logical = self.model.history_by_lpn.len() as u32;
         let lpn = rng.random_range(0..logical).min(rng.random_range(0..logical));
         match rng.random_range(0..100) {
             0..55 => _ = self.write(lpn, rng.random_range(0..contents)),
@@ -582,7 +590,7 @@ impl Pair {
         let actual: Vec<(u32, u64)> =
             self.recycle.fingerprint_store_entries().map(|e| (e.ppn.0, e.fingerprint.0)).collect();
         assert_eq!(actual, expected);
-        for (lpn, list) in (0..).zip(&model.lists) {
+        for (lpn, list) in (0..).zip(&model.history_by_lpn) {
             assert_eq!(&self.versions(lpn), list);
         }
         for (ppn, &state) in (0..).map(Ppn).zip(&model.states) {
@@ -597,8 +605,10 @@ impl Pair {
 
     /// Asserts that the weight of all dead pages, by which recycling-aware GC compares blocks, is as expected.
     fn check_weight(&self) {
-        let dead: Vec<u32> = self.model.lists.iter().flatten().copied().collect();
-        let loaded = |ppn: u32| self.model.entries.iter().chain(&self.model.twins).find(|e| e.ppn == ppn);
+        let dead: Vec<u32> = self.model.history_by_lpn.iter().flatten().copied().collect();
+        let loaded = |ppn: u32| {
+            self.model.entries.iter().chain(&self.model.displaced_equal_entries).find(|e| e.ppn == ppn)
+        };
         let accesses =
             |ppn: u32| loaded(ppn).map_or(self.model.accesses[ppn as usize], |entry| entry.accesses);
         let expected: f64 = dead.iter().map(|&ppn| 1.0 - self.model.worth(ppn, accesses(ppn)).0).sum();
@@ -628,7 +638,7 @@ fn drive(
     let mut pair = Pair::new(pages, logical, policy, capacity);
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(0x5eed);
     for _ in 0..operations {
-        pair.random(&mut rng, 12);
+        pair.execute_random_operation(&mut rng, 12);
         pair.check();
     }
     pair
@@ -693,7 +703,7 @@ fn recycling_with_long_page_histories_equals_a_naive_model() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(3);
     let mut longest = 0;
     for _ in 0..100_000 / exploration_interval(2) {
-        pair.random(&mut rng, 60);
+        pair.execute_random_operation(&mut rng, 60);
         pair.check();
         longest = longest.max(pair.versions(0).len());
     }
@@ -710,7 +720,7 @@ fn recycling_equals_a_naive_model_when_policy_and_capacity_change_during_a_run()
             let capacity = [None, Some(0), Some(1), Some(5), Some(9)][rng.random_range(0..5)];
             pair.set_policy(policy, capacity);
         }
-        pair.random(&mut rng, 12);
+        pair.execute_random_operation(&mut rng, 12);
         pair.check();
     }
     assert!(pair.hits > 10_000);
@@ -728,12 +738,13 @@ fn recycling_with_a_history_of_stored_dead_pages_only_equals_a_naive_model() {
             match step % 1000 {
                 0 => pair.restart(),
                 500 => pair.set_policy(policy, capacity.map(|entries| entries - step / 1000 % 2)),
-                _ => pair.random(&mut rng, 12),
+                _ => pair.execute_random_operation(&mut rng, 12),
             }
             pair.check();
             assert_eq!(
                 pair.recycle.dead_page_count(),
-                u64::from(pair.recycle.fingerprint_store_len()) + pair.model.twins.len() as u64
+                u64::from(pair.recycle.fingerprint_store_len())
+                    + pair.model.displaced_equal_entries.len() as u64
             );
         }
         assert!(pair.hits > 500, "{} hits with {policy:?} and {capacity:?}", pair.hits);
@@ -750,7 +761,7 @@ fn a_restart_loads_the_dead_pages_with_the_greatest_recycle_probability() {
             if step % 100 == 99 {
                 pair.restart();
             }
-            pair.random(&mut rng, 12);
+            pair.execute_random_operation(&mut rng, 12);
             pair.check();
         }
     }
@@ -763,7 +774,7 @@ fn large_fingerprint_stores_rank_entries_like_a_sorted_list() {
         let mut pair = Pair::new(6_000, 2_000, policy, Some(2_000));
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(17);
         for step in 0..20_000 / exploration_interval(2) {
-            pair.random(&mut rng, 9_000);
+            pair.execute_random_operation(&mut rng, 9_000);
             if step % 500 == 0 {
                 pair.check();
             }
@@ -791,15 +802,20 @@ fn unbounded_fingerprint_stores_hit_whenever_a_dead_page_has_the_content() {
     for _ in 0..100_000 {
         let content = rng.random_range(0..12);
         let [lru, prob] = pairs.each_mut().map(|pair| {
-            let dead = pair.model.lists.iter().flatten().any(|&p| pair.model.contents[p as usize] == content);
+            let dead = pair
+                .model
+                .history_by_lpn
+                .iter()
+                .flatten()
+                .any(|&p| pair.model.contents[p as usize] == content);
             let found = pair.find(content);
             assert_eq!(found.is_some(), dead);
             found
         });
         assert_eq!(lru, prob);
         let fork = rng.clone();
-        pairs[0].random(&mut rng, 12);
-        pairs[1].random(&mut fork.clone(), 12);
+        pairs[0].execute_random_operation(&mut rng, 12);
+        pairs[1].execute_random_operation(&mut fork.clone(), 12);
     }
     assert_eq!(pairs[0].hits, pairs[1].hits);
     assert!(pairs[0].hits > 10_000);
@@ -909,7 +925,7 @@ fn erasing_a_block_equals_erasing_its_pages_one_by_one_in_recycling_state() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(23);
     let mut blocks_erased = 0;
     for _ in 0..50_000 {
-        pair.random(&mut rng, 40);
+        pair.execute_random_operation(&mut rng, 40);
         let first = rng.random_range(0..8) * 8;
         let is_valid = |&state: &State| matches!(state, State::Valid(_));
         if pair.model.states[first as usize..][..8].iter().any(is_valid) {

@@ -333,7 +333,7 @@ fn ids_after(logical: u32, steps: &[Step]) -> Vec<(u32, u8)> {
 }
 
 /// Executes a step on the device; returns the error of the device.
-fn take(drive: &mut Drive, step: Step) -> Result<()> {
+fn execute_step(drive: &mut Drive, step: Step) -> Result<()> {
     match step {
         Step::Write(lpn, id) => drive.try_write(lpn, id),
         Step::Trim(lpn) => drive.try_trim(lpn),
@@ -363,7 +363,7 @@ fn a_lack_of_reverse_map_entries_never_makes_the_device_full() {
             let steps = crowding.steps(seed);
             let mut drive = build.build_drive();
             for (k, &step) in steps.iter().enumerate() {
-                if let Err(error) = take(&mut drive, step) {
+                if let Err(error) = execute_step(&mut drive, step) {
                     panic!(
                         "{reverse_map:?}, {sources} sources, {writes} writes, seed {seed}, step {k}: {error}"
                     );
@@ -404,7 +404,7 @@ fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
         let mut drive = build.build_drive();
         let is_demoting = |&k: &usize| {
             let before = drive.demotion_counts();
-            take(&mut drive, steps[k]).expect("there is room");
+            execute_step(&mut drive, steps[k]).expect("there is room");
             matches!(steps[k], Step::Collect) && drive.demotion_counts() != before
         };
         let Some(k) = (0..steps.len()).find(is_demoting) else { continue };
@@ -412,8 +412,8 @@ fn gc_without_room_for_reverse_map_entries_loses_nothing_at_any_power_cut() {
         let ids = ids_after(logical_pages, &steps[..k]);
         run_with_every_power_cut(
             &build,
-            |drive| steps[..k].iter().for_each(|&step| take(drive, step).expect("there is room")),
-            |drive| take(drive, Step::Collect),
+            |drive| steps[..k].iter().for_each(|&step| execute_step(drive, step).expect("there is room")),
+            |drive| execute_step(drive, Step::Collect),
             |drive| drive.assert_content_ids(&ids),
         );
     }
@@ -465,7 +465,7 @@ fn a_relocation_source_is_overwritten_if_its_tombstone_has_no_room() {
     run_with_every_power_cut(
         &build,
         scene,
-        |drive| take(drive, Step::Collect),
+        |drive| execute_step(drive, Step::Collect),
         |drive| drive.assert_content_ids(&ids),
     );
 }

@@ -171,7 +171,7 @@ impl World {
     }
 
     /// Makes free pages for the log pages that the next call may append, by collecting log blocks as the engine does.
-    fn room(&mut self) -> Result<()> {
+    fn make_room_for_log_pages(&mut self) -> Result<()> {
         while self.map.max_pages_per_recorded_entry() > 0 && self.io.total_free_blocks() < 3 {
             let closed = |&block: &BlockId| self.io.blocks().state(block) == BlockState::Closed;
             let blocks = (0..BLOCKS).map(BlockId).filter(closed);
@@ -225,7 +225,7 @@ impl World {
 
     /// Requests space for one entry of the host, and returns whether the reverse map has it.
     fn admit(&mut self) -> Result<bool> {
-        self.room()?;
+        self.make_room_for_log_pages()?;
         let model = &self.model;
         let admitted = self.map.make_room_for_entry(&mut self.io, &|entry| model.need(entry))?;
         self.refused += u32::from(!admitted);
@@ -234,7 +234,7 @@ impl World {
 
     /// Records an entry in reverse map and model.
     fn record(&mut self, entry: ReverseMapEntry) -> Result<()> {
-        self.room()?;
+        self.make_room_for_log_pages()?;
         self.model.recorded.insert(key(&entry));
         let model = &self.model;
         self.map.record_entry(&mut self.io, entry, &|entry| model.need(entry))
@@ -315,7 +315,7 @@ impl World {
     /// erases the block.
     fn collect(&mut self) -> Result<()> {
         let block = BlockId(self.rng.random_range(0..BLOCKS));
-        self.room()?;
+        self.make_room_for_log_pages()?;
         let model = &self.model;
         let fits = self.map.make_room_for_victim(&mut self.io, block, &|entry| model.need(entry))?;
         if fits {
@@ -437,13 +437,13 @@ fn segments(nvram_bytes: u64, segment_bytes: u32) -> ReverseMapKind {
 }
 
 /// Reverse map as a log of two flash pages.
-const FLOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 2 };
+const FLASH_LOG: ReverseMapKind = ReverseMapKind::FlashLog { log_pages: 2 };
 /// Reverse map as a log in 400 bytes of NVRAM.
-const NLOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: 400 };
+const NVRAM_LOG: ReverseMapKind = ReverseMapKind::NvramLog { nvram_bytes: 400 };
 
 /// Returns the kinds of reverse maps under test, all with little space.
 fn parts() -> Vec<ReverseMapKind> {
-    vec![segments(1024, 64), segments(512, 32), segments(1280, 128), segments(720, 48), NLOG, FLOG]
+    vec![segments(1024, 64), segments(512, 32), segments(1280, 128), segments(720, 48), NVRAM_LOG, FLASH_LOG]
 }
 
 #[test]
@@ -661,7 +661,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
     for outcome in [CutOutcome::Torn, CutOutcome::CompletedUnacknowledged] {
         // The stores of this case: the program, two words zeroed per entry, two stored for the next entry.
         for cut in 0..1 + 2 * page_entries as u64 + 2 {
-            let mut world = World::new(FLOG, 1, None, outcome);
+            let mut world = World::new(FLASH_LOG, 1, None, outcome);
             (0..page_entries).for_each(|k| world.record(bind(k)).expect("power is on"));
             world.io.nand_mut().restore_power(Some(cut));
             world.record(bind(page_entries)).expect_err("power is cut");
@@ -686,7 +686,7 @@ fn an_interrupted_flush_of_the_reverse_map_log_is_finished_by_recovery() {
 /// its blocks.
 #[test]
 fn random_runs_exercise_cleaning_and_gc_of_the_reverse_map_log_on_flash() {
-    let mut world = World::new(FLOG, 3, None, CutOutcome::Torn);
+    let mut world = World::new(FLASH_LOG, 3, None, CutOutcome::Torn);
     (0..2000).for_each(|_| world.step().expect("power is on"));
     let stats = &world.io.stats;
     let cause = Cause::RemapLog as usize;

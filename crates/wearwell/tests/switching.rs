@@ -30,12 +30,12 @@ const PAGE_BYTES: u16 = 4096;
 /// Number of logical pages of the device.
 const LOGICAL: u32 = 1500;
 /// Number of pages that are overwritten all the time; all other pages keep their first content.
-const HOT: u64 = 60;
+const HOT_PAGES: u64 = 60;
 /// Number of host writes of an epoch (period for which the running schemes are decided).
 const EPOCH_WRITES: u32 = 4096;
 /// Lower bound of the fingerprints of unique contents. No other write has such a fingerprint, unless a test repeats a
 /// unique content.
-const FRESH: u64 = 1_000_000;
+const FIRST_UNIQUE_FINGERPRINT: u64 = 1_000_000;
 
 /// Returns the set of these content schemes.
 fn set(kinds: &[MechanismKind]) -> MechanismSet {
@@ -111,7 +111,7 @@ impl Drive {
     /// Returns the content of an incompressible page that neither equals nor resembles any other content.
     fn unique(&mut self) -> ContentDescriptor {
         self.fresh += 1;
-        let fingerprint = Fingerprint(FRESH + self.fresh);
+        let fingerprint = Fingerprint(FIRST_UNIQUE_FINGERPRINT + self.fresh);
         ContentDescriptor { fingerprint, compressed_bytes: PAGE_BYTES, delta_bytes: PAGE_BYTES }
     }
 
@@ -122,7 +122,7 @@ impl Drive {
     }
 
     /// Returns a content for `lpn` that the scheme `kind` can serve without a program, and no other scheme can.
-    fn welcome(&mut self, kind: MechanismKind, lpn: u64) -> ContentDescriptor {
+    fn content_for_scheme(&mut self, kind: MechanismKind, lpn: u64) -> ContentDescriptor {
         let unique = self.unique();
         let again = |id: u64| ContentDescriptor { fingerprint: Fingerprint(1 + id), ..unique };
         match kind {
@@ -130,8 +130,8 @@ impl Drive {
             Silent => self.contents[&lpn],
             // The first content of a cold page, which that page still holds.
             Dedup => {
-                let cold = HOT + self.random.below(u64::from(LOGICAL) - HOT);
-                ContentDescriptor { fingerprint: Fingerprint(FRESH + 1 + cold), ..unique }
+                let cold = HOT_PAGES + self.random.below(u64::from(LOGICAL) - HOT_PAGES);
+                ContentDescriptor { fingerprint: Fingerprint(FIRST_UNIQUE_FINGERPRINT + 1 + cold), ..unique }
             }
             // The previous content of the page, or the one before.
             Recycle => again(1000 + 2 * lpn + self.random.below(2)),
@@ -144,10 +144,10 @@ impl Drive {
     /// Overwrites hot pages with contents that the schemes `welcome_to` can serve, one scheme after the other.
     fn overwrite(&mut self, writes: u64, welcome_to: &[MechanismKind]) {
         for k in 0..writes {
-            let lpn = self.random.below(HOT);
+            let lpn = self.random.below(HOT_PAGES);
             let content = match welcome_to {
                 [] => self.unique(),
-                kinds => self.welcome(kinds[k as usize % kinds.len()], lpn),
+                kinds => self.content_for_scheme(kinds[k as usize % kinds.len()], lpn),
             };
             self.write(lpn, content);
         }
@@ -182,7 +182,7 @@ impl Drive {
     /// Overwrites hot pages for several epochs, while a lifetime controller switches content schemes on and off by the
     /// writes that they save. Returns the schemes that ran in each epoch. `welcome_to` returns the schemes that can
     /// serve the contents of an epoch.
-    fn live(
+    fn run_epochs(
         &mut self,
         schemes: MechanismSet,
         epochs: u64,
@@ -221,7 +221,8 @@ fn each_scheme_is_switched_off_when_it_saves_nothing_and_on_again_when_content_c
     for kind in MechanismKind::ALL {
         let mut drive = Drive::new(set(&[kind]));
         let is_welcome = |epoch: u64| (20..40).contains(&epoch);
-        let ran = drive.live(set(&[kind]), 60, |epoch| if is_welcome(epoch) { vec![kind] } else { vec![] });
+        let ran =
+            drive.run_epochs(set(&[kind]), 60, |epoch| if is_welcome(epoch) { vec![kind] } else { vec![] });
         let on: Vec<bool> = ran.iter().map(|running| running.contains(kind)).collect();
         assert!(on[0], "{kind:?} is tried in the first epoch");
         assert!(on[1..=20].iter().all(|&on| !on), "{kind:?} saves nothing in the first twenty: {on:?}");
@@ -244,7 +245,7 @@ fn of_four_content_schemes_only_those_that_save_writes_run() {
     let phases = [Delta, Compression, Dedup, Recycle];
     let mut drive = Drive::new(set(&phases));
     let kind_at = |epoch: u64| phases[(epoch / 16) as usize];
-    let ran = drive.live(set(&phases), 64, |epoch| vec![kind_at(epoch)]);
+    let ran = drive.run_epochs(set(&phases), 64, |epoch| vec![kind_at(epoch)]);
     for (phase, kind) in phases.into_iter().enumerate() {
         for (epoch, &running) in ran.iter().enumerate().skip(16 * phase + 12).take(4) {
             assert!(
@@ -347,7 +348,7 @@ fn gc_copies_of_unhashed_pages_stay_unknown_to_recycling() {
     drive.switch(&[Recycle]);
     let before = drive.served(Recycle);
     let mut sampled = 0;
-    for lpn in HOT..LOGICAL.into() {
+    for lpn in HOT_PAGES..LOGICAL.into() {
         drive.write_unique(lpn);
         let served = drive.served(Recycle);
         drive.write(0, known(lpn));

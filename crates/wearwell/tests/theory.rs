@@ -28,7 +28,7 @@ const SAMPLES: u64 = 4000;
 /// Over-provisioning values under test, each computed as physical / logical size - 1.
 const SPARES: [f64; 4] = [0.07, 0.15, 0.28, 0.4286];
 
-/// Returns the harmonic number H_n, the sum of 1/k for k from 1 to `n`.
+/// Returns the harmonic number of `n`, the sum of 1/k for k from 1 to `n`.
 fn harmonic(n: u32) -> f64 {
     (1..=n).map(|k| 1.0 / k as f64).sum()
 }

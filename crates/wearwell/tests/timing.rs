@@ -21,15 +21,16 @@ use wearwell::timing::{
 use crate::common::exploration_interval;
 
 /// Read time of a page (tR), nanoseconds.
-const R: u64 = 45_000;
+const READ_NS: u64 = 45_000;
 /// Program time of a page (tPROG), nanoseconds.
-const P: u64 = 400_000;
+const PROGRAM_NS: u64 = 400_000;
 /// Erase time of a block (tBERS), nanoseconds.
-const E: u64 = 3_500_000;
+const ERASE_NS: u64 = 3_500_000;
 /// Transfer time of a 4-KiB page at 1 GB/s, nanoseconds.
-const X: u64 = 4096;
+const TRANSFER_NS: u64 = 4096;
 /// Times of flash operations in these tests.
-const FLASH: FlashTiming = FlashTiming { read_ns: R, program_ns: P, erase_ns: E, transfer_ps_per_byte: 1000 };
+const FLASH: FlashTiming =
+    FlashTiming { read_ns: READ_NS, program_ns: PROGRAM_NS, erase_ns: ERASE_NS, transfer_ps_per_byte: 1000 };
 
 /// Returns a geometry with these numbers of channels, dies and planes.
 fn geometry(channels: u32, dies_per_channel: u32, planes_per_die: u32) -> Geometry {
@@ -79,7 +80,7 @@ fn after(back: u16, op: FlashOp) -> FlashOp {
 }
 
 /// Returns default options of the timing engine that keep the completion times of requests.
-fn keeping() -> TimingOptions {
+fn keeping_completions() -> TimingOptions {
     TimingOptions { keeps_completions: true, ..TimingOptions::default() }
 }
 
@@ -88,7 +89,7 @@ fn keeping() -> TimingOptions {
 fn suspending(overhead_ns: u64, max_suspensions_per_op: u32) -> TimingOptions {
     TimingOptions {
         suspension: Some(SuspensionOptions { resume_overhead_ns: overhead_ns, max_suspensions_per_op }),
-        ..keeping()
+        ..keeping_completions()
     }
 }
 
@@ -125,7 +126,7 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
     for (ps_per_byte, bytes, transfer) in parts {
         let flash = FlashTiming { transfer_ps_per_byte: ps_per_byte, ..FLASH };
         for mode in [TimingMode::Timeline, TimingMode::Event] {
-            let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), flash, keeping());
+            let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), flash, keeping_completions());
             timing.submit(RequestKind::Read, 7, &[FlashOp { transfer_bytes: bytes, ..read(3) }]);
             timing.submit(RequestKind::Write, 10_000_000, &[FlashOp { transfer_bytes: bytes, ..program(3) }]);
             timing.submit(RequestKind::Trim, 20_000_000, &[gc(OpKind::Erase, 0)]);
@@ -133,14 +134,18 @@ fn an_idle_device_answers_in_exactly_the_datasheet_time() {
             let mut done = timing.take_completions();
             done.sort();
             let found: Vec<u64> = done.iter().map(|completion| completion.latency_ns).collect();
-            assert_eq!(found, [R + transfer, transfer + P, 0], "{mode:?}, {bytes} bytes at {ps_per_byte} ps");
+            assert_eq!(
+                found,
+                [READ_NS + transfer, transfer + PROGRAM_NS, 0],
+                "{mode:?}, {bytes} bytes at {ps_per_byte} ps"
+            );
         }
     }
 }
 
 #[test]
 fn without_timing_every_request_completes_on_arrival() {
-    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping_completions());
     assert_eq!(timing.submit(RequestKind::Read, 5, &[read(0)]), 0);
     assert_eq!(
         (timing.outstanding_requests(), timing.run_to_next_completion_ns(), timing.now_ns()),
@@ -151,25 +156,28 @@ fn without_timing_every_request_completes_on_arrival() {
 
 #[test]
 fn controller_overhead_is_added_once_per_request() {
-    let options = TimingOptions { controller_overhead_ns: 3000, ..keeping() };
+    let options = TimingOptions { controller_overhead_ns: 3000, ..keeping_completions() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &[]), (100, &[read(0), read(1)])];
         let found = times_in(mode, &geometry(2, 1, 1), options.clone(), script);
-        assert_eq!(found, [3000, 100 + R + X + 3000]);
+        assert_eq!(found, [3000, 100 + READ_NS + TRANSFER_NS + 3000]);
     }
 }
 
 #[test]
 fn a_device_is_idle_after_its_last_completion() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping_completions());
         assert!(timing.complete_requests_until(5), "nothing was asked");
         timing.submit(RequestKind::Read, 100, &[read(0)]);
         timing.submit(RequestKind::Write, 200, &[program(1)]);
-        assert!(!timing.complete_requests_until(200 + X + P - 1), "{mode:?}: the write is not answered");
+        assert!(
+            !timing.complete_requests_until(200 + TRANSFER_NS + PROGRAM_NS - 1),
+            "{mode:?}: the write is not answered"
+        );
         assert_eq!(timing.outstanding_requests(), 1, "{mode:?}");
-        assert!(timing.complete_requests_until(10 * P), "{mode:?}");
-        assert_eq!(timing.now_ns(), 200 + X + P, "{mode:?}: time stops at the answer");
+        assert!(timing.complete_requests_until(10 * PROGRAM_NS), "{mode:?}");
+        assert_eq!(timing.now_ns(), 200 + TRANSFER_NS + PROGRAM_NS, "{mode:?}: time stops at the answer");
     }
 }
 
@@ -179,12 +187,12 @@ fn a_device_is_idle_after_its_last_completion() {
 fn the_open_loop_option_changes_no_completion_time() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let [told, asked] = [true, false].map(|is_open_loop| {
-            let options = TimingOptions { is_open_loop, ..keeping() };
+            let options = TimingOptions { is_open_loop, ..keeping_completions() };
             let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, options);
             timing.submit(RequestKind::Read, 100, &[read(0)]);
             timing.submit(RequestKind::Write, 200, &[program(1)]);
-            let early = timing.complete_requests_until(200 + X + P - 1);
-            let late = timing.complete_requests_until(10 * P);
+            let early = timing.complete_requests_until(200 + TRANSFER_NS + PROGRAM_NS - 1);
+            let late = timing.complete_requests_until(10 * PROGRAM_NS);
             (early, late, timing.now_ns(), timing.run_to_completion_ns(), timing.take_completions())
         });
         assert_eq!(told, asked, "{mode:?}");
@@ -202,7 +210,8 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
     let count = 2000;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let ends_us = |delta_codec_units, encode_us: f64| {
-            let options = TimingOptions { delta_codec_units, has_independent_planes: true, ..keeping() };
+            let options =
+                TimingOptions { delta_codec_units, has_independent_planes: true, ..keeping_completions() };
             let mut timing = TimingEngine::new(mode, &geometry(1, 1, 4), flash, options);
             let codec_ns = (encode_us * 1000.0) as u64;
             let work = ControllerWork {
@@ -235,7 +244,7 @@ fn deltas_pending_on_one_chip_each_take_the_longest_of_sensing_transfer_and_enco
 #[test]
 fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping_completions());
         let work = |own_ns, nvram_ns| ControllerWork {
             parallel_work_ns: own_ns,
             nvram_store_ns: nvram_ns,
@@ -261,33 +270,54 @@ fn controller_work_of_requests_overlaps_and_their_nvram_work_does_not() {
 #[test]
 fn a_read_modify_write_programs_after_its_read() {
     let rmw = [read(0), after(1, program(1))];
-    assert_eq!(times(&geometry(2, 1, 1), keeping(), &[(0, &rmw)]), [R + X + X + P]);
+    assert_eq!(
+        times(&geometry(2, 1, 1), keeping_completions(), &[(0, &rmw)]),
+        [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
+    );
     let same_die = [read(0), after(1, program(0))];
-    assert_eq!(times(&geometry(1, 1, 1), keeping(), &[(0, &same_die)]), [R + X + X + P]);
+    assert_eq!(
+        times(&geometry(1, 1, 1), keeping_completions(), &[(0, &same_die)]),
+        [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
+    );
 }
 
 #[test]
 fn reads_of_two_dies_share_only_their_channel() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
-    assert_eq!(times(&geometry(1, 2, 1), keeping(), both), [R + X, R + 2 * X]);
-    assert_eq!(times(&geometry(2, 1, 1), keeping(), both), [R + X, R + X]);
+    assert_eq!(
+        times(&geometry(1, 2, 1), keeping_completions(), both),
+        [READ_NS + TRANSFER_NS, READ_NS + 2 * TRANSFER_NS]
+    );
+    assert_eq!(
+        times(&geometry(2, 1, 1), keeping_completions(), both),
+        [READ_NS + TRANSFER_NS, READ_NS + TRANSFER_NS]
+    );
 }
 
 #[test]
 fn planes_of_a_die_work_in_parallel_only_with_independent_planes() {
     let both: Script = &[(0, &[read(0)]), (0, &[read(1)])];
-    assert_eq!(times(&geometry(1, 1, 2), keeping(), both), [R + X, 2 * (R + X)]);
-    let independent = TimingOptions { has_independent_planes: true, ..keeping() };
-    assert_eq!(times(&geometry(1, 1, 2), independent, both), [R + X, R + 2 * X]);
+    assert_eq!(
+        times(&geometry(1, 1, 2), keeping_completions(), both),
+        [READ_NS + TRANSFER_NS, 2 * (READ_NS + TRANSFER_NS)]
+    );
+    let independent = TimingOptions { has_independent_planes: true, ..keeping_completions() };
+    assert_eq!(
+        times(&geometry(1, 1, 2), independent, both),
+        [READ_NS + TRANSFER_NS, READ_NS + 2 * TRANSFER_NS]
+    );
 }
 
 #[test]
 fn a_read_waits_for_an_erase_or_suspends_it() {
     let script: Script = &[(0, &[op(OpKind::Erase, Cause::Host, 0)]), (1_000_000, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    assert_eq!(times(&one_die, keeping(), script), [E, E + R + X]);
-    let read_end = 1_000_000 + R + X;
-    assert_eq!(times(&one_die, suspending(20_000, 1), script), [E + R + X + 20_000, read_end]);
+    assert_eq!(times(&one_die, keeping_completions(), script), [ERASE_NS, ERASE_NS + READ_NS + TRANSFER_NS]);
+    let read_end = 1_000_000 + READ_NS + TRANSFER_NS;
+    assert_eq!(
+        times(&one_die, suspending(20_000, 1), script),
+        [ERASE_NS + READ_NS + TRANSFER_NS + 20_000, read_end]
+    );
 }
 
 #[test]
@@ -295,8 +325,16 @@ fn the_number_of_suspensions_of_one_operation_is_bounded() {
     let erase = [op(OpKind::Erase, Cause::Host, 0)];
     let script: Script = &[(0, &erase), (100_000, &[read(0)]), (200_000, &[read(0)]), (300_000, &[read(0)])];
     let found = times(&geometry(1, 1, 1), suspending(1000, 2), script);
-    let erase_end = E + 2 * (R + X + 1000);
-    assert_eq!(found, [erase_end, 100_000 + R + X, 200_000 + R + X, erase_end + R + X]);
+    let erase_end = ERASE_NS + 2 * (READ_NS + TRANSFER_NS + 1000);
+    assert_eq!(
+        found,
+        [
+            erase_end,
+            100_000 + READ_NS + TRANSFER_NS,
+            200_000 + READ_NS + TRANSFER_NS,
+            erase_end + READ_NS + TRANSFER_NS
+        ]
+    );
 }
 
 /// The read waits until the program's data has been transferred, and then suspends the program.
@@ -304,26 +342,39 @@ fn the_number_of_suspensions_of_one_operation_is_bounded() {
 fn a_read_arriving_during_a_program_transfer_suspends_the_program_when_its_cell_phase_starts() {
     let script: Script = &[(0, &[program(0)]), (1000, &[read(0)])];
     let found = times(&geometry(1, 1, 1), suspending(500, 1), script);
-    assert_eq!(found, [X + R + X + P + 500, X + R + X]);
+    assert_eq!(
+        found,
+        [TRANSFER_NS + READ_NS + TRANSFER_NS + PROGRAM_NS + 500, TRANSFER_NS + READ_NS + TRANSFER_NS]
+    );
 }
 
 #[test]
 fn reads_are_served_before_queued_writes() {
     let script: Script = &[(0, &[program(0)]), (1, &[program(0)]), (2, &[read(0)])];
     let one_die = geometry(1, 1, 1);
-    let first = X + P;
-    assert_eq!(times(&one_die, keeping(), script), [first, first + R + X + X + P, first + R + X]);
-    let in_order = TimingOptions { prioritises_reads: false, ..keeping() };
-    assert_eq!(times(&one_die, in_order, script), [first, 2 * first, 2 * first + R + X]);
+    let first = TRANSFER_NS + PROGRAM_NS;
+    assert_eq!(
+        times(&one_die, keeping_completions(), script),
+        [first, first + READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS, first + READ_NS + TRANSFER_NS]
+    );
+    let in_order = TimingOptions { prioritises_reads: false, ..keeping_completions() };
+    assert_eq!(times(&one_die, in_order, script), [first, 2 * first, 2 * first + READ_NS + TRANSFER_NS]);
 }
 
 #[test]
 fn reads_get_the_channel_before_writes() {
     // Die 0 transfers a page until X. At that time die 1 (a program) has waited longer for the channel than die 2 (a
     // read).
-    let script: Script = &[(0, &[read(2)]), (R - 10, &[program(0)]), (R - 5, &[program(1)])];
-    let found = times(&geometry(1, 3, 1), keeping(), script);
-    assert_eq!(found, [R - 10 + X + X, R - 10 + X + P, R - 10 + X + X + X + P]);
+    let script: Script = &[(0, &[read(2)]), (READ_NS - 10, &[program(0)]), (READ_NS - 5, &[program(1)])];
+    let found = times(&geometry(1, 3, 1), keeping_completions(), script);
+    assert_eq!(
+        found,
+        [
+            READ_NS - 10 + TRANSFER_NS + TRANSFER_NS,
+            READ_NS - 10 + TRANSFER_NS + PROGRAM_NS,
+            READ_NS - 10 + TRANSFER_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS
+        ]
+    );
 }
 
 /// Returns the completion times of three background copies, and of a host read and a host write that arrive during the
@@ -336,25 +387,46 @@ fn copies_and_host(options: TimingOptions) -> Vec<u64> {
 
 #[test]
 fn background_gc_yields_to_host_operations_between_pages() {
-    let gc_read = R + X;
-    let found = copies_and_host(keeping());
-    assert_eq!(found, [0, gc_read + (R + X) + (X + P), gc_read + (R + X)]);
+    let gc_read = READ_NS + TRANSFER_NS;
+    let found = copies_and_host(keeping_completions());
+    assert_eq!(
+        found,
+        [
+            0,
+            gc_read + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS),
+            gc_read + (READ_NS + TRANSFER_NS)
+        ]
+    );
 }
 
 #[test]
 fn background_gc_without_yielding_is_not_interrupted_by_host_operations() {
-    let options = TimingOptions { background_yields_to_host: false, ..keeping() };
-    let copies = 3 * (R + X + X + P);
+    let options = TimingOptions { background_yields_to_host: false, ..keeping_completions() };
+    let copies = 3 * (READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS);
     // The read still has priority over all queued operations; the write waits for all copies.
-    assert_eq!(copies_and_host(options), [0, copies + (R + X) + (X + P), R + X + R + X]);
+    assert_eq!(
+        copies_and_host(options),
+        [
+            0,
+            copies + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS),
+            READ_NS + TRANSFER_NS + READ_NS + TRANSFER_NS
+        ]
+    );
 }
 
 #[test]
 fn a_gc_backlog_above_its_bound_is_served_before_reads() {
     // Five operations are queued after the first; background work is served until three are left.
-    let options = TimingOptions { max_background_backlog_ops: 3, background_delays_reads: true, ..keeping() };
-    let ahead = (R + X) + (X + P) + (R + X);
-    assert_eq!(copies_and_host(options), [0, ahead + (R + X) + (X + P), ahead + (R + X)]);
+    let options = TimingOptions {
+        max_background_backlog_ops: 3,
+        background_delays_reads: true,
+        ..keeping_completions()
+    };
+    let ahead = (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS) + (READ_NS + TRANSFER_NS);
+    assert_eq!(
+        copies_and_host(options),
+        [0, ahead + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS), ahead + (READ_NS + TRANSFER_NS)]
+    );
 }
 
 /// If the backlog of background operations exceeds its bound, these operations and host reads alternate. Regression: a
@@ -365,9 +437,12 @@ fn a_gc_backlog_above_its_bound_alternates_with_reads() {
     // for one operation.
     let copies = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0))].repeat(40);
     let script: Script = &[(0, &copies), (10, &[read(0)]), (10, &[read(0)])];
-    let options = TimingOptions { max_background_backlog_ops: 1, ..keeping() };
-    let first = (R + X) + (R + X);
-    assert_eq!(times(&geometry(1, 1, 1), options, script)[1..], [first, first + (X + P) + (R + X)]);
+    let options = TimingOptions { max_background_backlog_ops: 1, ..keeping_completions() };
+    let first = (READ_NS + TRANSFER_NS) + (READ_NS + TRANSFER_NS);
+    assert_eq!(
+        times(&geometry(1, 1, 1), options, script)[1..],
+        [first, first + (TRANSFER_NS + PROGRAM_NS) + (READ_NS + TRANSFER_NS)]
+    );
 }
 
 /// A write may go to a block that the FTL counts as free although its erase has not ended. Two blocks of two pages were
@@ -380,10 +455,16 @@ fn a_write_waits_for_the_erase_of_the_block_that_it_is_written_to() {
     let script: Script = &[(0, &collected), (10, &[program(0)])];
     let completed_at_ns = |blocks| {
         let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block: 2 });
-        times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, script)[1]
+        times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping_completions() }, script)[1]
     };
-    let copy = (R + X) + (X + P);
-    assert_eq!([3, 0].map(completed_at_ns), [(R + X) + (X + P), (copy + E) + (R + X) + (X + P)]);
+    let copy = (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS);
+    assert_eq!(
+        [3, 0].map(completed_at_ns),
+        [
+            (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS),
+            (copy + ERASE_NS) + (READ_NS + TRANSFER_NS) + (TRANSFER_NS + PROGRAM_NS)
+        ]
+    );
 }
 
 /// Four collected victims give one block, which the host then writes, again and again. Before the first collection the
@@ -399,13 +480,13 @@ fn a_write_waits_for_its_share_of_a_gc_collection_only() {
         std::iter::once((0, &*collection)).chain((0..pages_per_block).map(|_| (0, &write[..]))).collect();
     let script = round.repeat(10);
     let free_blocks = Some(FreeBlocksPerArray { free_blocks: blocks, pages_per_block });
-    let done = times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping() }, &script);
+    let done = times(&geometry(1, 1, 1), TimingOptions { free_blocks, ..keeping_completions() }, &script);
     let writes: Vec<u64> =
         done.iter().enumerate().filter(|(index, _)| index % 65 > 0).map(|(_, &at)| at).skip(64).collect();
     let longest = writes.windows(2).map(|pair| pair[1] - pair[0]).max().unwrap();
     let mean = (writes[writes.len() - 1] - writes[0]) / (writes.len() as u64 - 1);
     // In the worst case the share of a write contains an erase.
-    assert!(longest < 2 * mean + E, "a write every {mean} ns, and once after {longest} ns");
+    assert!(longest < 2 * mean + ERASE_NS, "a write every {mean} ns, and once after {longest} ns");
 }
 
 /// If background work may delay reads and its backlog is longer than its bound, host reads do not suspend its programs
@@ -418,8 +499,8 @@ fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
     let one_die = geometry(1, 1, 1);
     let strict =
         TimingOptions { max_background_backlog_ops: 1, background_delays_reads: true, ..suspending(0, 8) };
-    assert_eq!(times(&one_die, strict, script)[1], 2 * E + R + X);
-    assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + R + X);
+    assert_eq!(times(&one_die, strict, script)[1], 2 * ERASE_NS + READ_NS + TRANSFER_NS);
+    assert_eq!(times(&one_die, suspending(0, 8), script)[1], 10 + READ_NS + TRANSFER_NS);
 }
 
 /// With foreground GC a write completes only after the GC that its request executes; without, it completes
@@ -428,11 +509,14 @@ fn reads_do_not_suspend_a_gc_backlog_above_its_bound() {
 fn foreground_gc_delays_the_write_that_needs_its_space() {
     let list = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0), program(1)];
     let two_dies = geometry(2, 1, 1);
-    assert_eq!(times(&two_dies, keeping(), &[(0, &list)]), [X + P]);
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
-    let gc_end = R + X + X + P + E;
+    assert_eq!(times(&two_dies, keeping_completions(), &[(0, &list)]), [TRANSFER_NS + PROGRAM_NS]);
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    let gc_end = READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS + ERASE_NS;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        assert_eq!(times_in(mode, &two_dies, blocking.clone(), &[(0, &list)]), [gc_end + X + P]);
+        assert_eq!(
+            times_in(mode, &two_dies, blocking.clone(), &[(0, &list)]),
+            [gc_end + TRANSFER_NS + PROGRAM_NS]
+        );
     }
 }
 
@@ -440,8 +524,11 @@ fn foreground_gc_delays_the_write_that_needs_its_space() {
 #[test]
 fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
     let list = [gc(OpKind::Read, 0), program(1), after(1, gc(OpKind::Program, 0))];
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
-    assert_eq!(times(&geometry(2, 1, 1), blocking, &[(0, &list)]), [R + X + X + P]);
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
+    assert_eq!(
+        times(&geometry(2, 1, 1), blocking, &[(0, &list)]),
+        [READ_NS + TRANSFER_NS + TRANSFER_NS + PROGRAM_NS]
+    );
 }
 
 /// A list of flash operations contains foreground GC but no host operation. Its request completes before the GC does,
@@ -449,10 +536,14 @@ fn foreground_gc_includes_no_copies_that_follow_the_host_operation() {
 #[test]
 fn foreground_gc_without_a_host_operation_blocks_no_request() {
     let collection = [gc(OpKind::Read, 0), after(1, gc(OpKind::Program, 0)), gc(OpKind::Erase, 0)];
-    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping() };
+    let blocking = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let script: Script = &[(0, &collection), (1, &[program(1)])];
-        assert_eq!(times_in(mode, &geometry(2, 1, 1), blocking.clone(), script), [0, 1 + X + P], "{mode:?}");
+        assert_eq!(
+            times_in(mode, &geometry(2, 1, 1), blocking.clone(), script),
+            [0, 1 + TRANSFER_NS + PROGRAM_NS],
+            "{mode:?}"
+        );
     }
 }
 
@@ -463,40 +554,48 @@ fn a_request_of_one_reverse_map_log_read_waits_for_that_read() {
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     for gc_blocks_requests in [false, true] {
         for mode in [TimingMode::Timeline, TimingMode::Event] {
-            let options = TimingOptions { gc_blocks_requests, ..keeping() };
-            assert_eq!(times_in(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]), [R + X], "{mode:?}");
+            let options = TimingOptions { gc_blocks_requests, ..keeping_completions() };
+            assert_eq!(
+                times_in(mode, &geometry(1, 1, 1), options, &[(0, &[log_read])]),
+                [READ_NS + TRANSFER_NS],
+                "{mode:?}"
+            );
         }
     }
 }
 
 #[test]
 fn operations_of_a_multi_plane_group_share_the_cell_time() {
-    let options = TimingOptions { uses_multi_plane_ops: true, ..keeping() };
+    let options = TimingOptions { uses_multi_plane_ops: true, ..keeping_completions() };
     let die = geometry(1, 1, 4);
     let programs: Vec<FlashOp> = (0..4).map(program).collect();
-    assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * X + P]);
-    assert_eq!(times(&die, keeping(), &[(0, &programs)]), [4 * (X + P)]);
+    assert_eq!(times(&die, options.clone(), &[(0, &programs)]), [4 * TRANSFER_NS + PROGRAM_NS]);
+    assert_eq!(times(&die, keeping_completions(), &[(0, &programs)]), [4 * (TRANSFER_NS + PROGRAM_NS)]);
     let reads: Script = &[(0, &[read(0), read(1)]), (0, &[read(2)])];
     // The third read arrives at the same time, but after the first two have started.
-    assert_eq!(times(&die, options.clone(), reads), [R + 2 * X, 2 * R + 3 * X]);
+    assert_eq!(
+        times(&die, options.clone(), reads),
+        [READ_NS + 2 * TRANSFER_NS, 2 * READ_NS + 3 * TRANSFER_NS]
+    );
     // Two operations on one plane form two groups.
-    assert_eq!(times(&die, options, &[(0, &[program(0), program(0)])]), [2 * (X + P)]);
+    assert_eq!(times(&die, options, &[(0, &[program(0), program(0)])]), [2 * (TRANSFER_NS + PROGRAM_NS)]);
 }
 
 #[test]
 fn a_timed_write_buffer_acknowledges_writes_at_once_until_it_is_full() {
-    let options = TimingOptions { max_buffered_writes: 2, controller_overhead_ns: 100, ..keeping() };
+    let options =
+        TimingOptions { max_buffered_writes: 2, controller_overhead_ns: 100, ..keeping_completions() };
     let write = [program(0)];
     let script: Script = &[(0, &write), (0, &write), (0, &write), (0, &write)];
     let found = times(&geometry(1, 1, 1), options, script);
-    assert_eq!(found, [100, 100, X + P + 100, 2 * (X + P) + 100]);
+    assert_eq!(found, [100, 100, TRANSFER_NS + PROGRAM_NS + 100, 2 * (TRANSFER_NS + PROGRAM_NS) + 100]);
 }
 
 /// Regression: a flush completed while writes that had been acknowledged before it were still to be programmed.
 #[test]
 fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
     let flush_ns = |max_buffered_writes: usize| {
-        let options = TimingOptions { max_buffered_writes, ..keeping() };
+        let options = TimingOptions { max_buffered_writes, ..keeping_completions() };
         let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, options);
         for kind in [RequestKind::Write, RequestKind::Write, RequestKind::Flush, RequestKind::Write] {
             let ops: &[FlashOp] = if kind == RequestKind::Flush { &[] } else { &[program(0)] };
@@ -507,17 +606,17 @@ fn a_timed_flush_waits_for_the_writes_acknowledged_before_it() {
         timing.latency_summary(RequestKind::Flush).max_ns
     };
     // If the buffer holds one write, the second waits for its place; the third comes after the flush.
-    assert_eq!([1, 2, 9].map(flush_ns), [2 * (X + P); 3]);
+    assert_eq!([1, 2, 9].map(flush_ns), [2 * (TRANSFER_NS + PROGRAM_NS); 3]);
     assert_eq!(flush_ns(0), 0, "writes that wait for their program leave nothing to a flush");
 }
 
 #[test]
 fn background_operations_complete_no_request() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping_completions());
         timing.submit_background(0, &[program(0)]);
         assert_eq!((timing.outstanding_requests(), timing.run_to_next_completion_ns()), (0, None));
-        assert_eq!(timing.run_to_completion_ns(), X + P);
+        assert_eq!(timing.run_to_completion_ns(), TRANSFER_NS + PROGRAM_NS);
         assert_eq!((timing.completed_ops(), timing.take_completions().len()), (1, 0));
     }
 }
@@ -526,16 +625,16 @@ fn background_operations_complete_no_request() {
 #[test]
 fn at_queue_depth_one_throughput_is_one_over_latency() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 2, 1), FLASH, keeping_completions());
         for request in 0..1000 {
             timing.submit(RequestKind::Read, timing.now_ns(), &[read(request % 4)]);
             assert_eq!(timing.outstanding_requests(), 1);
             timing.run_to_next_completion_ns();
         }
-        assert_eq!(timing.now_ns(), 1000 * (R + X));
+        assert_eq!(timing.now_ns(), 1000 * (READ_NS + TRANSFER_NS));
         let summary = LatencySummary::of_histogram(timing.latency_histogram(RequestKind::Read));
         assert_eq!(summary.request_count, 1000);
-        assert!((summary.mean_ns / (R + X) as f64 - 1.0).abs() < 0.001);
+        assert!((summary.mean_ns / (READ_NS + TRANSFER_NS) as f64 - 1.0).abs() < 0.001);
     }
 }
 
@@ -680,7 +779,7 @@ fn random_options(rng: &mut Xoshiro256PlusPlus) -> TimingOptions {
         uses_multi_plane_ops: rng.random_bool(0.4),
         has_independent_planes: rng.random_bool(0.2),
         nvram_line_read_ps: 50_000,
-        ..keeping()
+        ..keeping_completions()
     }
 }
 
@@ -791,9 +890,9 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), lines * u64::from(NVRAM_LINE_BYTES));
     let copies = FlashOp { copy_or_nvram_line_count: 3, ..gc(OpKind::Copies, 0) };
     let collection = [scan, copies, gc(OpKind::Erase, 0)];
-    let copied_ns = 3 * (R + 2 * X + P) + E;
+    let copied_ns = 3 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS) + ERASE_NS;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(1, 1, 1), FLASH, keeping_completions());
         timing.submit(RequestKind::Write, 0, &collection);
         assert_eq!(
             timing.run_to_next_completion_ns(),
@@ -809,7 +908,7 @@ fn gc_copies_wait_for_the_scan_of_the_reverse_map_log() {
         let more = timing.completed_ops();
         assert_eq!(more, 7, "{mode:?}: a scan is no operation of the flash");
     }
-    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::None, &geometry(1, 1, 1), FLASH, keeping_completions());
     timing.submit(RequestKind::Write, 0, &collection);
     assert_eq!(timing.run_to_completion_ns(), 0, "without timing a scan takes no time");
 }
@@ -822,11 +921,15 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES));
     let list =
         [page(0), page(1), page(1), scan, FlashOp { copy_or_nvram_line_count: 2, ..gc(OpKind::Copies, 0) }];
-    let read_ns = 2 * (R + X) + 50;
+    let read_ns = 2 * (READ_NS + TRANSFER_NS) + 50;
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping_completions());
         timing.submit(RequestKind::Write, 0, &list);
-        assert_eq!(timing.run_to_completion_ns(), read_ns + 2 * (R + 2 * X + P), "{mode:?}");
+        assert_eq!(
+            timing.run_to_completion_ns(),
+            read_ns + 2 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS),
+            "{mode:?}"
+        );
     }
 }
 
@@ -834,7 +937,7 @@ fn gc_copies_wait_for_the_reads_of_a_reverse_map_log_on_flash() {
 /// and the scan for reads of the log. Two collections of one request do not wait for each other in a circle.
 #[test]
 fn foreground_gc_scans_the_reverse_map_before_it_copies() {
-    let options = TimingOptions { gc_blocks_requests: true, ..keeping() };
+    let options = TimingOptions { gc_blocks_requests: true, ..keeping_completions() };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
     let log_read = op(OpKind::Read, Cause::RemapLog, 0);
     let collection = [
@@ -847,8 +950,15 @@ fn foreground_gc_scans_the_reverse_map_before_it_copies() {
     for mode in [TimingMode::Timeline, TimingMode::Event] {
         let done = times_in(mode, &geometry(2, 1, 1), options.clone(), &[(0, &list)]);
         // The log may be read for the second collection while the scan of the first waits.
-        let busy_ns = 2 * (R + X + 50_000 + 2 * (R + 2 * X + P) + E) + X + P;
-        assert!((busy_ns - (R + X)..=busy_ns).contains(&done[0]), "{mode:?}: {} of {busy_ns}", done[0]);
+        let busy_ns = 2
+            * (READ_NS + TRANSFER_NS + 50_000 + 2 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS) + ERASE_NS)
+            + TRANSFER_NS
+            + PROGRAM_NS;
+        assert!(
+            (busy_ns - (READ_NS + TRANSFER_NS)..=busy_ns).contains(&done[0]),
+            "{mode:?}: {} of {busy_ns}",
+            done[0]
+        );
     }
 }
 
@@ -859,7 +969,7 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
     let scan = |plane| FlashOp::nvram_scan(Some(PlaneId(plane)), u64::from(NVRAM_LINE_BYTES) * 10_000);
     let store = ControllerWork { parallel_work_ns: 0, nvram_store_ns: 125, delta_codec_work_ns: 0 };
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &geometry(2, 1, 1), FLASH, keeping_completions());
         timing.submit(RequestKind::Write, 0, &[scan(0)]);
         timing.submit(RequestKind::Write, 0, &[scan(1)]);
         timing.submit_with_controller_work(RequestKind::Write, 10, store, &[]);
@@ -877,18 +987,18 @@ fn an_nvram_scan_delays_other_scans_and_stores() {
 fn an_nvram_scan_waits_for_the_previous_collection_of_its_pool() {
     let copies = FlashOp { copy_or_nvram_line_count: 4, ..gc(OpKind::Copies, 0) };
     let scan = FlashOp::nvram_scan(Some(PlaneId(0)), u64::from(NVRAM_LINE_BYTES) * 1000);
-    let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+    let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping_completions());
     timing.submit(RequestKind::Write, 0, &[copies, gc(OpKind::Erase, 0)]);
     timing.submit(RequestKind::Write, 10, &[scan]);
     timing.submit(RequestKind::Write, 20, &[program(0)]);
     timing.run_to_completion_ns();
     let mut done = timing.take_completions();
     done.sort_by_key(|completion| completion.request_number);
-    let collected_ns = 4 * (R + 2 * X + P) + E;
+    let collected_ns = 4 * (READ_NS + 2 * TRANSFER_NS + PROGRAM_NS) + ERASE_NS;
     assert_eq!(done[1].completed_at_ns, collected_ns + 50_000, "the scan starts behind the erase");
     assert_eq!(
         done[2].completed_at_ns,
-        collected_ns + X + P,
+        collected_ns + TRANSFER_NS + PROGRAM_NS,
         "the host's program is done while NVRAM is scanned"
     );
 }
@@ -899,14 +1009,14 @@ fn busy_times_of_dies_and_channels_are_the_sums_of_their_operations() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(5);
     let shape = geometry(4, 1, 1);
     for mode in [TimingMode::Timeline, TimingMode::Event] {
-        let mut timing = TimingEngine::new(mode, &shape, FLASH, keeping());
+        let mut timing = TimingEngine::new(mode, &shape, FLASH, keeping_completions());
         let (mut arrays, mut channels, mut arrival) = (vec![0; 4], vec![0; 4], 0);
         for _ in 0..2000 {
             arrival += rng.random_range(0..1_000_000);
             let list = random_list(&mut rng, 4);
             for op in &list {
                 let transfer = FLASH.transfer_ns(op.transfer_bytes);
-                let array = [R, P, E][op.kind as usize];
+                let array = [READ_NS, PROGRAM_NS, ERASE_NS][op.kind as usize];
                 arrays[op.plane.index()] += array + transfer;
                 channels[op.plane.index()] += transfer;
             }
@@ -925,23 +1035,24 @@ fn timeline_and_event_engine_agree_for_sequential_writes_on_one_die() {
     let mut rng = Xoshiro256PlusPlus::seed_from_u64(6);
     let (mut script, mut arrival) = (Vec::new(), 0);
     for _ in 0..1000 {
-        arrival += rng.random_range(0..2 * (X + P));
+        arrival += rng.random_range(0..2 * (TRANSFER_NS + PROGRAM_NS));
         script.push((arrival, vec![program(0); rng.random_range(1..3)]));
     }
     let script: Vec<(u64, &[FlashOp])> = script.iter().map(|(at, ops)| (*at, ops.as_slice())).collect();
     let one_die = geometry(1, 1, 1);
-    let timeline = times_in(TimingMode::Timeline, &one_die, keeping(), &script);
-    assert_eq!(timeline, times_in(TimingMode::Event, &one_die, keeping(), &script));
+    let timeline = times_in(TimingMode::Timeline, &one_die, keeping_completions(), &script);
+    assert_eq!(timeline, times_in(TimingMode::Event, &one_die, keeping_completions(), &script));
     assert!(timeline[999] > arrival, "the queue was not empty all the time");
 }
 
 /// Reads with random (Poisson) arrival at one die wait as long as an M/D/1 queue predicts.
 #[test]
 fn poisson_reads_of_one_die_wait_as_queueing_theory_says() {
-    let service = (R + X) as f64;
+    let service = (READ_NS + TRANSFER_NS) as f64;
     for (load, seed) in [(0.3, 1), (0.6, 2), (0.8, 3)] {
         let mut rng = Xoshiro256PlusPlus::seed_from_u64(seed);
-        let mut timing = TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping());
+        let mut timing =
+            TimingEngine::new(TimingMode::Event, &geometry(1, 1, 1), FLASH, keeping_completions());
         let mut arrival = 0.0;
         for _ in 0..2_000_000 {
             arrival -= (1.0 - rng.random::<f64>()).ln() * service / load;
@@ -974,6 +1085,6 @@ fn equal_calls_of_the_event_engine_give_equal_latency_distributions() {
         (end, timing.latency_histogram(RequestKind::Write).clone(), timing.take_completions())
     };
     let (first, second) = (run(), run());
-    assert!(first.1.len() == 5000 && first.1.max() > E, "the run did something");
+    assert!(first.1.len() == 5000 && first.1.max() > ERASE_NS, "the run did something");
     assert_eq!(first, second);
 }

@@ -54,9 +54,9 @@ fn validity_stores_on_flash_answer_like_a_bitmap_in_ram_under_millions_of_update
     for (name, geometry) in geometries() {
         let updates = 500_000;
         let queries = [
-            Drive::new(sim(&geometry), FULL, bitmap).run_asked(updates),
-            Drive::new(sim(&geometry), FULL, batching).run_asked(updates),
-            Drive::new(sim(&geometry), FULL, log).run_asked(updates),
+            Drive::new(sim(&geometry), FULL, bitmap).run_with_queries(updates),
+            Drive::new(sim(&geometry), FULL, batching).run_with_queries(updates),
+            Drive::new(sim(&geometry), FULL, log).run_with_queries(updates),
         ];
         assert!(queries.iter().all(|&queries| queries > 20), "{name}: {queries:?} queries");
     }
@@ -67,9 +67,9 @@ fn validity_stores_on_flash_answer_correctly_while_many_reports_are_buffered() {
     for (name, geometry) in geometries().into_iter().take(3) {
         let rounds = 300;
         let mut reports = 0;
-        reports += Drive::new(sim(&geometry), FULL, bitmap).run_unsettled(rounds);
-        reports += Drive::new(sim(&geometry), FULL, batching).run_unsettled(rounds);
-        reports += Drive::new(sim(&geometry), FULL, log).run_unsettled(rounds);
+        reports += Drive::new(sim(&geometry), FULL, bitmap).run_with_pending_writes(rounds);
+        reports += Drive::new(sim(&geometry), FULL, batching).run_with_pending_writes(rounds);
+        reports += Drive::new(sim(&geometry), FULL, log).run_with_pending_writes(rounds);
         assert!(reports > 0, "{name}: no report waited at a query");
     }
 }
@@ -217,7 +217,7 @@ fn the_validity_log_stays_within_its_size_with_at_most_one_reinsertion_per_entry
 /// appended again, divided by the number of reported invalid pages. Prints the costs of the log under the title `what`.
 fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f64 {
     drive.validity.clear_counts();
-    drive.most_held = 0;
+    drive.max_valid_validity_pages = 0;
     let before = drive.io.stats.clone();
     let updates = drive.logical_pages() * 8;
     drive.run(updates);
@@ -232,11 +232,15 @@ fn measure_insertions(what: &str, drive: &mut Drive<SimNand, ValidityLog>) -> f6
         per_update(&drive.io.stats.programs, &before.programs),
         per_update(&drive.io.stats.reads, &before.reads),
         1.0 / f64::from(drive.validity.entries_per_log_page()),
-        drive.most_held,
+        drive.max_valid_validity_pages,
         drive.validity.max_metadata_pages(),
     );
     assert!(counts.cleaned_pages > 0, "{what}: nothing was cleaned");
-    assert!(drive.most_held <= drive.validity.max_metadata_pages(), "{what}: {} pages", drive.most_held);
+    assert!(
+        drive.max_valid_validity_pages <= drive.validity.max_metadata_pages(),
+        "{what}: {} pages",
+        drive.max_valid_validity_pages
+    );
     per_entry
 }
 
@@ -250,15 +254,18 @@ fn the_validity_log_of_a_sparsely_used_device_may_grow_into_unused_space() {
     drive.host_pages = drive.logical_pages() / 10;
     drive.run(200_000);
     let unmapped = drive.logical_pages() - drive.host_pages;
-    println!("{} pages held, {spare_bound} for the spare pages, {unmapped} unmapped", drive.most_held);
-    assert!(drive.most_held > spare_bound, "the case did not occur");
-    assert!(drive.most_held <= spare_bound + unmapped);
+    println!(
+        "{} pages held, {spare_bound} for the spare pages, {unmapped} unmapped",
+        drive.max_valid_validity_pages
+    );
+    assert!(drive.max_valid_validity_pages > spare_bound, "the case did not occur");
+    assert!(drive.max_valid_validity_pages <= spare_bound + unmapped);
     // When the host fills its space, the log becomes smaller again.
     drive.host_pages = drive.logical_pages();
     drive.fill();
-    assert!(drive.held() <= spare_bound, "{} pages", drive.held());
+    assert!(drive.valid_validity_pages() <= spare_bound, "{} pages", drive.valid_validity_pages());
     drive.run(50_000);
-    assert!(drive.held() <= spare_bound, "{} pages", drive.held());
+    assert!(drive.valid_validity_pages() <= spare_bound, "{} pages", drive.valid_validity_pages());
 }
 
 /// Returns all pages of the validity store on a medium, as the engine's scan finds them.
@@ -406,8 +413,12 @@ fn the_validity_log_recovers_all_reports_before_its_durable_sequence_after_any_p
             lost += drive.report_again_since(durable);
             // If the page was not consumed, the block table, which survived the cut, would be wrong.
             if outcome != CutOutcome::NoEffect {
-                drive.run_asked(1_500);
-                assert!(drive.held() <= drive.validity.max_metadata_pages(), "{} pages", drive.held());
+                drive.run_with_queries(1_500);
+                assert!(
+                    drive.valid_validity_pages() <= drive.validity.max_metadata_pages(),
+                    "{} pages",
+                    drive.valid_validity_pages()
+                );
             }
         }
     }
@@ -437,7 +448,7 @@ fn the_battery_writes_the_whole_validity_bitmap_to_flash_after_any_power_cut() {
                 assert_eq!(known, drive.ever_dead(), "cut {at} {outcome:?}");
                 let found = found_pages(&mut drive.io);
                 drive.replace_validity(bitmap, &found);
-                drive.run_asked(200);
+                drive.run_with_queries(200);
             }
             assert!(cuts > 500, "{cuts} cuts");
         }

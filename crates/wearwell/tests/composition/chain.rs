@@ -71,7 +71,7 @@ struct Variant {
 
 /// Host requests of a run: number of distinct contents, and whether the host remaps pages.
 #[derive(Clone, Copy)]
-struct Load {
+struct HostLoad {
     /// Number of distinct contents that the host writes.
     contents: u16,
     /// Whether the host sends remap commands.
@@ -79,9 +79,9 @@ struct Load {
 }
 
 /// Load with few contents, so that contents become invalid and are written again.
-const FEW_CONTENTS: Load = Load { contents: 9, remaps: false };
+const FEW_CONTENTS: HostLoad = HostLoad { contents: 9, remaps: false };
 /// Load with so many contents that a drive with deduplication needs GC.
-const MANY_CONTENTS: Load = Load { contents: 200, remaps: true };
+const MANY_CONTENTS: HostLoad = HostLoad { contents: 200, remaps: true };
 
 /// Flash operations, lifetime decisions and counters of one run of a drive.
 #[derive(PartialEq)]
@@ -98,7 +98,7 @@ struct Run {
 
 /// Returns the options of recycling and of delta encoding, with tables of so few entries that entries are evicted
 /// during a run.
-fn options() -> (RecyclingPart, DeltaOptions) {
+fn recycling_and_delta_options() -> (RecyclingPart, DeltaOptions) {
     let policy = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
     let options = RecycleOptions { capacity_entries: Some(6), policy, ..RecycleOptions::default() };
     let deltas = DeltaOptions {
@@ -111,8 +111,8 @@ fn options() -> (RecyclingPart, DeltaOptions) {
 }
 
 /// Returns the design `wearwell`, composed of all content mechanisms, with a map cache of `cache_entries` entries.
-fn composed(cache_entries: u32) -> Parts {
-    let (recycle, delta) = options();
+fn wearwell_design(cache_entries: u32) -> Parts {
+    let (recycle, delta) = recycling_and_delta_options();
     let options = WearwellOptions { cache_entries, gecko: GECKO, recycle, dedup: DEDUP, delta };
     wearwell(GcOptions::default(), options)
 }
@@ -120,7 +120,7 @@ fn composed(cache_entries: u32) -> Parts {
 /// Returns the design `wearwell` with map and page validity in RAM, which a battery keeps.
 fn on_a_battery() -> Parts {
     let (mapping, validity) = (MappingPart::Flat, ValidityStoreKind::Ram);
-    without_notes(Parts { mapping, validity, persistence: Persistence::BatteryRam, ..composed(1) })
+    without_notes(Parts { mapping, validity, persistence: Persistence::BatteryRam, ..wearwell_design(1) })
 }
 
 /// Changes a design so that it keeps no notes for recovery in NVRAM.
@@ -131,7 +131,7 @@ fn without_notes(parts: Parts) -> Parts {
 /// Changes a design so that no page ever counts as hot in its delta encoding. Delta encoding that is switched off then
 /// reads no pages to estimate, from a sample of the writes, what it would save.
 fn without_samples(mut parts: Parts) -> Parts {
-    let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..options().1 };
+    let never_hot = DeltaOptions { access_count_table_entries: Some(0), ..recycling_and_delta_options().1 };
     parts.content.delta = parts.content.delta.and(Some(never_hot));
     parts
 }
@@ -149,12 +149,12 @@ fn without_chunks(mut parts: Parts) -> Parts {
 }
 
 /// Returns a variant of a design in which all content mechanisms are on.
-fn plain(parts: Parts) -> Variant {
+fn variant_running_all(parts: Parts) -> Variant {
     Variant { parts, running: Running::All }
 }
 
 /// Returns a variant of a design in which only the content mechanisms `running` are on.
-fn only(running: &'static [MechanismKind], parts: Parts) -> Variant {
+fn variant_running_only(running: &'static [MechanismKind], parts: Parts) -> Variant {
     Variant { parts, running: Running::Only(running) }
 }
 
@@ -214,7 +214,7 @@ fn on_flash(operations: &[FlashOp]) -> impl Iterator<Item = FlashOp> {
 
 /// Executes random host operations on a drive of `logical` pages, compares all contents at the end, and returns what
 /// was recorded.
-fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOptions, load: Load) -> Run {
+fn run(variant: &Variant, world: &World, logical: u32, buffer: WriteBufferOptions, load: HostLoad) -> Run {
     let medium = SimNand::new(world.geometry.clone(), RetainedFields::ALL).with_nvram(NVRAM_BYTES);
     let mut device = Device::new(recording_medium(medium), logical, &variant.parts, DeviceOptions { buffer })
         .expect("it fits");
@@ -271,7 +271,7 @@ fn common_size(world: &World, variants: [&Variant; 2]) -> Option<u32> {
 
 /// Asserts that two drives execute the same flash operations in the same order, on every world (tiny device) that is
 /// large enough for both, and with every write buffer.
-fn assert_equal(one: &Variant, other: &Variant, load: Load) {
+fn assert_equal(one: &Variant, other: &Variant, load: HostLoad) {
     let (mut erases, mut served) = (0, 0);
     for world in worlds() {
         let Some(logical) = common_size(&world, [one, other]) else { continue };
@@ -306,13 +306,13 @@ fn assert_equal(one: &Variant, other: &Variant, load: Load) {
 }
 
 /// Returns the kinds and causes of flash operations whose numbers differ between two drives, as `cause one/other`.
-fn differences(one: &Variant, other: &Variant, load: Load) -> String {
+fn differences(one: &Variant, other: &Variant, load: HostLoad) -> String {
     differences_on("slc", one, other, load)
 }
 
 /// Returns the kinds and causes of flash operations whose numbers differ between two drives on the world (tiny device)
 /// `world`, as `cause one/other`. Asserts that `docs/verification.md` contains this text.
-fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> String {
+fn differences_on(world: &str, one: &Variant, other: &Variant, load: HostLoad) -> String {
     let world = worlds().into_iter().find(|known| known.name == world).expect("a known world");
     let logical = common_size(&world, [one, other]).expect("both have room");
     let [one, other] = [one, other].map(|variant| run(variant, &world, logical, BUFFERS[0], load).stats);
@@ -341,12 +341,13 @@ fn differences_on(world: &str, one: &Variant, other: &Variant, load: Load) -> St
 /// while it is off, what it would save.
 #[test]
 fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operations_of_page_map() {
-    let other = plain(page_map(GcOptions::default()));
+    let other = variant_running_all(page_map(GcOptions::default()));
     let validity_in_ram = |parts: Parts| without_notes(Parts { validity: ValidityStoreKind::Ram, ..parts });
-    let equal = without_samples(validity_in_ram(composed(u32::MAX)));
-    assert_equal(&only(&[], equal), &other, FEW_CONTENTS);
-    let samples = only(&[], validity_in_ram(composed(u32::MAX)));
-    let found = [&samples, &only(&[], composed(u32::MAX))].map(|one| differences(one, &other, FEW_CONTENTS));
+    let equal = without_samples(validity_in_ram(wearwell_design(u32::MAX)));
+    assert_equal(&variant_running_only(&[], equal), &other, FEW_CONTENTS);
+    let samples = variant_running_only(&[], validity_in_ram(wearwell_design(u32::MAX)));
+    let found = [&samples, &variant_running_only(&[], wearwell_design(u32::MAX))]
+        .map(|one| differences(one, &other, FEW_CONTENTS));
     assert_eq!(
         found,
         [
@@ -363,12 +364,14 @@ fn wearwell_without_content_mechanisms_and_with_its_map_cached_runs_the_operatio
 /// write a copy instead.
 #[test]
 fn remap_commands_share_pages_even_while_deduplication_is_off() {
-    let parts =
-        without_samples(without_notes(Parts { validity: ValidityStoreKind::Ram, ..composed(u32::MAX) }));
-    let other = plain(page_map(GcOptions::default()));
-    let load = Load { remaps: true, ..FEW_CONTENTS };
+    let parts = without_samples(without_notes(Parts {
+        validity: ValidityStoreKind::Ram,
+        ..wearwell_design(u32::MAX)
+    }));
+    let other = variant_running_all(page_map(GcOptions::default()));
+    let load = HostLoad { remaps: true, ..FEW_CONTENTS };
     assert_eq!(
-        differences(&only(&[], parts), &other, load),
+        differences(&variant_running_only(&[], parts), &other, load),
         "programs: host 8163/9314, gc 3324/4510; reads: host 3715/4866, gc 3324/4510; erases: gc 682/828"
     );
 }
@@ -388,18 +391,20 @@ fn wearwell_without_content_mechanisms_runs_the_operations_of_geckoftl_with_an_e
         let mapping = MappingPart::Cached(DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES));
         on_battery(Parts { mapping, ..parts })
     };
-    let off = only(&[], on_battery(without_samples(composed(FEW_ENTRIES))));
-    let collects_metadata = plain(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
+    let off = variant_running_only(&[], on_battery(without_samples(wearwell_design(FEW_ENTRIES))));
+    let collects_metadata =
+        variant_running_all(eager(Parts { gc: GcOptions::default(), ..published_geckoftl() }));
     assert_equal(&off, &collects_metadata, FEW_CONTENTS);
 
     let late = DemandPagedMapOptions {
         identification: InvalidPageIdentification::AtSynchronisation,
         ..DemandPagedMapOptions::with_cache_capacity(FEW_ENTRIES)
     };
-    let as_it_is = only(&[], composed(FEW_ENTRIES));
-    let spares_metadata = plain(eager(published_geckoftl()));
-    let lazy = plain(on_battery(Parts { mapping: MappingPart::Cached(late), ..published_geckoftl() }));
-    let published = plain(published_geckoftl());
+    let as_it_is = variant_running_only(&[], wearwell_design(FEW_ENTRIES));
+    let spares_metadata = variant_running_all(eager(published_geckoftl()));
+    let lazy =
+        variant_running_all(on_battery(Parts { mapping: MappingPart::Cached(late), ..published_geckoftl() }));
+    let published = variant_running_all(published_geckoftl());
     let steps = [
         ("NVRAM and samples", &as_it_is, &off),
         ("metadata", &collects_metadata, &spares_metadata),
@@ -452,7 +457,7 @@ fn remap_ssd(reverse_map: ReverseMapKind) -> Variant {
         dedup,
         has_atomic_remap_commands: false,
     };
-    plain(remap(GcOptions::default(), sharing))
+    variant_running_all(remap(GcOptions::default(), sharing))
 }
 
 /// The map is flat and kept in NVRAM, and all content mechanisms except deduplication are off.
@@ -461,9 +466,9 @@ fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_rem
     let flat = without_samples(Parts { persistence: Persistence::NvramMap, ..on_a_battery() });
     let segments = ReverseMapKind::Segments { nvram_bytes: NVRAM_BYTES / 2, segment_bytes: 64 };
     for reverse_map in [ReverseMapKind::Ideal, segments] {
-        assert_equal(&only(&[Dedup], flat.clone()), &remap_ssd(reverse_map), MANY_CONTENTS);
+        assert_equal(&variant_running_only(&[Dedup], flat.clone()), &remap_ssd(reverse_map), MANY_CONTENTS);
     }
-    let composed = only(&[Dedup], composed(FEW_ENTRIES));
+    let composed = variant_running_only(&[Dedup], wearwell_design(FEW_ENTRIES));
     assert_eq!(
         differences(&composed, &remap_ssd(ReverseMapKind::Ideal), MANY_CONTENTS),
         "programs: gc 50/19, translation 3894/0, validity 34/0; \
@@ -475,9 +480,9 @@ fn wearwell_with_only_deduplication_on_a_flat_map_runs_the_operations_of_the_rem
 /// Map and page validity are in RAM on a battery, and all content mechanisms except recycling are off.
 #[test]
 fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclable_design() {
-    let other = plain(recyclable(GcOptions::default(), options().0));
-    assert_equal(&only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
-    let composed = only(&[Recycle], composed(FEW_ENTRIES));
+    let other = variant_running_all(recyclable(GcOptions::default(), recycling_and_delta_options().0));
+    assert_equal(&variant_running_only(&[Recycle], without_samples(on_a_battery())), &other, FEW_CONTENTS);
+    let composed = variant_running_only(&[Recycle], wearwell_design(FEW_ENTRIES));
     assert_eq!(
         differences(&composed, &other, FEW_CONTENTS),
         "programs: host 4069/4009, gc 3416/1944, translation 3711/0, validity 71/0; \
@@ -489,9 +494,9 @@ fn wearwell_with_only_recycling_on_a_battery_runs_the_operations_of_the_recyclab
 /// occupy less space.
 #[test]
 fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_design() {
-    let other = plain(delta(GcOptions::default(), options().1, None));
-    assert_equal(&only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
-    let found = differences_on("tiny", &only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
+    let other = variant_running_all(delta(GcOptions::default(), recycling_and_delta_options().1, None));
+    assert_equal(&variant_running_only(&[Delta], without_chunks(on_a_battery())), &other, FEW_CONTENTS);
+    let found = differences_on("tiny", &variant_running_only(&[Delta], on_a_battery()), &other, FEW_CONTENTS);
     assert_eq!(
         found,
         "programs: host 8217/8215, gc 2131/2226, content 13/15; \
@@ -500,9 +505,12 @@ fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_desig
         "on the smallest world"
     );
     // Without a battery, a flush writes staged deltas, and a delta is four bytes longer.
-    let flat = only(&[Delta], without_chunks(Parts { persistence: Persistence::NvramMap, ..on_a_battery() }));
-    let found =
-        [flat, only(&[Delta], composed(FEW_ENTRIES))].map(|one| differences(&one, &other, FEW_CONTENTS));
+    let flat = variant_running_only(
+        &[Delta],
+        without_chunks(Parts { persistence: Persistence::NvramMap, ..on_a_battery() }),
+    );
+    let found = [flat, variant_running_only(&[Delta], wearwell_design(FEW_ENTRIES))]
+        .map(|one| differences(&one, &other, FEW_CONTENTS));
     assert_eq!(
         found,
         [
@@ -523,10 +531,10 @@ fn wearwell_with_only_deltas_on_a_battery_runs_the_operations_of_the_delta_desig
 fn wearwell_with_only_deduplication_and_compression_runs_the_operations_of_the_integrated_design() {
     let managed = |parts: Parts| Variant { parts, running: Running::Managed };
     let other = managed(integrated(GcOptions::default(), Some(DEDUP), true));
-    let load = Load { remaps: false, ..MANY_CONTENTS };
+    let load = HostLoad { remaps: false, ..MANY_CONTENTS };
     assert_equal(&managed(without_deltas(on_a_battery())), &other, load);
-    let found =
-        [on_a_battery(), composed(FEW_ENTRIES)].map(|parts| differences(&managed(parts), &other, load));
+    let found = [on_a_battery(), wearwell_design(FEW_ENTRIES)]
+        .map(|parts| differences(&managed(parts), &other, load));
     assert_eq!(
         found,
         [

@@ -15,7 +15,8 @@ use wearwell::store::BlockState;
 use wearwell::validity::{AnyValidityStore, FlashBitmapOptions, ValidityStoreKind};
 
 use super::rig::{
-    Rig, composed, gecko, in_gecko, light, mixture, noise, on_flash, page, refusal, without_battery,
+    Rig, composed, compressible_page, gecko, in_gecko, incompressible_page, mixture, on_flash, page, refusal,
+    without_battery,
 };
 
 /// Note 1: a duplicate, a remap command and a revived dead page all map a logical page to a stored flash page. This
@@ -24,17 +25,17 @@ use super::rig::{
 fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
     let bound_by = |bind: fn(&mut Rig)| {
         let mut rig = Rig::new(&mixture(&[Dedup]));
-        rig.write(0, &noise(1));
+        rig.write(0, &incompressible_page(1));
         bind(&mut rig);
         assert_eq!((rig.programs(), rig.device.ftl().valid_reverse_map_entries()), (1, 1));
         rig.view()
     };
-    assert!(bound_by(|rig| rig.write(1, &noise(1))) == bound_by(|rig| rig.remap(1, 0)));
+    assert!(bound_by(|rig| rig.write(1, &incompressible_page(1))) == bound_by(|rig| rig.remap(1, 0)));
     let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
-    rig.write(0, &noise(1));
+    rig.write(0, &incompressible_page(1));
     let dead = rig.place(0);
-    rig.write(0, &noise(2));
-    rig.write(1, &noise(1));
+    rig.write(0, &incompressible_page(2));
+    rig.write(1, &incompressible_page(1));
     assert_eq!((rig.programs(), rig.device.ftl().valid_reverse_map_entries()), (2, 1));
     assert_eq!((rig.place(1), rig.form(1)), (dead, LogicalPageForm::Stored));
 }
@@ -45,21 +46,21 @@ fn duplicates_remaps_and_revivals_all_map_a_stored_page_without_a_program() {
 fn a_revived_page_can_be_shared_and_die_again() {
     let mut rig = Rig::new(&mixture(&[Dedup, Recycle]));
     let hits = |rig: &Rig| (rig.stats().recycled_writes, rig.stats().deduplicated_writes);
-    rig.write(0, &noise(1));
+    rig.write(0, &incompressible_page(1));
     let first = rig.place(0);
-    rig.write(0, &noise(2));
+    rig.write(0, &incompressible_page(2));
     assert!(rig.recycler().is_dead(first));
-    rig.write(1, &noise(1));
+    rig.write(1, &incompressible_page(1));
     assert_eq!(hits(&rig), (1, 0), "nobody held it");
-    rig.write(2, &noise(1));
-    rig.write(3, &noise(1));
+    rig.write(2, &incompressible_page(1));
+    rig.write(3, &incompressible_page(1));
     assert_eq!(hits(&rig), (1, 2), "page 1 holds it");
     for lpn in 1..4 {
         assert!(!rig.recycler().is_dead(first), "page {lpn} refers to it");
-        rig.write(lpn, &noise(u64::from(10 + lpn)));
+        rig.write(lpn, &incompressible_page(u64::from(10 + lpn)));
     }
     assert!(rig.recycler().is_dead(first));
-    rig.write(4, &noise(1));
+    rig.write(4, &incompressible_page(1));
     assert_eq!((hits(&rig), rig.place(4)), ((2, 2), first));
     rig.expect_all();
 }
@@ -102,14 +103,14 @@ fn a_remapped_chunk_member_keeps_its_chunk_valid() {
     rig.remap(10, 2);
     let chunk_page = rig.place(2);
     assert_eq!(rig.place(10), chunk_page);
-    (0..4).for_each(|lpn| rig.write_through(lpn, &noise(u64::from(20 + lpn))));
+    (0..4).for_each(|lpn| rig.write_through(lpn, &incompressible_page(u64::from(20 + lpn))));
     assert_eq!(rig.state(chunk_page), FlashPageState::Valid, "page 10 refers to a member");
     rig.expect_all();
-    (0..200).for_each(|k| rig.write_through(11 + k % 4, &noise(u64::from(100 + k))));
+    (0..200).for_each(|k| rig.write_through(11 + k % 4, &incompressible_page(u64::from(100 + k))));
     while rig.erases(chunk_page) == 0 {
         assert!(rig.device.ftl_mut().collect_in_background().expect("there is room"), "nothing to collect");
         rig.audit();
-        (0..8).for_each(|k| rig.write(12 + k % 4, &light(u64::from(500 + k))));
+        (0..8).for_each(|k| rig.write(12 + k % 4, &compressible_page(u64::from(500 + k))));
     }
     rig.expect_all();
     let mut parts = mixture(&[Dedup, Compression]);
@@ -133,7 +134,7 @@ fn reports(rig: &Rig) -> u64 {
 #[test]
 fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
     let mut rig = Rig::new(&in_gecko(mixture(&[Dedup])));
-    (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
+    (0..3).for_each(|lpn| rig.write(lpn, &incompressible_page(1)));
     let block = rig.place(0);
     let block = rig.device.ftl().store().block_of(block);
     let valid = |rig: &Rig| rig.device.ftl().store().blocks().valid_pages(block);
@@ -154,17 +155,17 @@ fn gecko_gets_one_report_of_a_shared_page_when_its_last_referrer_is_gone() {
 #[test]
 fn an_eager_map_reads_a_translation_page_for_a_write_that_misses_the_map_cache_and_keeps_shared_pages() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
-    rig.write(0, &noise(1));
+    rig.write(0, &incompressible_page(1));
     rig.push_out_entries();
     let reads = |rig: &Rig| rig.stats().reads[Cause::Translation as usize];
     let before = reads(&rig);
-    rig.write(0, &noise(2));
+    rig.write(0, &incompressible_page(2));
     assert!(reads(&rig) > before, "the entry was not cached");
     let before = reads(&rig);
-    rig.write(0, &noise(3));
+    rig.write(0, &incompressible_page(3));
     assert_eq!(reads(&rig), before, "now it is");
     let programs = rig.programs();
-    rig.write(1, &noise(3));
+    rig.write(1, &incompressible_page(3));
     assert_eq!(rig.programs(), programs, "a bind programs nothing");
     rig.lose_power();
     assert_eq!(rig.place(1), rig.place(0));
@@ -178,13 +179,13 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
     for parts in [mixture(&MechanismKind::ALL), composed(&MechanismKind::ALL)] {
         let mut rig = Rig::new(&parts);
         rig.write_chunk(0);
-        rig.write_through(5, &noise(1));
-        rig.write(6, &noise(1));
+        rig.write_through(5, &incompressible_page(1));
+        rig.write(6, &incompressible_page(1));
         rig.write_through(7, &page(2, 100, 0));
         rig.write(7, &page(2, 100, 1));
-        rig.write_through(8, &noise(3));
-        rig.write_through(8, &noise(4));
-        rig.write(9, &noise(3));
+        rig.write_through(8, &incompressible_page(3));
+        rig.write_through(8, &incompressible_page(4));
+        rig.write(9, &incompressible_page(3));
         rig.flush();
         let forms = |rig: &mut Rig| [0, 5, 6, 7, 9].map(|lpn| rig.form(lpn));
         let stored = forms(&mut rig);
@@ -201,7 +202,7 @@ fn content_stays_readable_after_its_mechanism_is_switched_off() {
         rig.device.ftl_mut().switch_content_mechanisms(MechanismSet::NONE).expect("there is room");
         rig.audit();
         assert_eq!(forms(&mut rig), stored);
-        rig.write(10, &noise(1));
+        rig.write(10, &incompressible_page(1));
         assert_eq!(rig.form(10), LogicalPageForm::Stored, "no mechanism serves it");
         rig.expect_all();
         rig.lose_power();
@@ -240,7 +241,7 @@ fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
     assert_eq!((rig.form(0), rig.recycler().dead_page_count()), (LogicalPageForm::Delta, 0));
     rig.write(1, &page(1, 100, 0));
     assert_eq!(rig.stats().recycled_writes, 0, "its content is needed for the delta");
-    rig.write(0, &noise(2));
+    rig.write(0, &incompressible_page(2));
     assert!(rig.recycler().is_dead(base));
     assert_eq!(rig.recycler().read_count(base), 1);
     rig.write(2, &page(1, 100, 0));
@@ -254,13 +255,13 @@ fn a_delta_base_can_be_revived_only_after_its_logical_page_is_rewritten() {
 fn recycling_does_not_revive_dead_chunk_members() {
     let mut rig = Rig::new(&mixture(&[Recycle, Compression]));
     rig.write_chunk(0);
-    rig.write_through(2, &noise(1));
-    rig.write_through(10, &light(2));
+    rig.write_through(2, &incompressible_page(1));
+    rig.write_through(10, &compressible_page(2));
     assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_page_count()), (0, 0), "one member died");
     for lpn in [0, 1, 3] {
-        rig.write_through(lpn, &noise(u64::from(20 + lpn)));
+        rig.write_through(lpn, &incompressible_page(u64::from(20 + lpn)));
     }
-    rig.write_through(11, &light(0));
+    rig.write_through(11, &compressible_page(0));
     assert_eq!((rig.stats().recycled_writes, rig.recycler().dead_page_count()), (0, 0), "the chunk died");
     rig.expect_all();
 }
@@ -273,14 +274,14 @@ fn a_page_can_die_and_be_revived_repeatedly_with_validity_on_flash() {
         [ValidityStoreKind::Bitmap(FlashBitmapOptions::default()), ValidityStoreKind::Log, gecko()]
     {
         let mut rig = Rig::new(&Parts { validity, ..mixture(&[Recycle]) });
-        rig.write(0, &noise(1));
+        rig.write(0, &incompressible_page(1));
         let place = rig.place(0);
         for round in 0..3 {
-            rig.write(0, &noise(10 + round));
+            rig.write(0, &incompressible_page(10 + round));
             assert!(rig.recycler().is_dead(place), "{validity:?}, round {round}");
             rig.device.ftl_mut().write_back().expect("there is room");
             rig.audit();
-            rig.write(0, &noise(1));
+            rig.write(0, &incompressible_page(1));
             assert_eq!((rig.place(0), rig.stats().recycled_writes), (place, round + 1));
         }
         rig.collect_block_of(place);
@@ -295,11 +296,11 @@ fn recycling_aware_gc_avoids_blocks_with_pages_likely_to_be_revived() {
     let victim_of = |policy: VictimPolicy| {
         let parts = mixture(&[Recycle]);
         let mut rig = Rig::new(&Parts { gc: GcOptions { policy, ..parts.gc }, ..parts });
-        (0..16).for_each(|lpn| rig.write(lpn, &noise(u64::from(lpn))));
+        (0..16).for_each(|lpn| rig.write(lpn, &incompressible_page(u64::from(lpn))));
         let [first, second] = [rig.place(0), rig.place(8)];
         // Pages of the first block were read before they died.
         (0..6).for_each(|_| (0..4).for_each(|lpn| rig.expect(lpn)));
-        (0..4).chain(8..12).for_each(|lpn| rig.write(lpn, &noise(u64::from(100 + lpn))));
+        (0..4).chain(8..12).for_each(|lpn| rig.write(lpn, &incompressible_page(u64::from(100 + lpn))));
         assert!(rig.device.ftl_mut().collect_in_background().expect("there is room"));
         rig.audit();
         rig.expect_all();
@@ -389,7 +390,7 @@ fn recovery_finds_the_newest_delta_of_each_page() {
         (0..8).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, version)));
         rig.flush();
     }
-    rig.write(3, &noise(77));
+    rig.write(3, &incompressible_page(77));
     rig.trim(4);
     assert_eq!(rig.form(0), LogicalPageForm::Delta);
     for _ in 0..2 {
@@ -418,7 +419,7 @@ fn compression_does_not_enlarge_the_l2p_map() {
     };
     let mut rig = Rig::new(&mixture(&[Delta, Compression]));
     assert_eq!((ram(&rig, "chunk directory"), ram(&rig, "delta table")), (Some(0), Some(0)));
-    (20..24).for_each(|lpn| rig.write_through(lpn, &noise(u64::from(lpn))));
+    (20..24).for_each(|lpn| rig.write_through(lpn, &incompressible_page(u64::from(lpn))));
     assert_eq!(ram(&rig, "chunk directory"), Some(0), "plain pages need no entry");
     rig.write_chunk(0);
     assert!(ram(&rig, "chunk directory") > Some(0));
@@ -430,9 +431,9 @@ fn compression_does_not_enlarge_the_l2p_map() {
 fn each_block_holds_one_kind_of_page_with_all_content_mechanisms() {
     let mut rig = Rig::new(&composed(&MechanismKind::ALL));
     for round in 0..60 {
-        (0..4).for_each(|lpn| rig.write(lpn, &light(100 * round + u64::from(lpn))));
+        (0..4).for_each(|lpn| rig.write(lpn, &compressible_page(100 * round + u64::from(lpn))));
         (5..9).for_each(|lpn| rig.write(lpn, &page(u64::from(lpn), 100, round)));
-        (9..12).for_each(|lpn| rig.write(lpn, &noise(100 * round + u64::from(lpn))));
+        (9..12).for_each(|lpn| rig.write(lpn, &incompressible_page(100 * round + u64::from(lpn))));
         rig.flush();
     }
     rig.device.ftl_mut().write_back().expect("there is room");

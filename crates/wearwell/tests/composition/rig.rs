@@ -49,12 +49,12 @@ pub fn page(id: u64, random: usize, version: u64) -> Vec<u8> {
 }
 
 /// Returns an incompressible page, different for every `id`.
-pub fn noise(id: u64) -> Vec<u8> {
+pub fn incompressible_page(id: u64) -> Vec<u8> {
     page(id, 100, 0)
 }
 
 /// Returns a page that compresses so that four fit into two flash pages; its bytes differ for every `id`.
-pub fn light(id: u64) -> Vec<u8> {
+pub fn compressible_page(id: u64) -> Vec<u8> {
     page(id, 30, 0)
 }
 
@@ -133,7 +133,7 @@ pub struct Rig {
     /// Bytes that were last written to each logical page.
     contents: Vec<Vec<u8>>,
     /// Number of filler pages written so far.
-    padded: u64,
+    filler_pages_written: u64,
 }
 
 impl Rig {
@@ -141,7 +141,7 @@ impl Rig {
     pub fn new(parts: &Parts) -> Self {
         let nand = SimNand::new(geometry(), RetainedFields::ALL).with_nvram(nvram_bytes(&geometry()));
         let device = Device::new(nand, LOGICAL, parts, DeviceOptions::default()).expect("it fits");
-        Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], padded: 0 }
+        Self { device, contents: vec![vec![0; PAGE]; LOGICAL as usize], filler_pages_written: 0 }
     }
 
     /// Audits the device; panics at the first violated invariant.
@@ -165,7 +165,7 @@ impl Rig {
 
     /// Writes the four logical pages from `first` on, which are compressed into one chunk.
     pub fn write_chunk(&mut self, first: u32) {
-        (first..first + 4).for_each(|lpn| self.write(lpn, &light(u64::from(lpn))));
+        (first..first + 4).for_each(|lpn| self.write(lpn, &compressible_page(u64::from(lpn))));
         let forms = self.view().form_of_lpn;
         let members = &forms[first as usize..first as usize + 4];
         assert!(members.iter().all(|&form| form == LogicalPageForm::Packed), "{members:?}");
@@ -273,10 +273,10 @@ impl Rig {
         let block = self.device.ftl().store().block_of(ppn);
         let mut rest = FILLERS.len();
         while rest > 0 {
-            assert!(self.padded < 10_000, "block {block} is never closed");
-            let lpn = FILLERS.start + (self.padded % FILLERS.len() as u64) as u32;
-            self.padded += 1;
-            self.write_through(lpn, &noise(1_000 + self.padded));
+            assert!(self.filler_pages_written < 10_000, "block {block} is never closed");
+            let lpn = FILLERS.start + (self.filler_pages_written % FILLERS.len() as u64) as u32;
+            self.filler_pages_written += 1;
+            self.write_through(lpn, &incompressible_page(1_000 + self.filler_pages_written));
             if self.device.ftl().store().blocks().state(block) == BlockState::Closed {
                 rest -= 1;
             } else if self.view().blocks[block.index()].stream == Some(Stream::Gc) {

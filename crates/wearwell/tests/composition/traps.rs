@@ -13,7 +13,9 @@ use wearwell::mapping::{AnyMapping, DemandPagedMapOptions, InvalidPageIdentifica
 use wearwell::nand::PageKind;
 use wearwell::sharing::reverse_map::ReverseMapKind;
 
-use super::rig::{Rig, composed, light, mixture, noise, on_flash, page, refusal, without_battery};
+use super::rig::{
+    Rig, composed, compressible_page, incompressible_page, mixture, on_flash, page, refusal, without_battery,
+};
 
 /// T1, deduplication and deltas: a logical page that is stored as a delta is written with the content of its base. The
 /// write maps the page to the flash page to which it is mapped already. If the delta were kept, reads would return the
@@ -43,17 +45,17 @@ fn a_write_equal_to_its_delta_base_drops_the_delta() {
 fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
     for parts in [mixture(&[Recycle, Compression]), mixture(&[Dedup, Recycle, Compression])] {
         let mut rig = Rig::new(&parts);
-        rig.write_through(0, &noise(1));
-        rig.write_through(0, &noise(2));
-        rig.write(0, &noise(3));
+        rig.write_through(0, &incompressible_page(1));
+        rig.write_through(0, &incompressible_page(2));
+        rig.write(0, &incompressible_page(3));
         assert_eq!(rig.device.ftl().logical_pages_awaiting_compression(), 1);
-        rig.write(0, &noise(1));
+        rig.write(0, &incompressible_page(1));
         rig.expect(0);
         assert_eq!(
             (rig.stats().recycled_writes, rig.device.ftl().logical_pages_awaiting_compression()),
             (1, 0)
         );
-        (1..5).for_each(|lpn| rig.write(lpn, &light(u64::from(lpn))));
+        (1..5).for_each(|lpn| rig.write(lpn, &compressible_page(u64::from(lpn))));
         rig.flush();
         rig.expect_all();
     }
@@ -66,19 +68,19 @@ fn a_revived_page_replaces_an_older_version_buffered_for_a_chunk() {
 fn gc_moves_a_revived_page_for_the_pages_that_share_it() {
     for parts in [mixture(&[Dedup, Recycle]), composed(&[Dedup, Recycle])] {
         let mut rig = Rig::new(&parts);
-        rig.write(0, &noise(1));
+        rig.write(0, &incompressible_page(1));
         // Page 0 is then in another block, so that nothing else in the victim says where it is.
         let first = rig.place(0);
         rig.close_block_of(first);
-        rig.write(0, &noise(2));
-        rig.write(1, &noise(1));
+        rig.write(0, &incompressible_page(2));
+        rig.write(1, &incompressible_page(1));
         assert_eq!(rig.stats().recycled_writes, 1);
         let revived = rig.place(1);
         assert_eq!(rig.spare_owner(revived), Lpn(0), "the spare area names its writer");
         rig.collect_block_of(revived);
         rig.expect_all();
-        rig.write(2, &noise(1));
-        rig.write(1, &noise(3));
+        rig.write(2, &incompressible_page(1));
+        rig.write(1, &incompressible_page(3));
         let moved = rig.place(2);
         rig.collect_block_of(moved);
         rig.expect_all();
@@ -93,7 +95,7 @@ fn gc_merges_a_delta_base_with_the_delta_of_its_referrer() {
     for kinds in [[Dedup, Delta], [Recycle, Delta]] {
         let mut rig = Rig::new(&mixture(&kinds));
         // Binds do not make a page hot.
-        (8..10).for_each(|id| rig.write(1, &noise(id)));
+        (8..10).for_each(|id| rig.write(1, &incompressible_page(id)));
         rig.write(0, &page(1, 100, 0));
         if kinds[0] == Dedup {
             rig.write(1, &page(1, 100, 0));
@@ -146,19 +148,19 @@ fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
     let loading = FingerprintStorePolicy::ProbabilityFastLoading { window: 1 };
     rig.device.ftl_mut().set_fingerprint_store_policy(loading, Some(1));
     for lpn in 4..8 {
-        rig.write_through(lpn, &noise(u64::from(lpn)));
+        rig.write_through(lpn, &incompressible_page(u64::from(lpn)));
     }
     // Pages that were read often are kept in the store of one entry.
     (0..3).for_each(|_| rig.expect(5));
     rig.write_chunk(4);
     (4..8).for_each(|lpn| rig.expect(lpn));
-    rig.write(20, &noise(5));
+    rig.write(20, &incompressible_page(5));
     assert_eq!(
         (rig.stats().recycled_writes, rig.recycler().statistics().pages_offered_by_fast_loading),
         (1, 2)
     );
-    rig.write(21, &noise(4));
-    rig.write(22, &noise(6));
+    rig.write(21, &incompressible_page(4));
+    rig.write(22, &incompressible_page(6));
     assert_eq!(rig.stats().recycled_writes, 2, "the store keeps the dead version of one neighbour");
     rig.expect_all();
 }
@@ -168,8 +170,8 @@ fn recycling_never_takes_a_chunk_member_for_a_flash_page() {
 #[test]
 fn a_trim_of_a_page_whose_map_entry_is_not_cached_is_durable() {
     let mut rig = Rig::new(&without_battery(on_flash(4, mixture(&[Dedup]))));
-    rig.write(0, &noise(1));
-    rig.write(1, &noise(1));
+    rig.write(0, &incompressible_page(1));
+    rig.write(1, &incompressible_page(1));
     rig.push_out_entries();
     assert!(!rig.device.ftl().is_known_mapped(Lpn(0)), "its entry is only on flash");
     rig.trim(0);
@@ -217,7 +219,7 @@ fn recovery_adopts_blocks_of_deltas_and_chunks() {
     let kinds: Vec<PageKind> = in_use.filter_map(|page| page.kind).collect();
     assert!(kinds.contains(&PageKind::Delta) && kinds.contains(&PageKind::Chunk), "{kinds:?}");
     // More than the device has room for, so that blocks which nobody adopted would be used again.
-    (0..400).for_each(|k| rig.write_through(10 + k % 8, &noise(u64::from(100 + k))));
+    (0..400).for_each(|k| rig.write_through(10 + k % 8, &incompressible_page(u64::from(100 + k))));
     rig.expect_all();
 }
 
@@ -233,7 +235,7 @@ fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
     );
     for parts in [on_flash(4, mixture(&[Dedup])), composed(&[Dedup])] {
         let mut rig = Rig::new(&parts);
-        (0..3).for_each(|lpn| rig.write(lpn, &noise(1)));
+        (0..3).for_each(|lpn| rig.write(lpn, &incompressible_page(1)));
         let shared = rig.place(0);
         for lpn in 0..3 {
             rig.push_out_entries();
@@ -242,7 +244,7 @@ fn a_shared_page_dies_with_its_last_referrer_even_if_no_map_entry_is_cached() {
             };
             assert!(cached.cached_entries() <= 6);
             assert_eq!(rig.state(shared), FlashPageState::Valid, "{} pages refer to it", 3 - lpn);
-            rig.write(lpn, &noise(u64::from(10 + lpn)));
+            rig.write(lpn, &incompressible_page(u64::from(10 + lpn)));
         }
         assert_eq!(rig.state(shared), FlashPageState::Invalid);
         let block = rig.device.ftl().store().block_of(shared);
@@ -260,13 +262,13 @@ fn gc_and_recovery_find_owners_by_referrers_and_not_by_the_spare_area() {
     for kinds in [&[Recycle][..], &[Dedup], &[Dedup, Recycle]] {
         let mut rig = Rig::new(&composed(kinds));
         let is_recycled = kinds.contains(&Recycle);
-        rig.write(0, &noise(1));
+        rig.write(0, &incompressible_page(1));
         if !is_recycled {
-            rig.write(1, &noise(1));
+            rig.write(1, &incompressible_page(1));
         }
-        rig.write(0, &noise(2));
+        rig.write(0, &incompressible_page(2));
         if is_recycled {
-            rig.write(1, &noise(1));
+            rig.write(1, &incompressible_page(1));
             assert_eq!(rig.stats().recycled_writes, 1);
         }
         let bound = rig.place(1);
@@ -282,7 +284,7 @@ fn gc_and_recovery_find_owners_by_referrers_and_not_by_the_spare_area() {
         rig.expect_all();
         let copied = rig.place(1);
         assert_ne!(copied, bound, "collection moved it");
-        rig.write(1, &noise(3));
+        rig.write(1, &incompressible_page(3));
         assert_ne!(rig.state(copied), FlashPageState::Valid, "nobody refers to it");
     }
 }

@@ -36,7 +36,7 @@ fn run(rig: &mut Rig<FragileNand>, updates: u64, seed: u64) {
             rig.gecko.request_flush();
         }
         loop {
-            match rig.try_settle_step() {
+            match rig.try_write_deferred_step() {
                 Ok(true) => {
                     if random.is_true_with_percent(30) {
                         let block = random.below(BLOCKS as u64) as u32;

@@ -106,13 +106,13 @@ pub struct Rig<N = SimNand> {
     /// Number of flash pages that queries have read.
     query_reads: u64,
     /// Number of flash pages read by each query that was made while no merge was running.
-    questions: Vec<u64>,
+    reads_per_query: Vec<u64>,
     /// Maximum number of pages in use after a step of deferred writes.
-    most_pages: u64,
+    max_pages_in_use: u64,
     /// Maximum number of pages in use while no merge was running.
-    most_pages_at_rest: u64,
+    max_pages_at_rest: u64,
     /// Number of pages in use while no merge is running, summed over all flushes, and the number of flushes.
-    pages_at_rest: (u64, u64),
+    page_sum_and_flushes_at_rest: (u64, u64),
     /// Whether obsolete pages of Logarithmic Gecko must stay on flash, instead of being erased.
     pub keeps_obsolete: bool,
 }
@@ -137,10 +137,10 @@ impl<N: Nand> Rig<N> {
             options,
             updates: 0,
             query_reads: 0,
-            questions: Vec::new(),
-            most_pages: 0,
-            most_pages_at_rest: 0,
-            pages_at_rest: (0, 0),
+            reads_per_query: Vec::new(),
+            max_pages_in_use: 0,
+            max_pages_at_rest: 0,
+            page_sum_and_flushes_at_rest: (0, 0),
             keeps_obsolete: false,
         }
     }
@@ -194,15 +194,15 @@ impl<N: Nand> Rig<N> {
             let drawn = [(); 8].map(|()| random.below(blocks) as u32);
             let victim = drawn.into_iter().max_by_key(|&block| self.shadow.counts[block as usize]);
             let victim = victim.expect("eight were drawn");
-            let reads = self.ask(victim);
-            self.questions.push(reads);
+            let reads = self.query_valid_pages(victim);
+            self.reads_per_query.push(reads);
             self.open(victim);
         }
     }
 
     /// Queries Logarithmic Gecko for the valid pages of a block and compares the answer with the expected one. Returns
     /// the number of flash pages that the query read.
-    pub fn ask(&mut self, block: u32) -> u64 {
+    pub fn query_valid_pages(&mut self, block: u32) -> u64 {
         let (before, mut live) = (self.reads(), Vec::new());
         self.gecko
             .append_valid_pages(&mut self.store, BlockId(block), &mut live)
@@ -216,17 +216,17 @@ impl<N: Nand> Rig<N> {
 
     /// Executes one step of deferred writes, and erases the blocks that the step emptied; returns `false` if there was
     /// nothing to do.
-    pub fn settle_step(&mut self) -> bool {
-        self.try_settle_step().expect("the flash is healthy")
+    pub fn write_deferred_step(&mut self) -> bool {
+        self.try_write_deferred_step().expect("the flash is healthy")
     }
 
     /// Executes one step of deferred writes, and erases the blocks that the step emptied. Returns whether there was
     /// anything to do, or the error of the medium.
-    pub fn try_settle_step(&mut self) -> Result<bool> {
+    pub fn try_write_deferred_step(&mut self) -> Result<bool> {
         let worked = self.gecko.write_deferred_validity_step(&mut self.store)?;
         if worked {
             let pages = self.pages_in_use();
-            self.most_pages = self.most_pages.max(pages);
+            self.max_pages_in_use = self.max_pages_in_use.max(pages);
             self.erase_obsolete()?;
         }
         Ok(worked)
@@ -235,7 +235,7 @@ impl<N: Nand> Rig<N> {
     /// Executes all deferred writes of Logarithmic Gecko; returns whether there were any.
     pub fn write_deferred(&mut self) -> bool {
         let mut worked = false;
-        while self.settle_step() {
+        while self.write_deferred_step() {
             worked = true;
         }
         if worked {
@@ -250,20 +250,20 @@ impl<N: Nand> Rig<N> {
     /// Records the number of pages in use, while no merge is running.
     fn note_rest(&mut self) {
         let pages = self.pages_in_use();
-        self.most_pages_at_rest = self.most_pages_at_rest.max(pages);
-        self.pages_at_rest.0 += pages;
-        self.pages_at_rest.1 += 1;
+        self.max_pages_at_rest = self.max_pages_at_rest.max(pages);
+        self.page_sum_and_flushes_at_rest.0 += pages;
+        self.page_sum_and_flushes_at_rest.1 += 1;
     }
 
     /// Executes all deferred writes of Logarithmic Gecko as the engine does: between two steps, GC may query and open
     /// blocks.
-    pub fn settle_with_questions(&mut self, random: &mut Random) {
+    pub fn write_deferred_with_queries(&mut self, random: &mut Random) {
         let mut worked = false;
-        while self.settle_step() {
+        while self.write_deferred_step() {
             worked = true;
             if random.is_true_with_percent(5) {
                 let block = random.below(self.geometry.blocks() as u64) as u32;
-                self.ask(block);
+                self.query_valid_pages(block);
                 if random.is_true_with_percent(10) {
                     self.open(block);
                 }
@@ -385,8 +385,8 @@ impl<N: Nand> Rig<N> {
         let bound = self.options.size_ratio as f64 / buffer * levels as f64;
         let writes = self.programs() as f64 / self.updates as f64;
         let reads = (self.reads() - self.query_reads) as f64 / self.updates as f64;
-        let question = self.questions.iter().sum::<u64>() as f64 / self.questions.len() as f64;
-        let most = self.questions.iter().copied().max().expect("blocks were collected");
+        let question = self.reads_per_query.iter().sum::<u64>() as f64 / self.reads_per_query.len() as f64;
+        let most = self.reads_per_query.iter().copied().max().expect("blocks were collected");
         println!(
             "{:?}: V {buffer}, L {levels}: {writes:.5} writes, {reads:.5} reads per update, bound {bound:.5}; \
              {question:.2} reads per question, at most {}",
@@ -405,12 +405,12 @@ impl<N: Nand> Rig<N> {
         let part_pages = self.geometry.block_pages().div_ceil(self.options.parts_per_block);
         let parts = self.geometry.block_pages().div_ceil(part_pages);
         let everything = self.gecko.run_pages(self.geometry.blocks() * parts) as u64;
-        let mean = self.pages_at_rest.0 as f64 / self.pages_at_rest.1 as f64;
+        let mean = self.page_sum_and_flushes_at_rest.0 as f64 / self.page_sum_and_flushes_at_rest.1 as f64;
         println!(
             "{:?}: {everything} pages for everything once, at rest {mean:.1} on average, at most {}; at most {} of {}",
             self.options,
-            self.most_pages_at_rest,
-            self.most_pages,
+            self.max_pages_at_rest,
+            self.max_pages_in_use,
             self.gecko.max_metadata_pages()
         );
         assert!(mean <= 2.0 * everything as f64, "{:?}", self.options);
@@ -418,8 +418,8 @@ impl<N: Nand> Rig<N> {
         let ratio = self.options.size_ratio as u64;
         let at_level = |level: u32| (ratio.pow(level + 1) - 1).min(largest);
         let at_rest: u64 = (0..self.gecko.max_levels()).map(at_level).sum();
-        assert!(self.most_pages_at_rest <= at_rest, "{:?}", self.options);
-        assert!(self.most_pages <= self.gecko.max_metadata_pages(), "{:?}", self.options);
+        assert!(self.max_pages_at_rest <= at_rest, "{:?}", self.options);
+        assert!(self.max_pages_in_use <= self.gecko.max_metadata_pages(), "{:?}", self.options);
     }
 
     /// Asserts that a Logarithmic Gecko that was just flushed is recovered unchanged, although flash still holds the

@@ -170,10 +170,10 @@ fn a_gecko_run_is_dated_by_when_its_buffer_was_frozen() {
         rig.write_deferred();
     }
     rig.invalidate((4 * buffer - 1) * BLOCK_PAGES);
-    assert!(rig.settle_step(), "the first page of a merge of several");
+    assert!(rig.write_deferred_step(), "the first page of a merge of several");
     let opened_at = rig.store.last_sequence();
     rig.open(7);
-    while rig.settle_step() {}
+    while rig.write_deferred_step() {}
     assert_eq!(rig.gecko.unflushed_report_count(), 1, "the marker is in RAM");
 
     let completed_at = pages_on_flash(rig.store.nand_mut())
@@ -207,9 +207,9 @@ fn a_gecko_erase_marker_voids_all_older_entries_of_its_block_and_no_newer_ones()
         flush(&mut rig);
         rig.invalidate(16 * 3 + 10);
         rig.open(3);
-        rig.ask(3);
+        rig.query_valid_pages(3);
         rig.invalidate(16 * 3 + 6);
-        rig.ask(3);
+        rig.query_valid_pages(3);
         flush(&mut rig);
         rig.check_scan();
         rig.invalidate(16 * 3 + 7);
@@ -242,7 +242,7 @@ fn a_gecko_merge_output_that_shrinks_keeps_the_age_order_of_runs() {
                 rig.invalidate(block * BLOCK_PAGES + round / (buffer / 2) % 3);
             }
             rig.write_deferred();
-            rig.ask(block);
+            rig.query_valid_pages(block);
         }
         rig.check_scan();
     }

@@ -13,17 +13,17 @@ use wearwell::timing::TimingOptions;
 
 /// Number of the event class "a channel becomes free". The numbers of the event classes give the order in which
 /// simultaneous events are handled.
-const FREE: u8 = 0;
+const CHANNEL_FREE_EVENT: u8 = 0;
 /// Number of the event class "an array (die or plane) has sensed a page, which can be transferred".
-const SENSED: u8 = 1;
+const SENSED_EVENT: u8 = 1;
 /// Number of the event class "the transfer of a page has ended".
-const MOVED: u8 = 2;
+const TRANSFERRED_EVENT: u8 = 2;
 /// Number of the event class "an array (die or plane) has ended its programs".
-const PROGRAMMED: u8 = 3;
+const PROGRAMMED_EVENT: u8 = 3;
 /// Number of the event class "an array (die or plane) has ended its erases".
-const ERASED: u8 = 4;
+const ERASED_EVENT: u8 = 4;
 /// Number of the event class "a scan of NVRAM has ended".
-const SCANNED: u8 = 5;
+const SCANNED_EVENT: u8 = 5;
 
 /// Flash operation, or scan of NVRAM, that was submitted.
 struct Op {
@@ -59,11 +59,11 @@ struct Array {
     /// Operations that the array executes together, of which there is one except with multi-plane operations.
     running: Vec<usize>,
     /// Number of running programs whose data has been transferred.
-    moved: usize,
+    transferred_programs: usize,
     /// Programs or erases that a read has suspended.
     suspended: Vec<usize>,
     /// Time that the suspended operations still need, nanoseconds.
-    remaining: u64,
+    remaining_ns: u64,
     /// Number of suspensions of the running or suspended operations so far.
     suspensions: u32,
     /// Whether the running operations may not be suspended, because background work is behind.
@@ -73,15 +73,15 @@ struct Array {
     /// Background operations before the next host write: the number that have started since the write could have
     /// started, and the number that have to start before it. An erase causes the second to be computed again. `None`
     /// before a write could start.
-    before_write: Option<(usize, usize)>,
-    /// Whether an erase has started since the second number of `before_write` was computed.
+    ops_before_write: Option<(usize, usize)>,
+    /// Whether an erase has started since the second number of `ops_before_write` was computed.
     erased: bool,
     /// Number of pages that erases of victims have freed or will free, minus the pages that copies and host writes use.
-    gained: f64,
+    gained_pages: f64,
     /// Background operations of the array that were issued, but wait for other operations before they join its queue.
     unqueued: Vec<usize>,
     /// End of the running program or erase, nanoseconds; `None` if none is running.
-    phase: Option<u64>,
+    phase_end_ns: Option<u64>,
     /// Number of suspensions so far; it makes the end event of a suspended operation void.
     version: u64,
 }
@@ -113,9 +113,9 @@ pub struct Reference {
     /// array.
     heap: BinaryHeap<Reverse<(u64, u8, usize, u64)>>,
     /// Time of the current event, nanoseconds.
-    now: u64,
+    now_ns: u64,
     /// Number of operations of each request that have not ended; background operations are not counted.
-    left: Vec<usize>,
+    unfinished_ops_by_request: Vec<usize>,
     /// Indices of the NVRAM scans that have not ended, in the order in which they were submitted.
     scans: Vec<usize>,
     /// Index of the scan that reads the NVRAM, followed by those of the scans that wait for it.
@@ -163,8 +163,8 @@ impl Reference {
             arrays: (0..arrays).map(|_| Array::default()).collect(),
             channels: (0..geometry.channels).map(|_| Channel::default()).collect(),
             heap: BinaryHeap::new(),
-            now: 0,
-            left: Vec::new(),
+            now_ns: 0,
+            unfinished_ops_by_request: Vec::new(),
             scans: Vec::new(),
             reading: VecDeque::new(),
             touched: Vec::new(),
@@ -180,10 +180,10 @@ impl Reference {
         let takes_batches_apart = self.options.uses_multi_plane_ops || list.iter().any(is_awaited_batch);
         let list = &one_by_one(list);
         self.run(arrival);
-        self.now = arrival;
-        let request = self.left.len();
+        self.now_ns = arrival;
+        let request = self.unfinished_ops_by_request.len();
         let awaited = list.iter().filter(|(op, _)| !op.is_background()).count();
-        self.left.push(awaited);
+        self.unfinished_ops_by_request.push(awaited);
         self.completed.push((awaited == 0).then_some(arrival));
         let base = self.ops.len();
         let mut scan = None;
@@ -197,7 +197,7 @@ impl Reference {
             if flash.kind == OpKind::NvramScan {
                 scan = Some(id);
                 self.scans.push(id);
-                self.consider_scans();
+                self.start_ready_scans();
                 continue;
             }
             match (flash.ops_back_to_dependency as usize, held_by) {
@@ -213,7 +213,7 @@ impl Reference {
     fn count_issued(&mut self, id: usize) {
         let op = &self.ops[id];
         if let (2, Some(free)) = (op.queue, self.options.free_blocks) {
-            self.arrays[op.array].gained += match op.flash.kind {
+            self.arrays[op.array].gained_pages += match op.flash.kind {
                 OpKind::Erase => f64::from(free.pages_per_block),
                 OpKind::Program => -1.0,
                 _ => 0.0,
@@ -277,34 +277,34 @@ impl Reference {
     }
 
     /// Starts the NVRAM scans that need not wait any longer.
-    fn consider_scans(&mut self) {
+    fn start_ready_scans(&mut self) {
         for scan in self.scans.clone() {
             let idle = |&array: &usize| !self.has_background(array);
             if self.waits_for_arrays(scan) && self.arrays_of(scan).iter().all(idle) {
                 self.reading.push_back(scan);
                 if self.reading.len() == 1 {
-                    self.read_nvram();
+                    self.start_nvram_scan();
                 }
             }
         }
     }
 
     /// Begins to read NVRAM for the first scan in `reading`.
-    fn read_nvram(&mut self) {
+    fn start_nvram_scan(&mut self) {
         let scan = self.reading[0];
         let lines = self.ops[scan].flash.copy_or_nvram_line_count as u64;
-        self.at(lines * self.options.nvram_line_read_ps / 1000, SCANNED, scan);
+        self.schedule_event(lines * self.options.nvram_line_read_ps / 1000, SCANNED_EVENT, scan);
     }
 
     /// Ends the current scan of NVRAM, and starts what waited for it.
-    fn nvram_read(&mut self) {
+    fn finish_nvram_scan(&mut self) {
         let scan = self.reading.pop_front().unwrap();
         if !self.reading.is_empty() {
-            self.read_nvram();
+            self.start_nvram_scan();
         }
         self.scans.retain(|&other| other != scan);
         self.complete(scan);
-        self.consider_scans();
+        self.start_ready_scans();
         self.consider_touched();
     }
 
@@ -385,7 +385,7 @@ impl Reference {
     /// Starts operations of the arrays that received work at the current event.
     fn consider_touched(&mut self) {
         for array in std::mem::take(&mut self.touched) {
-            self.consider(array);
+            self.start_or_suspend_ops(array);
         }
     }
 
@@ -396,25 +396,25 @@ impl Reference {
                 return;
             }
             self.heap.pop();
-            if matches!(class, PROGRAMMED | ERASED) && self.arrays[subject].version != version {
+            if matches!(class, PROGRAMMED_EVENT | ERASED_EVENT) && self.arrays[subject].version != version {
                 continue;
             }
-            self.now = time;
+            self.now_ns = time;
             match class {
-                FREE => self.channel_free(subject),
-                SENSED => self.want_channel(subject),
-                MOVED => self.moved(subject),
-                SCANNED => self.nvram_read(),
+                CHANNEL_FREE_EVENT => self.channel_free(subject),
+                SENSED_EVENT => self.want_channel(subject),
+                TRANSFERRED_EVENT => self.finish_transfer(subject),
+                SCANNED_EVENT => self.finish_nvram_scan(),
                 _ => self.array_done(subject),
             }
         }
     }
 
     /// Adds an event that is due in `delay` nanoseconds.
-    fn at(&mut self, delay: u64, class: u8, subject: usize) {
-        let of_phase = matches!(class, PROGRAMMED | ERASED);
+    fn schedule_event(&mut self, delay: u64, class: u8, subject: usize) {
+        let of_phase = matches!(class, PROGRAMMED_EVENT | ERASED_EVENT);
         let version = if of_phase { self.arrays[subject].version } else { 0 };
-        self.heap.push(Reverse((self.now + delay, class, subject, version)));
+        self.heap.push(Reverse((self.now_ns + delay, class, subject, version)));
     }
 
     /// Returns whether the background queue of an array is longer than its bound.
@@ -429,7 +429,7 @@ impl Reference {
     }
 
     /// Returns whether background work of an array is behind and must precede host writes.
-    fn behind(&self, array: usize) -> bool {
+    fn is_background_behind(&self, array: usize) -> bool {
         self.exceeds_bound(array) || self.lacks_blocks(&self.arrays[array])
     }
 
@@ -454,7 +454,7 @@ impl Reference {
     /// erase.
     fn lacks_blocks(&self, array: &Array) -> bool {
         let waits = self.kept_and_awaited(array);
-        waits.is_some_and(|(kept, awaited)| kept + array.gained - awaited < 1.0)
+        waits.is_some_and(|(kept, awaited)| kept + array.gained_pages - awaited < 1.0)
     }
 
     /// Returns the number of background operations that must precede a host write. With this number, only half of the
@@ -463,13 +463,13 @@ impl Reference {
         let Some((kept, awaited)) = self.kept_and_awaited(array) else { return 0 };
         let half = (kept / 2.0).floor();
         let to_do = Self::background(array).count() as f64 * (awaited - half).max(0.0);
-        (to_do / (awaited.max(1.0) * array.gained.max(1.0))).floor() as usize
+        (to_do / (awaited.max(1.0) * array.gained_pages.max(1.0))).floor() as usize
     }
 
     /// Starts or suspends operations of an array (die or plane) after a change at it, according to the service rules.
-    fn consider(&mut self, index: usize) {
+    fn start_or_suspend_ops(&mut self, index: usize) {
         let holds_reads = self.holds_reads(index);
-        let is_behind = self.behind(index);
+        let is_behind = self.is_background_behind(index);
         let array = &mut self.arrays[index];
         let reads_turn = !holds_reads && !array.read_was_last && !array.queues[0].is_empty();
         let behind = is_behind && !reads_turn;
@@ -481,20 +481,20 @@ impl Reference {
             array.running = std::mem::take(&mut array.suspended);
             array.must_finish = behind;
             array.read_was_last = false;
-            let duration = array.remaining + overhead;
+            let duration = array.remaining_ns + overhead;
             return self.begin_phase(index, duration);
         }
         let mut chosen = if behind { Some(2) } else { (0..3).find(|&q| !array.queues[q].is_empty()) };
         if chosen == Some(1) {
             let due = self.ops_before_a_write(&self.arrays[index]);
             let array = &mut self.arrays[index];
-            let (started, all) = array.before_write.unwrap_or((0, due));
+            let (started, all) = array.ops_before_write.unwrap_or((0, due));
             let all = if std::mem::take(&mut array.erased) { due } else { all };
-            array.before_write = Some((started, all));
+            array.ops_before_write = Some((started, all));
             if started < all && !array.queues[2].is_empty() {
                 chosen = Some(2);
             } else {
-                array.before_write = None;
+                array.ops_before_write = None;
             }
         }
         if let Some(queue) = chosen {
@@ -509,18 +509,18 @@ impl Reference {
         let Some(suspend) = self.options.suspension else { return };
         let behind = self.holds_reads(index);
         let array = &mut self.arrays[index];
-        let Some(end) = array.phase.filter(|&end| end > self.now) else { return };
+        let Some(end) = array.phase_end_ns.filter(|&end| end > self.now_ns) else { return };
         if !array.queues[0].is_empty()
             && array.suspensions < suspend.max_suspensions_per_op
             && !behind
             && !array.must_finish
         {
-            array.remaining = end - self.now;
+            array.remaining_ns = end - self.now_ns;
             array.version += 1;
             array.suspensions += 1;
-            array.phase = None;
+            array.phase_end_ns = None;
             array.suspended = std::mem::take(&mut array.running);
-            self.consider(index);
+            self.start_or_suspend_ops(index);
         }
     }
 
@@ -538,19 +538,19 @@ impl Reference {
             group.push(array.queues[queue].pop_front().unwrap());
         }
         if (queue, kind) == (1, OpKind::Program) {
-            array.gained = (array.gained - group.len() as f64).max(0.0);
+            array.gained_pages = (array.gained_pages - group.len() as f64).max(0.0);
         }
-        if let (2, Some((started, _))) = (queue, &mut array.before_write) {
+        if let (2, Some((started, _))) = (queue, &mut array.ops_before_write) {
             *started += group.len();
         }
         array.erased |= kind == OpKind::Erase;
         array.running = group;
-        array.moved = 0;
+        array.transferred_programs = 0;
         if kind != OpKind::Read {
             array.suspensions = 0;
         }
         match kind {
-            OpKind::Read => self.at(self.flash.read_ns, SENSED, index),
+            OpKind::Read => self.schedule_event(self.flash.read_ns, SENSED_EVENT, index),
             OpKind::Program => self.want_channel(index),
             OpKind::Erase => self.begin_phase(index, self.flash.erase_ns),
             OpKind::Copies | OpKind::NvramScan => unreachable!("taken apart, or no work of an array"),
@@ -560,9 +560,9 @@ impl Reference {
     /// Starts the program or erase time of the running operations, of `duration` nanoseconds.
     fn begin_phase(&mut self, index: usize, duration: u64) {
         let array = &mut self.arrays[index];
-        array.phase = Some(self.now + duration);
+        array.phase_end_ns = Some(self.now_ns + duration);
         let erase = self.ops[array.running[0]].flash.kind == OpKind::Erase;
-        self.at(duration, if erase { ERASED } else { PROGRAMMED }, index);
+        self.schedule_event(duration, if erase { ERASED_EVENT } else { PROGRAMMED_EVENT }, index);
     }
 
     /// Returns the index of the channel of an array.
@@ -589,14 +589,14 @@ impl Reference {
         if let Some(index) = next {
             state.busy = true;
             let array = &self.arrays[index];
-            let flash = self.ops[array.running[array.moved]].flash;
-            self.at(self.flash.transfer_ns(flash.transfer_bytes), FREE, channel);
-            self.at(self.flash.transfer_ns(flash.transfer_bytes), MOVED, index);
+            let flash = self.ops[array.running[array.transferred_programs]].flash;
+            self.schedule_event(self.flash.transfer_ns(flash.transfer_bytes), CHANNEL_FREE_EVENT, channel);
+            self.schedule_event(self.flash.transfer_ns(flash.transfer_bytes), TRANSFERRED_EVENT, index);
         }
     }
 
     /// Ends the transfer of one page: a read then ends, and the last transfer of a program starts its program time.
-    fn moved(&mut self, index: usize) {
+    fn finish_transfer(&mut self, index: usize) {
         let array = &mut self.arrays[index];
         let read = self.ops[array.running[0]].flash.kind == OpKind::Read;
         if read {
@@ -605,12 +605,12 @@ impl Reference {
                 self.want_channel(index);
             }
             self.complete(op);
-            self.consider_scans();
-            self.consider(index);
+            self.start_ready_scans();
+            self.start_or_suspend_ops(index);
             return self.consider_touched();
         }
-        array.moved += 1;
-        if array.moved < array.running.len() {
+        array.transferred_programs += 1;
+        if array.transferred_programs < array.running.len() {
             return self.want_channel(index);
         }
         self.begin_phase(index, self.flash.program_ns);
@@ -619,12 +619,12 @@ impl Reference {
 
     /// Ends the programs or erases of an array, and starts its next operations.
     fn array_done(&mut self, index: usize) {
-        self.arrays[index].phase = None;
+        self.arrays[index].phase_end_ns = None;
         for op in std::mem::take(&mut self.arrays[index].running) {
             self.complete(op);
         }
-        self.consider_scans();
-        self.consider(index);
+        self.start_ready_scans();
+        self.start_or_suspend_ops(index);
         self.consider_touched();
     }
 
@@ -636,9 +636,9 @@ impl Reference {
         }
         let op = &self.ops[id];
         if !op.flash.is_background() {
-            self.left[op.request] -= 1;
-            if self.left[op.request] == 0 {
-                self.completed[op.request] = Some(self.now);
+            self.unfinished_ops_by_request[op.request] -= 1;
+            if self.unfinished_ops_by_request[op.request] == 0 {
+                self.completed[op.request] = Some(self.now_ns);
             }
         }
     }

@@ -50,7 +50,7 @@ pub struct Drive<N, V> {
     /// lost.
     pub erases_at_once: bool,
     /// Maximum number of flash pages that the store under test needed at one time.
-    pub most_held: u64,
+    pub max_valid_validity_pages: u64,
     /// Numbers of blocks and pages of the flash.
     geometry: Geometry,
     /// Flash page of each logical page.
@@ -87,7 +87,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             host_pages: logical as u64,
             queries: 0,
             erases_at_once: false,
-            most_held: 0,
+            max_valid_validity_pages: 0,
             map: vec![Ppn::NONE; logical],
             owner: vec![Lpn::NONE; pages],
             reported_at: vec![None; pages],
@@ -112,7 +112,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     }
 
     /// Returns the number of valid flash pages of the store under test, as the block table counts them.
-    pub fn held(&self) -> u64 {
+    pub fn valid_validity_pages(&self) -> u64 {
         (0..self.geometry.blocks()).map(|block| self.io.blocks().valid_pages(BlockId(block)) as u64).sum()
     }
 
@@ -149,7 +149,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     }
 
     /// Executes random overwrites, and queries the store under test for random blocks; returns the number of queries.
-    pub fn run_asked(&mut self, updates: u64) -> u64 {
+    pub fn run_with_queries(&mut self, updates: u64) -> u64 {
         let before = self.queries;
         for part in 0..updates.div_ceil(61) {
             self.run(61.min(updates - part * 61));
@@ -160,7 +160,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
 
     /// Executes random overwrites in `rounds` rounds. During a round the deferred writes of the store under test are
     /// not executed, so that reports accumulate. Returns the number of these overwrites.
-    pub fn run_unsettled(&mut self, rounds: u64) -> u64 {
+    pub fn run_with_pending_writes(&mut self, rounds: u64) -> u64 {
         self.fill();
         let mut unsettled = 0;
         for _ in 0..rounds {
@@ -199,7 +199,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
     fn step(&mut self) -> Result<bool> {
         self.make_room()?;
         let programs = self.io.stats.total_programs();
-        let before = self.held();
+        let before = self.valid_validity_pages();
         let settled = self.validity.write_deferred_validity_step(&mut self.io)?;
         let programs = self.io.stats.total_programs() - programs;
         assert!(
@@ -207,7 +207,7 @@ impl<N: Nand, V: StoreUnderTest> Drive<N, V> {
             "{programs} pages in one write_deferred"
         );
         // The new page was programmed before the old one was released.
-        self.most_held = self.most_held.max(before + programs);
+        self.max_valid_validity_pages = self.max_valid_validity_pages.max(before + programs);
         Ok(settled)
     }
 

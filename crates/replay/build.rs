@@ -3,11 +3,11 @@
 
 /// Sources that do not determine the figures of a run: HTML reports, folders of finished results, and ablations, which
 /// are computed from finished runs.
-const MAKES_NO_FIGURE: [&str; 3] = ["src/report.rs", "src/result_folder.rs", "src/ablate"];
+const SOURCES_WITHOUT_EFFECT_ON_FIGURES: [&str; 3] = ["src/report.rs", "src/result_folder.rs", "src/ablate"];
 
 /// Exports the digest of all other sources of the crate.
 fn main() {
     wearwell_digest::export_source_digest(|path| {
-        !MAKES_NO_FIGURE.iter().any(|place| path.starts_with(place))
+        !SOURCES_WITHOUT_EFFECT_ON_FIGURES.iter().any(|place| path.starts_with(place))
     });
 }

@@ -19,7 +19,11 @@ use wearwell_trace::OpenOptions;
 const DESIGNS: [&str; 5] = ["page-map", "recyclable", "remap", "delta", "integrated"];
 
 /// Replays a captured trace on one design; a run that ended before the end of the trace is an error.
-fn measure(config: &Config, input: &Input, design: &str) -> Result<RunRecord, Box<dyn std::error::Error>> {
+fn replay_on_design(
+    config: &Config,
+    input: &Input,
+    design: &str,
+) -> Result<RunRecord, Box<dyn std::error::Error>> {
     let record = Plan::new(config, input)?.run(design, &mut |_| Continue(()))?;
     match record.partial_reason {
         Some(reason) => Err(format!("{design} ended early: {reason}").into()),
@@ -58,10 +62,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let name = path.file_name().map(Path::new).and_then(Path::to_str).unwrap_or("?");
         let name = name.split('.').next().unwrap_or(name).to_owned();
         let input = Input::Trace { path, options: OpenOptions { reads_payloads, ..OpenOptions::default() } };
-        let baseline = measure(&config, &input, DESIGNS[0])?;
+        let baseline = replay_on_design(&config, &input, DESIGNS[0])?;
         print_row(&name, &baseline, &baseline);
         for design in &DESIGNS[1..] {
-            print_row(&name, &measure(&config, &input, design)?, &baseline);
+            print_row(&name, &replay_on_design(&config, &input, design)?, &baseline);
         }
     }
     Ok(())

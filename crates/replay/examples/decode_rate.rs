@@ -13,24 +13,25 @@ use wearwell::data::{ContentDescriptor, Fingerprint, mix_bits};
 use wearwell_trace::{NativeWriter, Op, OpenOptions, Request, TraceWriter, open_stream};
 
 /// Number of requests in each trace that is read.
-const RECORDS: u64 = 3_000_000;
+const TRACE_REQUESTS: u64 = 3_000_000;
 /// Number of times that each trace is read; the fastest pass counts.
-const PASSES: usize = 5;
+const PASSES_PER_TRACE: usize = 5;
 
 fn main() {
     println!("{:<28}{:>12}{:>16}{:>20}", "trace", "records", "bytes/record", "M records/CPU s");
-    report("native, one page", &native(simple));
-    report("native, one page + content", &native(with_content));
-    report("MSR CSV", &msr(simple));
-    report(
+    print_read_rate("native, one page", &native_trace(fill_random_page_request));
+    print_read_rate("native, one page + content", &native_trace(fill_write_request_with_content));
+    print_read_rate("MSR CSV", &msr_csv_trace(fill_random_page_request));
+    print_read_rate(
         "MSR CSV in zstd",
-        &zstd::encode_all(Cursor::new(msr(simple)), 1).expect("memory takes everything"),
+        &zstd::encode_all(Cursor::new(msr_csv_trace(fill_random_page_request)), 1)
+            .expect("memory takes everything"),
     );
 }
 
 /// Makes request number `index` a read or write of one page at a random address, a random time after the request
 /// before.
-fn simple(index: u64, request: &mut Request) {
+fn fill_random_page_request(index: u64, request: &mut Request) {
     let random = mix_bits(index);
     request.time_ns += 100 * (random % 1000);
     request.op = if (random >> 32).is_multiple_of(4) { Op::Read } else { Op::Write };
@@ -40,8 +41,8 @@ fn simple(index: u64, request: &mut Request) {
 
 /// Makes request number `index` a write of one page with fingerprint and sizes; every fourth content has occurred
 /// before.
-fn with_content(index: u64, request: &mut Request) {
-    simple(index, request);
+fn fill_write_request_with_content(index: u64, request: &mut Request) {
+    fill_random_page_request(index, request);
     let random = mix_bits(!index);
     let of = if random.is_multiple_of(4) { random % (index + 1) } else { index };
     let descriptor = ContentDescriptor {
@@ -53,12 +54,12 @@ fn with_content(index: u64, request: &mut Request) {
     request.content = vec![descriptor];
 }
 
-/// Returns a trace of [`RECORDS`] requests in this project's binary format; `next` fills in each request.
-fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
+/// Returns a trace of [`TRACE_REQUESTS`] requests in this project's binary format; `next` fills in each request.
+fn native_trace(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut file = Vec::new();
     let mut writer = NativeWriter::new(&mut file, "decode_rate").expect("memory takes everything");
     let mut request = Request::default();
-    for index in 0..RECORDS {
+    for index in 0..TRACE_REQUESTS {
         next(index, &mut request);
         writer.write(&request).expect("memory takes everything");
     }
@@ -67,11 +68,11 @@ fn native(next: fn(u64, &mut Request)) -> Vec<u8> {
     file
 }
 
-/// Returns a trace of [`RECORDS`] requests in the CSV format of the MSR traces; `next` fills in each request.
-fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
+/// Returns a trace of [`TRACE_REQUESTS`] requests in the CSV format of the MSR traces; `next` fills in each request.
+fn msr_csv_trace(next: fn(u64, &mut Request)) -> Vec<u8> {
     let mut text = String::new();
     let mut request = Request::default();
-    for index in 0..RECORDS {
+    for index in 0..TRACE_REQUESTS {
         next(index, &mut request);
         let time = 128_166_372_000_000_000 + request.time_ns / 100;
         let Request { op, offset_bytes, len_bytes, .. } = request;
@@ -82,14 +83,15 @@ fn msr(next: fn(u64, &mut Request)) -> Vec<u8> {
 }
 
 /// Prints how many million requests of the trace `file` are read per CPU second, in the fastest of several passes.
-fn report(name: &str, file: &[u8]) {
-    let best = (0..PASSES).map(|_| pass(file.to_vec())).fold(f64::INFINITY, f64::min);
-    let rate = RECORDS as f64 / best / 1e6;
-    println!("{name:<28}{RECORDS:>12}{:>16.1}{rate:>20.1}", file.len() as f64 / RECORDS as f64);
+fn print_read_rate(name: &str, file: &[u8]) {
+    let best =
+        (0..PASSES_PER_TRACE).map(|_| read_trace_cpu_seconds(file.to_vec())).fold(f64::INFINITY, f64::min);
+    let rate = TRACE_REQUESTS as f64 / best / 1e6;
+    println!("{name:<28}{TRACE_REQUESTS:>12}{:>16.1}{rate:>20.1}", file.len() as f64 / TRACE_REQUESTS as f64);
 }
 
 /// Reads a trace once from its first to its last request, and returns the CPU seconds that this took.
-fn pass(file: Vec<u8>) -> f64 {
+fn read_trace_cpu_seconds(file: Vec<u8>) -> f64 {
     let mut request = Request::default();
     let start = cpu_seconds();
     let mut reader =
@@ -100,7 +102,7 @@ fn pass(file: Vec<u8>) -> f64 {
         sum = sum.wrapping_add(request.content.first().map_or(0, |descriptor| descriptor.fingerprint.0));
     }
     std::hint::black_box(sum);
-    assert_eq!(reader.delivered_requests(), RECORDS);
+    assert_eq!(reader.delivered_requests(), TRACE_REQUESTS);
     cpu_seconds() - start
 }
 

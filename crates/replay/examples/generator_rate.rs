@@ -11,7 +11,7 @@ use wearwell_replay::workload::{WorkloadGenerator, WorkloadSpec};
 use wearwell_trace::{Op, Request};
 
 /// Workload specifications whose generators are timed; several bring a content model after `+`.
-const SPECS: [&str; 14] = [
+const WORKLOAD_SPECS: [&str; 14] = [
     "sequential:pages=2000000",
     "uniform:pages=2000000",
     "uniform:pages=2000000,read=0.3,trim=0.05",
@@ -30,10 +30,10 @@ const SPECS: [&str; 14] = [
 
 fn main() {
     let requests = std::env::args().nth(1).map_or(4_000_000, |n| n.parse().expect("a number of requests"));
-    for text in SPECS {
+    for text in WORKLOAD_SPECS {
         let mut spec: WorkloadSpec = text.parse().expect("a valid spec");
         spec.requests = requests;
-        println!("{:7.2} ns  {text}", best_of_five(requests, || run(&spec)));
+        println!("{:7.2} ns  {text}", best_of_five(requests, || generate_all_requests(&spec)));
     }
     for n in [1 << 21, (1 << 21) + 1, 3_000_000, 1 << 29] {
         let permutation = Permutation::new(n, 1);
@@ -53,7 +53,7 @@ fn best_of_five(count: u64, mut work: impl FnMut() -> u64) -> f64 {
 }
 
 /// Generates all requests of a workload, and returns a sum over them so that no work is optimized away.
-fn run(spec: &WorkloadSpec) -> u64 {
+fn generate_all_requests(spec: &WorkloadSpec) -> u64 {
     let mut generator = WorkloadGenerator::new(spec);
     let mut request = Request {
         time_ns: 0,

@@ -21,13 +21,13 @@ const DESIGNS: [&str; 5] = ["dftl", "lazyftl", "u-ftl", "ib-ftl", "geckoftl"];
 /// Number of pages in a block of the paper's device.
 const BLOCK_PAGES: u64 = 128;
 /// Smallest number of blocks of the simulated device.
-const LEAST_BLOCKS: u64 = 512;
+const MIN_DEVICE_BLOCKS: u64 = 512;
 
 /// Result of a fallible function of this example, with an error of any type.
 type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
 
 /// Appends the trace files at or below a path to `into`. Of a capture, only its request list counts as a trace.
-fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
+fn add_trace_files(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
     if !path.is_dir() {
         into.push(path.to_owned());
         return Ok(());
@@ -40,7 +40,7 @@ fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
         let is_beside = [".pages.zst", ".psz.zst", ".wdelta.zst"].iter().any(|ending| name.ends_with(ending));
         let is_trace = [".zst", ".wwt"].iter().any(|ending| name.ends_with(ending)) && !is_beside;
         if entry.is_dir() || is_trace {
-            traces(&entry, into)?;
+            add_trace_files(&entry, into)?;
         }
     }
     Ok(())
@@ -48,7 +48,7 @@ fn traces(path: &Path, into: &mut Vec<PathBuf>) -> Outcome<()> {
 
 /// Makes a trace file an input. Times of `MQSim` and ASCII traces are read as nanoseconds, because these files do not
 /// state the unit.
-fn input(path: &Path) -> Input {
+fn trace_input(path: &Path) -> Input {
     let name = path.to_string_lossy();
     let time_unit = (name.contains("mqsim") || name.contains(".ascii")).then_some(TimeUnit::Nanoseconds);
     Input::Trace { path: path.to_owned(), options: OpenOptions { time_unit, ..OpenOptions::default() } }
@@ -56,9 +56,9 @@ fn input(path: &Path) -> Input {
 
 /// Returns the configuration of the paper's device, with enough blocks for a trace that touches `footprint_pages`
 /// pages.
-fn config(footprint_pages: u64) -> Outcome<Config> {
+fn config_for_footprint(footprint_pages: u64) -> Outcome<Config> {
     let pages = footprint_pages as f64 / 0.9 / 0.7;
-    let blocks = ((pages / BLOCK_PAGES as f64).ceil() as u64).max(LEAST_BLOCKS);
+    let blocks = ((pages / BLOCK_PAGES as f64).ceil() as u64).max(MIN_DEVICE_BLOCKS);
     let settings = [
         "device.preset=gk-2t".to_owned(),
         format!("device.blocks_per_plane={blocks}"),
@@ -95,7 +95,7 @@ fn print_row(name: &str, record: &RunRecord) {
 fn main() -> Outcome<()> {
     let mut files = Vec::new();
     for path in std::env::args().skip(1) {
-        traces(Path::new(&path), &mut files)?;
+        add_trace_files(Path::new(&path), &mut files)?;
     }
     println!(
         "| trace | design | host page writes | RAM, KiB | recovery | write amplification | with a tenth of the reads |"
@@ -104,9 +104,9 @@ fn main() -> Outcome<()> {
     for path in files {
         let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let name = name.split('.').next().unwrap_or("?").to_owned();
-        let input = input(&path);
+        let input = trace_input(&path);
         let footprint_pages = Plan::new(&Config::default(), &input)?.survey().footprint_pages;
-        let config = config(footprint_pages)?;
+        let config = config_for_footprint(footprint_pages)?;
         let plan = Plan::new(&config, &input)?;
         for design in DESIGNS {
             match plan.run(design, &mut |_| Continue(())) {

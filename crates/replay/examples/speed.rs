@@ -28,7 +28,7 @@ use wearwell_replay::workload::draw::uniform_below;
 use wearwell_replay::{precondition, process};
 
 /// A benchmark case: the drive, design, settings and workload whose replay is timed.
-struct Case {
+struct BenchmarkCase {
     /// Name of the benchmark case, by which the command line selects it.
     name: &'static str,
     /// Name of the preset (named drive with geometry and timing) of the drive.
@@ -40,16 +40,16 @@ struct Case {
     /// Further keys of the uniform workload's specification, such as `,dup=0.1`; its size is set elsewhere.
     workload: &'static str,
     /// Number of requests of the benchmark case, in millions.
-    millions: u64,
+    million_requests: u64,
     /// Number of times that the benchmark case is run; the fastest run counts.
     repeats: u32,
     /// Whether requests go through the replay driver or directly to the device.
-    kind: Kind,
+    request_path: RequestPath,
 }
 
 /// How the requests of a benchmark case reach the device.
 #[derive(Clone, Copy, PartialEq)]
-enum Kind {
+enum RequestPath {
     /// The replay driver issues the requests.
     Replay,
     /// The replay driver issues the requests at the times of a Poisson process, at 60 % of the rate that the device
@@ -60,95 +60,141 @@ enum Kind {
 }
 
 /// Base case, from which the others differ: the design `page-map` on an 8-GiB drive, without timing.
-const PAGE_MAP: Case = Case {
+const PAGE_MAP: BenchmarkCase = BenchmarkCase {
     name: "",
     device: "lab-8g",
     design: "page-map",
     settings: &[],
     workload: "",
-    millions: 10,
+    million_requests: 10,
     repeats: 3,
-    kind: Kind::Replay,
+    request_path: RequestPath::Replay,
 };
 
 /// Settings of a deep queue in the event timing model: 256 requests are always in flight.
-const DEEP: &[&str] = &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
+const DEEP_QUEUE_EVENT_SETTINGS: &[&str] =
+    &["timing.mode=event", "replay.arrival=closed", "replay.queue_depth=256"];
 /// Settings of a deep queue in the simple timing model (`timeline`): 256 requests are always in flight.
-const DEEP_TIMELINE: &[&str] = &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
+const DEEP_QUEUE_TIMELINE_SETTINGS: &[&str] =
+    &["timing.mode=timeline", "replay.arrival=closed", "replay.queue_depth=256"];
 
 /// Base of the cases in which requests arrive at given times (open loop).
-const OPEN: Case = Case { device: "bench-8g", millions: 5, kind: Kind::OpenLoop, ..PAGE_MAP };
+const OPEN_LOOP_CASE: BenchmarkCase = BenchmarkCase {
+    device: "bench-8g",
+    million_requests: 5,
+    request_path: RequestPath::OpenLoop,
+    ..PAGE_MAP
+};
 
 /// Base of the cases of the design `recyclable`, which revives dead pages; a tenth of the writes repeats a content.
-const RECYCLABLE: Case = Case {
+const RECYCLABLE: BenchmarkCase = BenchmarkCase {
     design: "recyclable",
     settings: &["recycle.entries=131072"],
     workload: ",dup=0.1",
-    millions: 5,
+    million_requests: 5,
     ..PAGE_MAP
 };
 /// Base of the cases of the design `remap`; a tenth of the writes repeats a content.
-const REMAP: Case = Case { design: "remap", workload: ",dup=0.1", millions: 5, ..PAGE_MAP };
+const REMAP: BenchmarkCase =
+    BenchmarkCase { design: "remap", workload: ",dup=0.1", million_requests: 5, ..PAGE_MAP };
 /// Base of the cases of the design `delta`; compressed differences take a fifth of a page on average.
-const DELTA: Case =
-    Case { design: "delta", settings: &["content.model=unique:delta=0.2"], millions: 5, ..PAGE_MAP };
+const DELTA: BenchmarkCase = BenchmarkCase {
+    design: "delta",
+    settings: &["content.model=unique:delta=0.2"],
+    million_requests: 5,
+    ..PAGE_MAP
+};
 /// Base of the cases of the design `integrated`, with duplicates and compressible pages.
-const INTEGRATED: Case = Case {
+const INTEGRATED: BenchmarkCase = BenchmarkCase {
     design: "integrated",
     settings: &["content.model=dup:share=0.1,compress=0.5"],
-    millions: 5,
+    million_requests: 5,
     ..PAGE_MAP
 };
 /// Base of the cases of the design `wearwell`: all content mechanisms at once, with map and page validity on flash.
-const WEARWELL: Case = Case {
+const WEARWELL: BenchmarkCase = BenchmarkCase {
     design: "wearwell",
     settings: &["content.model=dup:share=0.1,compress=0.5,delta=0.2"],
-    millions: 5,
+    million_requests: 5,
     ..PAGE_MAP
 };
 
 /// All benchmark cases, in the order in which they run and are printed.
-const CASES: [Case; 28] = [
-    Case { name: "engine-8g", kind: Kind::Engine, ..PAGE_MAP },
-    Case { name: "counts-8g", ..PAGE_MAP },
-    Case { name: "engine-64g", device: "lab-64g", kind: Kind::Engine, ..PAGE_MAP },
-    Case { name: "counts-64g", device: "lab-64g", ..PAGE_MAP },
-    Case { name: "engine-512g", device: "lab-512g", kind: Kind::Engine, repeats: 1, ..PAGE_MAP },
-    Case { name: "counts-512g", device: "lab-512g", repeats: 2, ..PAGE_MAP },
-    Case { name: "counts-2t", device: "lab-2t", repeats: 1, ..PAGE_MAP },
-    Case { name: "bench-counts", device: "bench-8g", ..PAGE_MAP },
-    Case { name: "bench-timeline", device: "bench-8g", settings: DEEP_TIMELINE, millions: 5, ..PAGE_MAP },
-    Case { name: "bench-counts-open", ..OPEN },
-    Case { name: "bench-timeline-open", settings: &["timing.mode=timeline"], ..OPEN },
-    Case { name: "bench-64g-counts-open", settings: &["device.blocks_per_plane=2048"], ..OPEN },
-    Case {
-        name: "bench-64g-timeline-open",
-        settings: &["device.blocks_per_plane=2048", "timing.mode=timeline"],
-        ..OPEN
-    },
-    Case { name: "bench-event", device: "bench-8g", settings: DEEP, millions: 3, ..PAGE_MAP },
-    Case { name: "bench-event-open", settings: &["timing.mode=event"], millions: 3, ..OPEN },
-    Case {
-        name: "bench-event-reads",
-        device: "bench-8g",
-        settings: DEEP,
-        workload: ",read=0.7",
-        millions: 3,
+const CASES: [BenchmarkCase; 28] = [
+    BenchmarkCase { name: "engine-8g", request_path: RequestPath::Engine, ..PAGE_MAP },
+    BenchmarkCase { name: "counts-8g", ..PAGE_MAP },
+    BenchmarkCase { name: "engine-64g", device: "lab-64g", request_path: RequestPath::Engine, ..PAGE_MAP },
+    BenchmarkCase { name: "counts-64g", device: "lab-64g", ..PAGE_MAP },
+    BenchmarkCase {
+        name: "engine-512g",
+        device: "lab-512g",
+        request_path: RequestPath::Engine,
+        repeats: 1,
         ..PAGE_MAP
     },
-    Case { name: "recyclable-8g", ..RECYCLABLE },
-    Case { name: "recyclable-64g", device: "lab-64g", repeats: 1, ..RECYCLABLE },
-    Case { name: "remap-8g", ..REMAP },
-    Case { name: "remap-64g", device: "lab-64g", repeats: 1, ..REMAP },
-    Case { name: "delta-8g", ..DELTA },
-    Case { name: "delta-64g", device: "lab-64g", repeats: 1, ..DELTA },
-    Case { name: "integrated-8g", ..INTEGRATED },
-    Case { name: "integrated-64g", device: "lab-64g", repeats: 1, ..INTEGRATED },
-    Case { name: "wearwell-8g", ..WEARWELL },
-    Case { name: "dftl-8g", design: "dftl", millions: 5, ..PAGE_MAP },
-    Case { name: "dftl-64g", device: "lab-64g", design: "dftl", millions: 5, repeats: 1, ..PAGE_MAP },
+    BenchmarkCase { name: "counts-512g", device: "lab-512g", repeats: 2, ..PAGE_MAP },
+    BenchmarkCase { name: "counts-2t", device: "lab-2t", repeats: 1, ..PAGE_MAP },
+    BenchmarkCase { name: "bench-counts", device: "bench-8g", ..PAGE_MAP },
+    BenchmarkCase {
+        name: "bench-timeline",
+        device: "bench-8g",
+        settings: DEEP_QUEUE_TIMELINE_SETTINGS,
+        million_requests: 5,
+        ..PAGE_MAP
+    },
+    BenchmarkCase { name: "bench-counts-open", ..OPEN_LOOP_CASE },
+    BenchmarkCase { name: "bench-timeline-open", settings: &["timing.mode=timeline"], ..OPEN_LOOP_CASE },
+    BenchmarkCase {
+        name: "bench-64g-counts-open",
+        settings: &["device.blocks_per_plane=2048"],
+        ..OPEN_LOOP_CASE
+    },
+    BenchmarkCase {
+        name: "bench-64g-timeline-open",
+        settings: &["device.blocks_per_plane=2048", "timing.mode=timeline"],
+        ..OPEN_LOOP_CASE
+    },
+    BenchmarkCase {
+        name: "bench-event",
+        device: "bench-8g",
+        settings: DEEP_QUEUE_EVENT_SETTINGS,
+        million_requests: 3,
+        ..PAGE_MAP
+    },
+    BenchmarkCase {
+        name: "bench-event-open",
+        settings: &["timing.mode=event"],
+        million_requests: 3,
+        ..OPEN_LOOP_CASE
+    },
+    BenchmarkCase {
+        name: "bench-event-reads",
+        device: "bench-8g",
+        settings: DEEP_QUEUE_EVENT_SETTINGS,
+        workload: ",read=0.7",
+        million_requests: 3,
+        ..PAGE_MAP
+    },
+    BenchmarkCase { name: "recyclable-8g", ..RECYCLABLE },
+    BenchmarkCase { name: "recyclable-64g", device: "lab-64g", repeats: 1, ..RECYCLABLE },
+    BenchmarkCase { name: "remap-8g", ..REMAP },
+    BenchmarkCase { name: "remap-64g", device: "lab-64g", repeats: 1, ..REMAP },
+    BenchmarkCase { name: "delta-8g", ..DELTA },
+    BenchmarkCase { name: "delta-64g", device: "lab-64g", repeats: 1, ..DELTA },
+    BenchmarkCase { name: "integrated-8g", ..INTEGRATED },
+    BenchmarkCase { name: "integrated-64g", device: "lab-64g", repeats: 1, ..INTEGRATED },
+    BenchmarkCase { name: "wearwell-8g", ..WEARWELL },
+    BenchmarkCase { name: "dftl-8g", design: "dftl", million_requests: 5, ..PAGE_MAP },
+    BenchmarkCase {
+        name: "dftl-64g",
+        device: "lab-64g",
+        design: "dftl",
+        million_requests: 5,
+        repeats: 1,
+        ..PAGE_MAP
+    },
     // The paper's device, shape and over-provisioning, at a sixteenth of its size.
-    Case {
+    BenchmarkCase {
         name: "gecko-128g",
         device: "gk-2t",
         design: "geckoftl",
@@ -157,13 +203,13 @@ const CASES: [Case; 28] = [
             "device.over_provisioning=0.428571",
             "mapping.cache_entries=32768",
         ],
-        millions: 8,
+        million_requests: 8,
         ..PAGE_MAP
     },
 ];
 
 /// Measured results of a benchmark case.
-struct Figures {
+struct CaseResult {
     /// Host page writes (in mixed workloads: writes and reads) per second of CPU time.
     writes_per_second: f64,
     /// Pages programmed per host page write.
@@ -175,26 +221,26 @@ struct Figures {
 }
 
 /// Settings that all benchmark cases have: steady state from the start, and 15 % over-provisioning.
-const COMMON: [&str; 2] = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
+const COMMON_SETTINGS: [&str; 2] = ["precondition.mode=constructed", "device.over_provisioning=0.15"];
 
 /// Returns the configuration of a benchmark case: its drive, the common settings, and `settings`.
-fn config(case: &Case, settings: impl Iterator<Item = &'static &'static str>) -> Config {
+fn config(case: &BenchmarkCase, settings: impl Iterator<Item = &'static &'static str>) -> Config {
     let device = format!("device.preset={}", case.device);
-    let settings = COMMON.iter().chain(settings).map(|&setting| setting.to_owned());
+    let settings = COMMON_SETTINGS.iter().chain(settings).map(|&setting| setting.to_owned());
     Config::from_text_and_settings(None, &[device].into_iter().chain(settings).collect::<Vec<_>>())
         .expect("the settings are right")
 }
 
 /// Returns the uniform workload of a benchmark case, with `requests` requests over all exported pages; `more` are
 /// further keys.
-fn input(case: &Case, config: &Config, requests: u64, more: &str) -> Input {
+fn input(case: &BenchmarkCase, config: &Config, requests: u64, more: &str) -> Input {
     let pages = config.resolve_device(1).expect("presets are possible").logical_pages;
     let spec = format!("uniform:pages={pages},requests={requests}{}{more}", case.workload);
     Input::Workload(Box::new(spec.parse().expect("the workload is right")))
 }
 
 /// Runs `input` on the design of a benchmark case to its end, and returns the record with all results.
-fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
+fn record(case: &BenchmarkCase, config: &Config, input: &Input) -> RunRecord {
     let plan = Plan::new(config, input).expect("the workload fits");
     let record = plan.run(case.design, &mut |_| Continue(())).expect("the run succeeds");
     assert!(!record.partial, "{:?}", record.partial_reason);
@@ -202,12 +248,12 @@ fn record(case: &Case, config: &Config, input: &Input) -> RunRecord {
 }
 
 /// Runs a benchmark case through the replay driver; `more` are further keys of the workload's specification.
-fn replay(case: &Case, more: &str) -> Figures {
+fn run_through_driver(case: &BenchmarkCase, more: &str) -> CaseResult {
     let config = config(case, case.settings.iter());
-    let record = record(case, &config, &input(case, &config, case.millions * 1_000_000, more));
+    let record = record(case, &config, &input(case, &config, case.million_requests * 1_000_000, more));
     // A mixed workload counts its requests.
     let operations = record.host_page_writes + record.host_page_reads;
-    Figures {
+    CaseResult {
         writes_per_second: operations as f64 / record.cpu_seconds,
         write_amplification: record.write_amplification,
         peak_rss_bytes: record.peak_rss_bytes,
@@ -217,16 +263,16 @@ fn replay(case: &Case, more: &str) -> Figures {
 
 /// Runs a benchmark case with Poisson arrivals at 60 % of the rate that the device sustains with 256 requests in
 /// flight.
-fn open_loop(case: &Case) -> Figures {
+fn run_in_open_loop(case: &BenchmarkCase) -> CaseResult {
     let of_device = case.settings.iter().filter(|setting| setting.starts_with("device."));
-    let config = config(case, of_device.chain(DEEP));
+    let config = config(case, of_device.chain(DEEP_QUEUE_EVENT_SETTINGS));
     let record = record(case, &config, &input(case, &config, 500_000, ""));
     let rate = 0.6 * record.trace.requests as f64 / record.timing.device_s;
-    replay(case, &format!(",rate={rate:.0},arrival=poisson"))
+    run_through_driver(case, &format!(",rate={rate:.0},arrival=poisson"))
 }
 
 /// Runs a benchmark case by calling the device directly, without the replay driver.
-fn engine(case: &Case) -> Figures {
+fn run_without_driver(case: &BenchmarkCase) -> CaseResult {
     let config = config(case, case.settings.iter());
     let resolved = config.resolve_device(1).expect("presets are possible");
     let parts = config.design_parts(case.design, &resolved).expect("the design exists");
@@ -240,9 +286,9 @@ fn engine(case: &Case) -> Figures {
         .expect("the device is empty")
         .is_break();
     let before = process::thread_cpu_seconds();
-    write_uniformly(&mut device, case.millions * 1_000_000);
+    write_uniformly(&mut device, case.million_requests * 1_000_000);
     let seconds = process::thread_cpu_seconds() - before;
-    Figures {
+    CaseResult {
         writes_per_second: device.ftl().stats().host_page_writes as f64 / seconds,
         write_amplification: device.ftl().stats().write_amplification(),
         peak_rss_bytes: process::peak_rss_bytes(),
@@ -263,28 +309,28 @@ fn write_uniformly(device: &mut Device<SimNand>, writes: u64) {
 }
 
 /// Measures the speed of this machine: nanoseconds of one read-modify-write at a random place of 256 MiB.
-fn reference_ns() -> f64 {
+fn measure_reference_access_ns() -> f64 {
     /// Number of read-modify-writes that are timed.
-    const ACCESSES: u32 = 20_000_000;
+    const REFERENCE_ACCESSES: u32 = 20_000_000;
     let mut memory = vec![1_u32; 64 << 20];
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
     let length = memory.len() as u64;
     let before = process::thread_cpu_seconds();
-    for _ in 0..ACCESSES {
+    for _ in 0..REFERENCE_ACCESSES {
         let place = uniform_below(&mut random, length) as usize;
         memory[place] = memory[place].wrapping_mul(3);
     }
     let seconds = process::thread_cpu_seconds() - before;
     black_box(&memory);
-    seconds * 1e9 / f64::from(ACCESSES)
+    seconds * 1e9 / f64::from(REFERENCE_ACCESSES)
 }
 
 /// Runs a benchmark case as often as it demands, and returns the results of its fastest run.
-fn measure(case: &Case) -> Figures {
-    let once = |_| match case.kind {
-        Kind::Replay => replay(case, ""),
-        Kind::OpenLoop => open_loop(case),
-        Kind::Engine => engine(case),
+fn measure(case: &BenchmarkCase) -> CaseResult {
+    let once = |_| match case.request_path {
+        RequestPath::Replay => run_through_driver(case, ""),
+        RequestPath::OpenLoop => run_in_open_loop(case),
+        RequestPath::Engine => run_without_driver(case),
     };
     (0..case.repeats)
         .map(once)
@@ -309,9 +355,13 @@ fn main() {
         "case", "M ops/s", "ns/op", "WA", "RSS MiB", "B/page", "ref ns"
     );
     for case in CASES.iter().filter(|case| wanted.is_empty() || wanted.iter().any(|name| name == case.name)) {
-        let reference = if once { f64::NAN } else { reference_ns() };
+        let reference = if once { f64::NAN } else { measure_reference_access_ns() };
         let repeats = if once { 1 } else { case.repeats };
-        let figures = measure(&Case { millions: size.unwrap_or(case.millions), repeats, ..*case });
+        let figures = measure(&BenchmarkCase {
+            million_requests: size.unwrap_or(case.million_requests),
+            repeats,
+            ..*case
+        });
         println!(
             "{:23} {:8.2} {:9.1} {:9.4} {:8} {:9.2} {:9.1}",
             case.name,

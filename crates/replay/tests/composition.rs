@@ -22,7 +22,7 @@ const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/composit
 const TABLE_HEADING: &str = "## The table";
 
 /// Content mechanisms that the table of mixtures combines.
-const MECHANISMS: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
+const CONTENT_MECHANISM_NAMES: [&str; 4] = ["recycle", "dedup", "delta", "compress"];
 /// Kinds of map (L2P table) that the table of mixtures combines.
 const MAPS: [&str; 3] = ["flat", "cached", "lazy"];
 /// Page-validity stores that the table of mixtures combines.
@@ -31,10 +31,10 @@ const VALIDITY_STORES: [&str; 4] = ["ram", "bitmap", "log", "gecko"];
 /// Returns every subset of the content mechanisms, in the form that `parts.content` takes.
 fn content_subsets() -> Vec<String> {
     let subset = |bits: usize| -> String {
-        let named = MECHANISMS.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+        let named = CONTENT_MECHANISM_NAMES.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
         named.map(|(_, &name)| name).collect::<Vec<_>>().join("+")
     };
-    (0..1 << MECHANISMS.len())
+    (0..1 << CONTENT_MECHANISM_NAMES.len())
         .map(subset)
         .map(|name| if name.is_empty() { "none".into() } else { name })
         .collect()
@@ -176,7 +176,7 @@ fn without_varying_fields(record: RunRecord) -> RunRecord {
 }
 
 /// Values of `parts.survives`.
-const SURVIVES: [&str; 7] = [
+const SURVIVAL_PART_NAMES: [&str; 7] = [
     "battery",
     "nvram-map",
     "oob-scan",
@@ -209,7 +209,8 @@ fn combinations_with_survival() -> impl Iterator<Item = Vec<String>> {
     mixtures.flat_map(|mixture| {
         let shares = mixture[0].contains("dedup") || mixture[0].contains("remap");
         let reverse_maps = if shares { &REVERSE_MAPS[..] } else { &[""] };
-        let reverse_maps = reverse_maps.iter().flat_map(|kind| SURVIVES.map(|survives| (*kind, survives)));
+        let reverse_maps =
+            reverse_maps.iter().flat_map(|kind| SURVIVAL_PART_NAMES.map(|survives| (*kind, survives)));
         let combination = |(reverse_map, survives): (&str, &str)| {
             let mut settings = mixture.clone();
             settings.extend((!reverse_map.is_empty()).then(|| format!("parts.reverse_map={reverse_map}")));

@@ -370,13 +370,13 @@ struct TraceFigures {
     /// Number of page writes.
     writes: f64,
     /// Number of distinct pages written.
-    unique: f64,
+    distinct_pages_written: f64,
     /// Time of the last request, seconds.
     duration_s: f64,
     /// Number of writes whose content a dead page has, which recycling could revive.
-    recyclable: f64,
+    recyclable_writes: f64,
     /// Number of recyclable writes whose dead page is among the four that died last at its address.
-    newest_four: f64,
+    recyclable_writes_of_newest_four: f64,
 }
 
 impl TraceFigures {
@@ -406,10 +406,10 @@ impl TraceFigures {
         Self {
             reads: count_pages(requests, |op| op == Op::Read) as f64,
             writes: written_pages(requests) as f64,
-            unique: unique.len() as f64,
+            distinct_pages_written: unique.len() as f64,
             duration_s: requests.last().unwrap().time_ns as f64 / 1e9,
-            recyclable: recyclable as f64,
-            newest_four: newest_four as f64,
+            recyclable_writes: recyclable as f64,
+            recyclable_writes_of_newest_four: newest_four as f64,
         }
     }
 }
@@ -438,12 +438,17 @@ fn fiu_trace_substitutes_have_the_published_statistics() {
         let measured = TraceFigures::of_requests(&requests_of(&format!("{name}:scale={scale}")));
         assert_within(name, measured.reads + measured.writes, requests * scale, 1e-4);
         assert_within(name, measured.writes / (measured.reads + measured.writes), write_share, 1e-4);
-        assert_within(name, measured.unique, unique * scale, 1e-4);
-        assert_within(name, 1.0 - measured.unique / measured.writes, overwrites, 0.02);
-        let invalid = measured.writes - measured.unique;
+        assert_within(name, measured.distinct_pages_written, unique * scale, 1e-4);
+        assert_within(name, 1.0 - measured.distinct_pages_written / measured.writes, overwrites, 0.02);
+        let invalid = measured.writes - measured.distinct_pages_written;
         assert_within(name, invalid * 4096.0 / scale / f64::from(1 << 30), invalid_gb, 0.02);
-        assert_within(name, measured.recyclable / invalid, recyclable_gb / invalid_gb, 0.02);
-        assert_within(name, measured.newest_four / measured.recyclable, newest_four, 0.02);
+        assert_within(name, measured.recyclable_writes / invalid, recyclable_gb / invalid_gb, 0.02);
+        assert_within(
+            name,
+            measured.recyclable_writes_of_newest_four / measured.recyclable_writes,
+            newest_four,
+            0.02,
+        );
         assert_within(name, measured.duration_s, 14.0 * 86_400.0 * scale, 0.001);
     }
 }
@@ -506,13 +511,13 @@ impl CountsByReads {
 
 /// Mean number of dead pages per overwritten address in each FIU trace, as the Recyclable SSD paper publishes it (row
 /// LX-14 of `wearwell reproduce`).
-const LIST_LENGTHS: [f64; 3] = [7.3, 12.1, 6.7];
+const DEAD_PAGES_PER_OVERWRITTEN_ADDRESS: [f64; 3] = [7.3, 12.1, 6.7];
 
 /// Checks Figures 2 and 3 of the Recyclable SSD paper (rows LX-09 to LX-14 of `wearwell reproduce`) on substitutes with
 /// the number of reads that these figures need (`reads=figures`).
 #[test]
 fn fiu_trace_substitutes_read_pages_at_the_published_frequencies() {
-    for ((name, _), list_length) in FIU_FIGURES.into_iter().zip(LIST_LENGTHS) {
+    for ((name, _), list_length) in FIU_FIGURES.into_iter().zip(DEAD_PAGES_PER_OVERWRITTEN_ADDRESS) {
         let counts = CountsByReads::of_requests(&requests_of(&format!("{name}:scale=0.01,reads=figures")));
         let total: f64 = counts.invalid_pages.iter().sum();
         assert!(

@@ -36,12 +36,12 @@ fn run_scaled_device(schemes: &str, settings: &[&str], spec: &str) -> RunRecord 
 }
 
 /// Time of a write on an idle device, seconds: program time and transfer of a page.
-const WRITE_S: f64 = 610.24e-6;
+const IDLE_WRITE_S: f64 = 610.24e-6;
 
 /// Returns a workload of `requests` single-page writes at `multiple` times the rate that five years allow. With think
 /// time the period between writes is the gap plus the time of a write.
 fn workload_at_multiple_rate(pattern: &str, multiple: f64, requests: u32) -> String {
-    let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - WRITE_S;
+    let gap_s = 1.0 / (multiple * ALLOWED_PAGES_PER_S) - IDLE_WRITE_S;
     format!("{pattern}pages=50000,requests={requests},rate={}", 1.0 / gap_s)
 }
 

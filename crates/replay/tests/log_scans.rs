@@ -10,7 +10,7 @@ use crate::common;
 /// Settings of the Remap-SSD paper's drive (36 GiB), scaled to 1/16: a quarter of the superblocks, a quarter of the
 /// pages in each, and a reverse-map log of 120 MB / 16 in NVRAM. A scan of the log takes 6 ms. When a scan starts, each
 /// die has at most two programs left to execute, which take much less time than the scan.
-const DRIVE: [&str; 5] = [
+const DRIVE_SETTINGS: [&str; 5] = [
     "device.preset=rm-36g",
     "device.blocks_per_plane=144",
     "device.pages_per_block=256",
@@ -20,12 +20,14 @@ const DRIVE: [&str; 5] = [
 /// Workload of single-page writes to random pages.
 const LOAD: &str = "uniform:pages=471859,requests=2097152,seed=1";
 /// Content model in which contents repeat, so that pages are shared and the reverse map has entries.
-const CONTENT: &str = "content.model=zipf:a=0.2,contents=367002";
+const CONTENT_MODEL_SETTING: &str = "content.model=zipf:a=0.2,contents=367002";
 
 /// Runs the design `remap` with a timing engine (`mode`), a time to read NVRAM, and a kind of reverse map (`map`).
 fn run_reverse_map(mode: &str, read_ns: u32, map: &str) -> RunRecord {
     let timing = [format!("timing.mode={mode}"), format!("timing.nvram_read_ns={read_ns}")];
-    let settings = [&DRIVE[..], &[&timing[0], &timing[1], CONTENT, map, "remap.size_mib=7.5"]].concat();
+    let settings =
+        [&DRIVE_SETTINGS[..], &[&timing[0], &timing[1], CONTENT_MODEL_SETTING, map, "remap.size_mib=7.5"]]
+            .concat();
     let record = run_input(&config_of_settings(&settings), &generated_input(LOAD), "remap");
     assert!(!record.partial, "{:?}", record.partial_reason);
     record

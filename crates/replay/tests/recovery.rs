@@ -14,7 +14,7 @@ use wearwell_replay::replay::{Plan, ReplayError};
 use crate::common::{config_of_settings, generated_input};
 
 /// Settings of a drive of two dies with 40 blocks of 16 pages each.
-const DRIVE: [&str; 7] = [
+const DRIVE_SETTINGS: [&str; 7] = [
     "device.preset=bench-8g",
     "device.channels=1",
     "device.dies_per_channel=2",
@@ -24,7 +24,7 @@ const DRIVE: [&str; 7] = [
     "mapping.cache_entries=64",
 ];
 /// Number of pages that the workload touches.
-const PAGES: u32 = 600;
+const WORKLOAD_PAGES: u32 = 600;
 /// Number of requests of the workload.
 const REQUESTS: u64 = 5000;
 /// Number of requests before the loss of power: the drive is nearly empty, is being filled, or collects.
@@ -81,8 +81,9 @@ fn run_with_power_loss(
 ) -> Result<RunRecord, ReplayError> {
     let cut = format!("recovery.after_requests={cut}");
     let settings: Vec<&str> =
-        DRIVE.into_iter().chain(parts.iter().map(String::as_str)).chain([&*cut]).collect();
-    let spec = format!("zipf:pages={PAGES},requests={REQUESTS},write=0.8,read=0.15,trim=0.05{content}");
+        DRIVE_SETTINGS.into_iter().chain(parts.iter().map(String::as_str)).chain([&*cut]).collect();
+    let spec =
+        format!("zipf:pages={WORKLOAD_PAGES},requests={REQUESTS},write=0.8,read=0.15,trim=0.05{content}");
     let (config, input) = (config_of_settings(&settings), generated_input(&spec));
     Plan::new(&config, &input)?.run(design, &mut |_| Continue(()))
 }
@@ -131,9 +132,9 @@ fn mixtures_of_any_parts_recover_in_the_middle_of_a_run() {
 
 /// Builds the drive on which a run with a recovery executes `design`.
 fn new_drive(design: &str, parts: &[String]) -> Device<SimNand> {
-    let settings: Vec<&str> = DRIVE.into_iter().chain(parts.iter().map(String::as_str)).collect();
+    let settings: Vec<&str> = DRIVE_SETTINGS.into_iter().chain(parts.iter().map(String::as_str)).collect();
     let config = config_of_settings(&settings);
-    let resolved = config.resolve_device(u64::from(PAGES)).unwrap();
+    let resolved = config.resolve_device(u64::from(WORKLOAD_PAGES)).unwrap();
     let parts = config.design_parts(design, &resolved).unwrap();
     let (generation, packed) = (parts.content.delta.is_some(), parts.recovery_reads_packed_pages());
     let retain = RetainedFields {
@@ -159,7 +160,7 @@ fn a_drive_constructed_in_steady_state_recovers_its_map() {
         let _ = wearwell_replay::precondition::construct_steady_state(&mut device, seed, step).unwrap();
         for number in 0..40 {
             if number > 0 {
-                let page = Lpn((mix_bits(number) % u64::from(PAGES)) as u32 + 1);
+                let page = Lpn((mix_bits(number) % u64::from(WORKLOAD_PAGES)) as u32 + 1);
                 device
                     .write_page_descriptor(page, ContentDescriptor::of_fingerprint(Fingerprint(number)))
                     .unwrap();

@@ -189,15 +189,18 @@ fn random_draws_are_the_same_on_every_machine() {
     let ranks: Vec<u64> = (0..4).map(|_| zipf.draw(&mut rng)).collect();
     let permutation = Permutation::new(1_000_000, 1);
     let images: Vec<u64> = (0..4).map(|i| permutation.apply(i)).collect();
-    assert_eq!((uniform, ranks, images), (GOLDEN_UNIFORM.into(), GOLDEN_RANKS.into(), GOLDEN_IMAGES.into()));
+    assert_eq!(
+        (uniform, ranks, images),
+        (GOLDEN_UNIFORM.into(), GOLDEN_ZIPF_RANKS.into(), GOLDEN_PERMUTED_NUMBERS.into())
+    );
 }
 
 /// Four uniform draws below 1000 with seed 1, in this order on every machine.
 const GOLDEN_UNIFORM: [u64; 4] = [811, 747, 100, 746];
 /// Four Zipf draws of ranks that follow the uniform draws, equal on every machine.
-const GOLDEN_RANKS: [u64; 4] = [218_720, 2494, 1, 6082];
+const GOLDEN_ZIPF_RANKS: [u64; 4] = [218_720, 2494, 1, 6082];
 /// Numbers to which the permutation of seed 1 maps 0 to 3, equal on every machine.
-const GOLDEN_IMAGES: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
+const GOLDEN_PERMUTED_NUMBERS: [u64; 4] = [225_030, 157_932, 422_925, 258_644];
 
 // ---- generators
 

@@ -34,9 +34,9 @@ struct SampleFacts {
     /// Amount of written data, MiB.
     written_mib: f64,
     /// Number of distinct 4-KiB pages that are written.
-    unique: u64,
+    unique_pages_written: u64,
     /// Share (0 to 1) of page writes whose page held data at that time (overwrites).
-    over: f64,
+    overwriting_share: f64,
     /// Shares (0 to 1) of page writes that are duplicates and that are silent; `None` if the trace has no contents.
     content: Option<(f64, f64)>,
 }
@@ -62,8 +62,8 @@ fn assert_facts(path: &str, format: Format, options: &OpenOptions, facts: &Sampl
         _ => 0,
     };
     assert_eq!(round_to_digits(info.written_mib, digits), facts.written_mib, "MiB written");
-    assert_eq!(info.unique_pages_written, facts.unique, "unique pages");
-    assert_eq!(round_to_digits(info.share_of_overwriting_writes, 3), facts.over, "overwritten");
+    assert_eq!(info.unique_pages_written, facts.unique_pages_written, "unique pages");
+    assert_eq!(round_to_digits(info.share_of_overwriting_writes, 3), facts.overwriting_share, "overwritten");
     if let Some((duplicate, silent)) = facts.content {
         let content = info.content.as_ref().unwrap();
         assert_eq!(round_to_digits(content.duplicate_share, 3), duplicate, "duplicates");
@@ -83,8 +83,8 @@ fn the_cloudphysics_vscsi_sample_has_its_known_counts() {
         requests: 113_872,
         write_share: 0.587,
         written_mib: 2297.0,
-        unique: 208_696,
-        over: 0.682,
+        unique_pages_written: 208_696,
+        overwriting_share: 0.682,
         content: None,
     };
     let Some(info) =
@@ -102,8 +102,8 @@ fn the_umass_financial1_sample_in_ssdsim_layout_has_its_known_counts() {
         requests: 10_000,
         write_share: 0.592,
         written_mib: 28.5,
-        unique: 3_734,
-        over: 0.699,
+        unique_pages_written: 3_734,
+        overwriting_share: 0.699,
         content: None,
     };
     assert_facts("public/umass-financial1-first10k.ascii.zst", Format::MqSim, &options, &facts);
@@ -116,8 +116,8 @@ fn the_mqsim_samples_have_their_known_counts() {
         requests: 6_999,
         write_share: 0.374,
         written_mib: 22.3,
-        unique: 7_879,
-        over: 0.015,
+        unique_pages_written: 7_879,
+        overwriting_share: 0.015,
         content: None,
     };
     assert_facts("public/mqsim-tpcc-small.trace.zst", Format::MqSim, &options, &facts);
@@ -125,8 +125,8 @@ fn the_mqsim_samples_have_their_known_counts() {
         requests: 24_783,
         write_share: 0.0002,
         written_mib: 0.03,
-        unique: 4,
-        over: 0.5,
+        unique_pages_written: 4,
+        overwriting_share: 0.5,
         content: None,
     };
     let Some(info) = assert_facts("public/mqsim-wsrch-small.trace.zst", Format::MqSim, &options, &facts)
@@ -142,8 +142,8 @@ fn the_nbd_log_sample_of_dbench_has_its_known_counts() {
         requests: 68_990,
         write_share: 0.998,
         written_mib: 309.9,
-        unique: 7_825,
-        over: 0.940,
+        unique_pages_written: 7_825,
+        overwriting_share: 0.940,
         content: None,
     };
     let Some(info) =
@@ -162,8 +162,8 @@ fn the_wiscsee_sqlite_sample_has_its_known_counts() {
         requests: 19_999,
         write_share: 0.997,
         written_mib: 171.9,
-        unique: 16_545,
-        over: 0.610,
+        unique_pages_written: 16_545,
+        overwriting_share: 0.610,
         content: None,
     };
     let Some(info) =
@@ -183,8 +183,8 @@ fn the_fiu_homes_sample_with_sector_digests_has_its_known_counts() {
         requests: 1_000,
         write_share: 1.0,
         written_mib: 3.9,
-        unique: 871,
-        over: 0.129,
+        unique_pages_written: 871,
+        overwriting_share: 0.129,
         content: Some((0.162, 0.022)),
     };
     let Some(info) =
@@ -207,8 +207,8 @@ fn the_fiu_sample_with_page_digests_has_its_known_counts() {
         requests: 1_000,
         write_share: 1.0,
         written_mib: 3.9,
-        unique: 914,
-        over: 0.086,
+        unique_pages_written: 914,
+        overwriting_share: 0.086,
         content: Some((0.155, 0.059)),
     };
     assert_facts("public/fiu-web-vm-sample.blkparse.zst", Format::Fiu, &detecting_options(), &facts);
@@ -216,8 +216,8 @@ fn the_fiu_sample_with_page_digests_has_its_known_counts() {
         requests: 1_000,
         write_share: 0.016,
         written_mib: 0.06,
-        unique: 14,
-        over: 0.125,
+        unique_pages_written: 14,
+        overwriting_share: 0.125,
         content: None,
     };
     let Some(info) =
@@ -234,8 +234,8 @@ fn the_fiu_sample_with_tabs_and_an_index_has_its_known_counts() {
         requests: 10_000,
         write_share: 0.110,
         written_mib: 4.3,
-        unique: 890,
-        over: 0.187,
+        unique_pages_written: 890,
+        overwriting_share: 0.187,
         content: Some((0.275, 0.054)),
     };
     let Some(info) = assert_facts("public/fiu-mail-10k.tsv.zst", Format::Fiu, &detecting_options(), &facts)
@@ -254,7 +254,7 @@ struct CaptureCounts {
     /// Amount of written data, MiB.
     written_mib: f64,
     /// Number of distinct 4-KiB pages that are written.
-    unique: u64,
+    unique_pages_written: u64,
     /// Shares (0 to 1) of page writes: to pages that hold data, to pages written before, of duplicates, silent, of
     /// zeroes.
     shares: [f64; 5],
@@ -270,7 +270,7 @@ fn assert_capture(name: &str, expected: &CaptureCounts) {
     assert_eq!(counted, expected.requests, "requests");
     assert_eq!([info.pages.read, info.pages.write], expected.pages, "pages");
     assert_eq!(round_to_digits(info.written_mib, 0), expected.written_mib);
-    assert_eq!(info.unique_pages_written, expected.unique);
+    assert_eq!(info.unique_pages_written, expected.unique_pages_written);
     let content = info.content.unwrap();
     let shares = [
         info.share_of_overwriting_writes,
@@ -294,7 +294,7 @@ fn the_capture_w1_sqlite_has_its_known_counts() {
             requests: [3_985, 88_950, 17_285, 8],
             pages: [5_260, 293_942],
             written_mib: 1148.0,
-            unique: 22_843,
+            unique_pages_written: 22_843,
             shares: [0.922, 0.922, 0.054, 0.003, 0.000],
         },
     );
@@ -308,7 +308,7 @@ fn the_capture_w2_git_has_its_known_counts() {
             requests: [1_363, 4_488, 655, 428],
             pages: [13_550, 22_785],
             written_mib: 89.0,
-            unique: 10_909,
+            unique_pages_written: 10_909,
             shares: [0.468, 0.521, 0.312, 0.052, 0.000],
         },
     );
@@ -322,7 +322,7 @@ fn the_capture_w3_maildir_has_its_known_counts() {
             requests: [835, 100_169, 99_972, 8],
             pages: [1_466, 403_233],
             written_mib: 1575.0,
-            unique: 18_211,
+            unique_pages_written: 18_211,
             shares: [0.955, 0.955, 0.197, 0.000, 0.000],
         },
     );
@@ -336,7 +336,7 @@ fn the_capture_w4_pgbench_has_its_known_counts() {
             requests: [62, 51_875, 22_447, 9],
             pages: [281, 298_068],
             written_mib: 1164.0,
-            unique: 52_907,
+            unique_pages_written: 52_907,
             shares: [0.823, 0.823, 0.133, 0.126, 0.129],
         },
     );
@@ -350,7 +350,7 @@ fn the_capture_w5_cbuild_has_its_known_counts() {
             requests: [123, 4_413, 259, 1_622],
             pages: [350, 58_910],
             written_mib: 230.0,
-            unique: 20_682,
+            unique_pages_written: 20_682,
             shares: [0.024, 0.649, 0.171, 0.001, 0.049],
         },
     );

@@ -102,7 +102,7 @@ pub(super) const FIU_WEB_SPEC_KIND: SpecKind = SpecKind {
 };
 
 /// Duration of each FIU trace, seconds: two weeks.
-const TWO_WEEKS_S: f64 = 14.0 * 86_400.0;
+const FIU_TRACE_DURATION_S: f64 = 14.0 * 86_400.0;
 
 /// Model of how often pages are read before they are invalidated, and with which probability their content is written
 /// again ("returns"), by the number of reads (Figures 2 and 3 of the Recyclable SSD paper).
@@ -246,7 +246,7 @@ pub(super) fn substitute_generator(
         distinct_addresses: addresses,
         overwritten_addresses: (overwrites / facts.dead_pages_per_overwritten_address).round() as u64,
         reads: takes_table.then(|| scaled(requests * (1.0 - write_share))),
-        duration_s: TWO_WEEKS_S * scale,
+        duration_s: FIU_TRACE_DURATION_S * scale,
         dead_content_writes: returns,
         live_content_writes: repeated.saturating_sub(returns),
         request_share_before_first_recurrence: keys.number_of_key("from", 0.0..=1.0)?,

@@ -45,7 +45,7 @@ pub(super) const DVMT_SPEC_KIND: SpecKind = SpecKind {
 };
 
 /// Seconds in a day, the duration of the generated load at `scale=1`.
-const DAY_S: f64 = 86_400.0;
+const TRACE_DURATION_S: f64 = 86_400.0;
 /// Assumed number of reads per write of the substitutes, because the paper does not state the number.
 const READS_PER_WRITE: f64 = 0.3;
 /// Assumed share of the writes that go to an address that was not written before.
@@ -108,7 +108,7 @@ pub(super) fn substitute_generator(
         reads: writes * READS_PER_WRITE,
         writes,
         distinct_addresses: writes * NEW_ADDRESS_SHARE,
-        duration_s: DAY_S,
+        duration_s: TRACE_DURATION_S,
     };
     SubstituteGenerator::new(&facts, keys, random)
 }

@@ -53,7 +53,7 @@ enum PlannedStep {
     /// Flushes the device.
     Flush,
     /// A mark in the input that a phase ends and the next begins; nothing is executed.
-    Phase,
+    PhaseMark,
 }
 
 /// A request that a host model has planned: what it does, its range of pages, and its arrival time.
@@ -141,7 +141,7 @@ impl RequestScript {
     /// Plans a mark that ends a phase of the load.
     pub(super) fn plan_phase_mark(&mut self) {
         self.planned_requests.push_back(PlannedRequest {
-            step: PlannedStep::Phase,
+            step: PlannedStep::PhaseMark,
             first_page: 0,
             page_count: 0,
             arrival_ns: self.arrival_ns,
@@ -209,7 +209,7 @@ impl RequestScript {
                 into.content.extend_from_slice(self.page_contents(source..source + pages));
                 self.record_contents(range.clone(), &into.content);
             }
-            PlannedStep::Read | PlannedStep::Trim | PlannedStep::Flush | PlannedStep::Phase => {}
+            PlannedStep::Read | PlannedStep::Trim | PlannedStep::Flush | PlannedStep::PhaseMark => {}
         }
         if into.op == Op::Write {
             self.record_contents(range, &into.content);
@@ -245,6 +245,6 @@ fn request_op_of_step(step: PlannedStep) -> Op {
         PlannedStep::Remap { mode, .. } => Op::Remap(mode),
         PlannedStep::Trim => Op::Trim,
         PlannedStep::Flush => Op::Flush,
-        PlannedStep::Phase => Op::Phase,
+        PlannedStep::PhaseMark => Op::Phase,
     }
 }

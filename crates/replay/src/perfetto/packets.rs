@@ -212,7 +212,7 @@ struct EventWriter {
     /// Categories of slices that were written already.
     categories: InternedNames,
     /// Names of slices that were written already.
-    names: InternedNames,
+    slice_names: InternedNames,
     /// Names of slice arguments that were written already.
     argument_keys: InternedNames,
     /// Texts of slice arguments that were written already.
@@ -223,7 +223,7 @@ impl Default for EventWriter {
     fn default() -> Self {
         Self {
             categories: InternedNames::of_field(1),
-            names: InternedNames::of_field(2),
+            slice_names: InternedNames::of_field(2),
             argument_keys: InternedNames::of_field(3),
             argument_texts: InternedNames::of_field(29),
         }
@@ -263,7 +263,7 @@ impl EventWriter {
             .with_varint(9, EVENT_SLICE_BEGIN)
             .with_varint(11, track)
             .with_varint(3, self.categories.intern_name(slice.category, interned_data))
-            .with_varint(10, self.names.intern_name(&slice.name, interned_data));
+            .with_varint(10, self.slice_names.intern_name(&slice.name, interned_data));
         for (key, argument) in &slice.arguments {
             let annotation =
                 ProtobufMessage::default().with_varint(1, self.argument_keys.intern_name(key, interned_data));

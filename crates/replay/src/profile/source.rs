@@ -105,7 +105,7 @@ pub fn profile_requests(
     if requests.rejected_lines() > 0 {
         notes.push(format!("bad lines skipped: {}", requests.rejected_lines()));
     }
-    Ok(with_notes(profiler.to_profile(input.name()), notes, partial))
+    Ok(add_notes_and_partial_mark(profiler.to_profile(input.name()), notes, partial))
 }
 
 /// Profiles the pages of a file, or of all files of a directory. The path of an old version, if given, adds the
@@ -142,11 +142,11 @@ pub fn profile_files(
         };
         return Err(ProfileError::of_input(name, io::Error::other(sentence)));
     }
-    Ok(with_notes(profile, notes, !is_whole || unreadable > 0))
+    Ok(add_notes_and_partial_mark(profile, notes, !is_whole || unreadable > 0))
 }
 
 /// Adds `notes` to a profile, and marks the profile as partial if `partial` is set.
-fn with_notes(mut profile: Profile, mut notes: Vec<String>, partial: bool) -> Profile {
+fn add_notes_and_partial_mark(mut profile: Profile, mut notes: Vec<String>, partial: bool) -> Profile {
     notes.append(&mut profile.notes);
     Profile { partial, notes, ..profile }
 }

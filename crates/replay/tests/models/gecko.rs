@@ -236,7 +236,7 @@ struct Costs {
     /// Page programs of host writes and copies, per host write.
     data_programs_per_write: f64,
     /// Pages of the validity store written, per host write.
-    writes: f64,
+    validity_page_writes_per_host_write: f64,
     /// Pages of the validity store written, plus those read divided by [`WRITE_READ_COST_RATIO`], per host write.
     validity_amplification: f64,
 }
@@ -304,7 +304,7 @@ fn model_costs(mut structures: Vec<LogarithmicGecko>) -> Vec<Costs> {
         .iter()
         .map(|gecko| Costs {
             data_programs_per_write: drive.write_amplification(),
-            writes: per_write(gecko.flash_writes),
+            validity_page_writes_per_host_write: per_write(gecko.flash_writes),
             validity_amplification: per_write(gecko.flash_writes)
                 + per_write(gecko.flash_reads) / WRITE_READ_COST_RATIO,
         })
@@ -330,7 +330,7 @@ fn engine_costs(size_ratio: u32, parts: u32, merge: MergeMode) -> Costs {
         data_programs_per_write: per_write(
             stats.programs[Cause::Host as usize] + stats.programs[Cause::Gc as usize],
         ),
-        writes: per_write(writes),
+        validity_page_writes_per_host_write: per_write(writes),
         validity_amplification: per_write(writes) + per_write(reads) / WRITE_READ_COST_RATIO,
     }
 }
@@ -385,6 +385,9 @@ fn pairwise_gecko_merging_writes_what_the_model_writes() {
     let models = model_costs(vec![multi_way, pairwise]);
     let programs = [MergeMode::MultiWay, MergeMode::Pairwise].map(|merge| engine_costs(2, 4, merge));
     assert_close("pairwise", programs[1].validity_amplification, models[1].validity_amplification, TOLERANCE);
-    let [ours, model] = [programs[0].writes / programs[1].writes, models[0].writes / models[1].writes];
+    let [ours, model] = [
+        programs[0].validity_page_writes_per_host_write / programs[1].validity_page_writes_per_host_write,
+        models[0].validity_page_writes_per_host_write / models[1].validity_page_writes_per_host_write,
+    ];
     assert_close("writes, multi-way over pairwise", ours, model, TOLERANCE);
 }

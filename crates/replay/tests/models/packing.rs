@@ -16,13 +16,13 @@ use wearwell::operation::Cause;
 use super::load::{Drive, PAGE_BYTES, Random, one_pool_geometry};
 
 /// Size of a flash page, bytes.
-const PAGE: usize = PAGE_BYTES as usize;
+const FLASH_PAGE_BYTES: usize = PAGE_BYTES as usize;
 /// Size of the count of deltas at the beginning of a page, bytes.
 const COUNT_BYTES: usize = 2;
 /// Size of the header (LPA and offset) beside each delta, bytes.
 const DELTA_HEADER_BYTES: usize = 6;
 /// Size of the largest delta that fits into a flash page beside its own header and the page's count of deltas, bytes.
-const LARGEST_DELTA_BYTES: usize = PAGE - COUNT_BYTES - DELTA_HEADER_BYTES;
+const LARGEST_DELTA_BYTES: usize = FLASH_PAGE_BYTES - COUNT_BYTES - DELTA_HEADER_BYTES;
 
 /// A page of deltas that is packed by next fit: a delta that does not fit closes the page and begins the next one.
 struct OpenPage {
@@ -40,7 +40,7 @@ impl OpenPage {
 
     /// Adds a delta to the open page; if it does not fit, closes the page and begins the next one.
     fn add_delta(&mut self, delta_bytes: usize) {
-        if self.used + DELTA_HEADER_BYTES + delta_bytes > PAGE {
+        if self.used + DELTA_HEADER_BYTES + delta_bytes > FLASH_PAGE_BYTES {
             self.closed_pages += 1;
             self.used = COUNT_BYTES;
         }
@@ -50,12 +50,12 @@ impl OpenPage {
 
 /// Returns the probability of every delta size, in bytes, for deltas of `ratio` of a page on average.
 fn delta_size_probabilities(ratio: f64) -> Vec<f64> {
-    let (mean, sigma) = (ratio * PAGE as f64, ratio * PAGE as f64 / 4.0);
+    let (mean, sigma) = (ratio * FLASH_PAGE_BYTES as f64, ratio * FLASH_PAGE_BYTES as f64 / 4.0);
     let mut density: Vec<f64> = (0..=LARGEST_DELTA_BYTES)
         .map(|bytes| (-((bytes as f64 - mean) / sigma).powi(2) / 2.0).exp())
         .collect();
     // At least a hundredth of a page.
-    density[..PAGE / 100].fill(0.0);
+    density[..FLASH_PAGE_BYTES / 100].fill(0.0);
     let sum: f64 = density.iter().sum();
     density.iter().map(|density| density / sum).collect()
 }
@@ -71,16 +71,16 @@ fn draw_delta_bytes(cumulative: &[f64], random: &mut Random) -> usize {
 fn pages_per_delta(sizes: &[f64]) -> f64 {
     let possible: Vec<(usize, f64)> =
         sizes.iter().copied().enumerate().filter(|&(_, probability)| probability > 1e-12).collect();
-    let mut filled = vec![0.0; PAGE + 1];
+    let mut filled = vec![0.0; FLASH_PAGE_BYTES + 1];
     filled[COUNT_BYTES] = 1.0;
     let mut closed = 0.0;
     for step in 0..200 {
-        let mut next = vec![0.0; PAGE + 1];
+        let mut next = vec![0.0; FLASH_PAGE_BYTES + 1];
         let before = closed;
         closed = 0.0;
         for (used, &share) in filled.iter().enumerate().filter(|&(_, &share)| share > 0.0) {
             for &(bytes, probability) in &possible {
-                if used + DELTA_HEADER_BYTES + bytes > PAGE {
+                if used + DELTA_HEADER_BYTES + bytes > FLASH_PAGE_BYTES {
                     closed += share * probability;
                     next[COUNT_BYTES + DELTA_HEADER_BYTES + bytes] += share * probability;
                 } else {
@@ -99,7 +99,7 @@ fn pages_per_delta(sizes: &[f64]) -> f64 {
 /// Number of logical pages, so large that the previous delta of a page is on flash when its next one is written.
 const LOGICAL_PAGES: u32 = 2_000;
 /// Number of times that every logical page is overwritten by a delta.
-const ROUNDS: u32 = 60;
+const OVERWRITES_PER_PAGE: u32 = 60;
 /// Number of parts of a run, each long enough to be independent of the others. Their spread gives the standard error of
 /// the mean.
 const BATCHES: u32 = 60;
@@ -114,7 +114,7 @@ fn new_drive() -> Drive {
     };
     // The drive has more pages than the test programs, so that GC never runs.
     Drive::new(
-        one_pool_geometry(LOGICAL_PAGES * (ROUNDS + 2) / 64, 64),
+        one_pool_geometry(LOGICAL_PAGES * (OVERWRITES_PER_PAGE + 2) / 64, 64),
         LOGICAL_PAGES,
         &delta(GcOptions::default(), design, None),
     )
@@ -186,7 +186,8 @@ fn delta_foreground_writes_follow_packed_pages_and_not_the_papers_formula() {
         let sizes = delta_size_probabilities(ratio);
         let packed = pages_per_delta(&sizes);
         let mean_share: f64 =
-            sizes.iter().enumerate().map(|(bytes, share)| share * bytes as f64).sum::<f64>() / PAGE as f64;
+            sizes.iter().enumerate().map(|(bytes, share)| share * bytes as f64).sum::<f64>()
+                / FLASH_PAGE_BYTES as f64;
         let (measured, error) = measure_pages_per_delta(ratio);
         for delta_share in [0.2, 0.5, 0.8] {
             let per_write = |pages: f64| 1.0 - delta_share + delta_share * pages;

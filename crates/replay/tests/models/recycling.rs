@@ -27,7 +27,7 @@ const BETA: f64 = 0.15;
 
 /// Policy by which the model's fingerprint store keeps dead pages.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Policy {
+enum ModelFingerprintStorePolicy {
     /// The store keeps the dead pages that entered it last.
     Lru,
     /// The store keeps the dead pages whose contents are most probable to be written again (PROB).
@@ -64,7 +64,7 @@ struct Page {
 /// Model of recycling: lists of dead pages, and a fingerprint store by which writes find them.
 struct RecyclingModel {
     /// Policy of the fingerprint store.
-    policy: Policy,
+    policy: ModelFingerprintStorePolicy,
     /// Largest number of entries in the fingerprint store; `usize::MAX` if it is unbounded.
     capacity_entries: usize,
     /// All flash pages that were ever programmed, by number.
@@ -78,7 +78,7 @@ struct RecyclingModel {
     /// Pages in the store by content: at most one, or all of this content if the store is unbounded.
     stored_pages_with_content: HashMap<u64, Vec<usize>>,
     /// Number of times that a rank was computed, by which later entries are told apart.
-    time: u64,
+    ranks_computed: u64,
     /// Number of writes that revived a dead page.
     binds: u64,
     /// Number of entries that scans of the store in its order compare until they hit (section V-C), summed over all
@@ -88,7 +88,7 @@ struct RecyclingModel {
 
 impl RecyclingModel {
     /// Creates an empty model with this policy and size of the fingerprint store.
-    fn new(policy: Policy, capacity_entries: usize) -> Self {
+    fn new(policy: ModelFingerprintStorePolicy, capacity_entries: usize) -> Self {
         Self {
             policy,
             capacity_entries,
@@ -97,7 +97,7 @@ impl RecyclingModel {
             dead_pages_of_lpn: HashMap::new(),
             store: BTreeMap::new(),
             stored_pages_with_content: HashMap::new(),
-            time: 0,
+            ranks_computed: 0,
             binds: 0,
             comparisons: 0,
         }
@@ -134,7 +134,7 @@ impl RecyclingModel {
         if let Some(old) = self.valid_page_of_lpn.insert(lpn, page) {
             self.record_death(old);
         }
-        if self.policy == Policy::FastLoading {
+        if self.policy == ModelFingerprintStorePolicy::FastLoading {
             self.load_fast(neighbours.into_iter().flatten());
         }
     }
@@ -226,9 +226,9 @@ impl RecyclingModel {
 
     /// Returns the rank in the fingerprint store of a dead page that is inserted at this moment.
     fn rank_on_entry(&mut self, page: usize) -> Rank {
-        self.time += 1;
-        if self.policy == Policy::Lru {
-            return (0, 0, self.time);
+        self.ranks_computed += 1;
+        if self.policy == ModelFingerprintStorePolicy::Lru {
+            return (0, 0, self.ranks_computed);
         }
         let Page { owner_lpn: owner, access_count: accesses, is_raised, .. } = self.pages[page];
         let position =
@@ -237,7 +237,7 @@ impl RecyclingModel {
         let popularity = power(1.0 + ALPHA, if is_raised { 15 } else { accesses });
         let initial = (popularity - 1.0) / (power(1.0 + ALPHA, 15) - 1.0);
         let probability = initial * power(1.0 - BETA, 15 - version);
-        (probability.to_bits(), version, self.time)
+        (probability.to_bits(), version, self.ranks_computed)
     }
 }
 
@@ -311,12 +311,18 @@ fn apply_request(drive: &mut Drive, request: &Request) {
 /// Checks after every request that the engine has revived as many dead pages as the model; returns their number at the
 /// end.
 #[track_caller]
-fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, seed: u64) -> u64 {
+fn assert_binds_are_those_of_the_model(
+    policy: ModelFingerprintStorePolicy,
+    entries: Option<u32>,
+    seed: u64,
+) -> u64 {
     let mut model = RecyclingModel::new(policy, entries.map_or(usize::MAX, |entries| entries as usize));
     let of_program = match policy {
-        Policy::Lru => FingerprintStorePolicy::Lru,
-        Policy::Prob => FingerprintStorePolicy::Probability,
-        Policy::FastLoading => FingerprintStorePolicy::ProbabilityFastLoading { window: 1 },
+        ModelFingerprintStorePolicy::Lru => FingerprintStorePolicy::Lru,
+        ModelFingerprintStorePolicy::Prob => FingerprintStorePolicy::Probability,
+        ModelFingerprintStorePolicy::FastLoading => {
+            FingerprintStorePolicy::ProbabilityFastLoading { window: 1 }
+        }
     };
     let mut drive = new_drive(entries, of_program);
     for (number, request) in mixed_requests(REQUESTS, seed).enumerate() {
@@ -346,28 +352,29 @@ fn assert_binds_are_those_of_the_model(policy: Policy, entries: Option<u32>, see
 
 #[test]
 fn recycled_writes_with_an_unbounded_fingerprint_store_are_those_of_the_model() {
-    let all = [Policy::Lru, Policy::Prob].map(|policy| assert_binds_are_those_of_the_model(policy, None, 1));
+    let all = [ModelFingerprintStorePolicy::Lru, ModelFingerprintStorePolicy::Prob]
+        .map(|policy| assert_binds_are_those_of_the_model(policy, None, 1));
     assert_eq!(all[0], all[1], "a store of everything has no order");
 }
 
 #[test]
 fn recycled_writes_with_an_lru_fingerprint_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
-        assert_binds_are_those_of_the_model(Policy::Lru, Some(entries), 2);
+        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::Lru, Some(entries), 2);
     }
 }
 
 #[test]
 fn recycled_writes_with_a_probability_ordered_store_are_those_of_the_model() {
     for entries in [564, 1_000, 5_000, 20_000] {
-        assert_binds_are_those_of_the_model(Policy::Prob, Some(entries), 2);
+        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::Prob, Some(entries), 2);
     }
 }
 
 #[test]
 fn recycled_writes_with_fast_loading_of_fingerprints_are_those_of_the_model() {
     for entries in [564, 5_000] {
-        assert_binds_are_those_of_the_model(Policy::FastLoading, Some(entries), 2);
+        assert_binds_are_those_of_the_model(ModelFingerprintStorePolicy::FastLoading, Some(entries), 2);
     }
 }
 

@@ -38,7 +38,7 @@ struct SharingModel {
     /// Number of pages bound by remap commands.
     remaps: u64,
     /// Number of binds that were prohibited because the counter of the page was full.
-    saturations: u64,
+    binds_refused_by_full_counter: u64,
 }
 
 impl SharingModel {
@@ -50,7 +50,7 @@ impl SharingModel {
                 self.add_reference(lpn, page);
             }
             found => {
-                self.saturations += u64::from(found.is_some());
+                self.binds_refused_by_full_counter += u64::from(found.is_some());
                 self.program_page(lpn, content);
             }
         }
@@ -69,7 +69,7 @@ impl SharingModel {
             self.remaps += 1;
             self.add_reference(target, page);
         } else {
-            self.saturations += 1;
+            self.binds_refused_by_full_counter += 1;
             self.program_page(target, self.pages[page].0);
         }
     }
@@ -150,16 +150,20 @@ fn run_model_and_engine(reverse_map: ReverseMapKind, blocks: u32, commands: bool
         let counted = [stats.deduplicated_writes, stats.remapped_pages, stats.binds_demoted_by_max_referrers];
         assert_eq!(
             counted,
-            [model.binds, model.remaps, model.saturations],
+            [model.binds, model.remaps, model.binds_refused_by_full_counter],
             "binds, remaps and full counters, {reverse_map:?}, {blocks} blocks, seed {seed}, after request {request}"
         );
     }
     assert_eq!(drive.stats().demotions_by_full_reverse_map, 0, "there is room for all entries");
     println!(
         "{reverse_map:?}, {blocks} blocks: {} binds, {} remaps, {} full counters",
-        model.binds, model.remaps, model.saturations
+        model.binds, model.remaps, model.binds_refused_by_full_counter
     );
-    assert!(model.saturations > 1_000, "{} full counters", model.saturations);
+    assert!(
+        model.binds_refused_by_full_counter > 1_000,
+        "{} full counters",
+        model.binds_refused_by_full_counter
+    );
     drive
 }
 

@@ -42,7 +42,7 @@ struct MapCacheModel {
     /// Largest number of entries in the cache.
     capacity_entries: usize,
     /// Number of entries used so far, which orders entries by their last use.
-    time: u64,
+    entry_uses: u64,
     /// Logical page of each cached entry, by time of last use.
     lpn_by_last_use: BTreeMap<u64, u32>,
     /// Time of last use of each cached entry, and whether the entry is dirty, by logical page.
@@ -56,13 +56,13 @@ struct MapCacheModel {
 impl MapCacheModel {
     /// Makes the map entry of a written page dirty and newest, and evicts the oldest entry if the cache is full.
     fn record_written(&mut self, lpn: u32) {
-        self.time += 1;
-        let old = self.entries.insert(lpn, (self.time, true));
+        self.entry_uses += 1;
+        let old = self.entries.insert(lpn, (self.entry_uses, true));
         self.dirty_inserts += u64::from(old.is_none_or(|(_, is_dirty)| !is_dirty));
         if let Some((used, _)) = old {
             self.lpn_by_last_use.remove(&used);
         }
-        self.lpn_by_last_use.insert(self.time, lpn);
+        self.lpn_by_last_use.insert(self.entry_uses, lpn);
         if self.entries.len() > self.capacity_entries {
             let (_, evicted) = self.lpn_by_last_use.pop_first().expect("the cache is full");
             let (_, is_dirty) = self.entries.remove(&evicted).expect("it is cached");

@@ -18,10 +18,12 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use client::{Client, FLUSH, FUA, GO, NO_HOLE, REP_ACK, TRIM, WRITE, ZERO, info_request, request_bytes};
+use client::{
+    Client, FLUSH, FUA, GO, NO_HOLE, REP_ACK, TRIM, WRITE, WRITE_ZEROES, info_request, request_bytes,
+};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use versions::{Kind, Oracle, Request, Violation, page_of};
+use versions::{Oracle, Request, RequestKind, Violation, page_of};
 
 use crate::{client, versions};
 
@@ -34,7 +36,7 @@ const BLOCK_BYTES: usize = 4096;
 /// Number of NBD connections that send requests at the same time.
 const CONNECTIONS: u64 = 4;
 /// Largest number of requests of one connection that wait for a reply.
-const IN_FLIGHT: usize = 4;
+const REQUESTS_IN_FLIGHT_PER_CONNECTION: usize = 4;
 
 /// Settings of a drive so small that GC runs all the time.
 const SETTINGS: [&str; 8] = [
@@ -101,11 +103,12 @@ impl ServedImage {
     /// Reads all blocks of the served image, and returns those whose contents the oracle does not permit.
     fn check_surviving_data(&self, oracle: &mut Oracle) -> Vec<Violation> {
         /// Number of blocks that one request reads.
-        const AT_ONCE: u64 = 100;
-        let mut client = Client::connect(&self.socket()).ready();
+        const BLOCKS_PER_READ: u64 = 100;
+        let mut client = Client::connect(&self.socket()).negotiated();
         let mut found = Vec::new();
-        for first in (0..BLOCKS).step_by(AT_ONCE as usize) {
-            let bytes = client.read(first * BLOCK_BYTES as u64, (AT_ONCE as usize * BLOCK_BYTES) as u32);
+        for first in (0..BLOCKS).step_by(BLOCKS_PER_READ as usize) {
+            let bytes =
+                client.read(first * BLOCK_BYTES as u64, (BLOCKS_PER_READ as usize * BLOCK_BYTES) as u32);
             found.extend(
                 (first..)
                     .zip(bytes.chunks_exact(BLOCK_BYTES))
@@ -129,17 +132,17 @@ fn connect(path: &Path) -> UnixStream {
 /// Sends an NBD request on the connection; `hole` states whether a zero request may deallocate pages.
 fn send_request(stream: &mut UnixStream, cookie: u64, request: &Request, hole: bool) -> io::Result<()> {
     let command = match request.kind {
-        Kind::Write => WRITE,
-        Kind::Zero => ZERO,
-        Kind::Trim => TRIM,
-        Kind::Flush => FLUSH,
+        RequestKind::Write => WRITE,
+        RequestKind::Zero => WRITE_ZEROES,
+        RequestKind::Trim => TRIM,
+        RequestKind::Flush => FLUSH,
     };
-    let is_flush = request.kind == Kind::Flush;
+    let is_flush = request.kind == RequestKind::Flush;
     let mut flags = if request.is_durable && !is_flush { FUA } else { 0 };
-    flags |= if request.kind == Kind::Zero && !hole { NO_HOLE } else { 0 };
+    flags |= if request.kind == RequestKind::Zero && !hole { NO_HOLE } else { 0 };
     let len = (request.values.len() * BLOCK_BYTES) as u32;
     let mut bytes = request_bytes(command, flags, cookie, request.first * BLOCK_BYTES as u64, len);
-    if request.kind == Kind::Write {
+    if request.kind == RequestKind::Write {
         bytes.extend(request.values.iter().flat_map(|&value| page_of(value, BLOCK_BYTES)));
     }
     stream.write_all(&bytes)
@@ -159,7 +162,11 @@ fn send_until_killed(mut stream: UnixStream, oracle: &Mutex<Oracle>, seed: u64) 
     let mut in_flight: HashMap<u64, Request> = HashMap::new();
     let (mut cookie, mut acknowledged) = (0, 0);
     loop {
-        let drawn = if in_flight.len() < IN_FLIGHT { oracle.lock().unwrap().draw(&mut random) } else { None };
+        let drawn = if in_flight.len() < REQUESTS_IN_FLIGHT_PER_CONNECTION {
+            oracle.lock().unwrap().draw(&mut random)
+        } else {
+            None
+        };
         if let Some(request) = drawn {
             cookie += 1;
             let sent = send_request(&mut stream, cookie, &request, random.random_bool(0.5));
@@ -182,7 +189,7 @@ struct RunTotals {
     /// Number of requests that the server acknowledged.
     requests: u64,
     /// Number of blocks that were read and compared with the oracle.
-    blocks: u64,
+    compared_blocks: u64,
 }
 
 /// Serves and kills an image this many times, and checks after each kill that the image is consistent and its data as
@@ -227,7 +234,7 @@ fn kill_repeatedly(design: &str, durability: &str, seed: u64, cycles: u64) -> Ru
     assert!(server.wait().expect("it ends").success());
     let (status, said) = bench.check();
     assert_eq!(status, Some(0), "{design}: {said}");
-    RunTotals { requests, blocks: oracle.lock().unwrap().checked }
+    RunTotals { requests, compared_blocks: oracle.lock().unwrap().checked }
 }
 
 /// Returns the number in an environment variable, or `default` if the variable is not set.
@@ -249,7 +256,7 @@ fn no_block_is_lost_torn_stale_resurrected_or_foreign_after_kill_9() {
             let total = kill_repeatedly(design, durability, seed, cycles);
             println!(
                 "{design}, {durability}: {cycles} kills, {} requests acknowledged, {} blocks compared, 0 wrong",
-                total.requests, total.blocks
+                total.requests, total.compared_blocks
             );
             assert!(total.requests > cycles, "the connections work: {}", total.requests);
         }

@@ -135,7 +135,7 @@ fn images_are_served_by_name_and_closed_together() {
         }
         root.write(0, &[round; 4096]);
         home.write(0, &[round + 100; 4096]);
-        root.done(FLUSH, 0, 0, 0, &[]);
+        root.request_successfully(FLUSH, 0, 0, 0, &[]);
         let stats = bench.send_control_command(r#"{"command": "stats", "export": "home"}"#);
         assert_eq!((&stats["host_writes"], &stats["capacity_bytes"]), (&1.into(), &(8 << 20).into()));
         let health = bench.send_control_command(r#"{"command": "health", "export": "root"}"#);

@@ -13,7 +13,7 @@ use crate::client;
 /// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 /// Bytes of a page of the served device.
-const PAGE: u64 = 4096;
+const PAGE_BYTES: u64 = 4096;
 
 /// Returns bytes as text.
 fn text(bytes: &[u8]) -> String {
@@ -84,7 +84,7 @@ impl ServedImage {
 
     /// Connects an NBD client that has chosen the export.
     fn client(&self) -> Client {
-        Client::connect(&self.file("nbd")).ready()
+        Client::connect(&self.file("nbd")).negotiated()
     }
 
     /// Sends a command to the control socket of the server, and returns the reply.
@@ -104,14 +104,14 @@ impl ServedImage {
 }
 
 /// Sends a signal (an option of `kill`, such as `-TERM`) to a server, and returns its output when it has ended.
-fn end(child: Child, signal: &str) -> Output {
+fn end_server(child: Child, signal: &str) -> Output {
     assert!(Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap().success());
     child.wait_with_output().unwrap()
 }
 
 /// Returns the bytes that the tests write to a page; they differ between pages and are never zero.
 fn page_pattern(page: u64) -> Vec<u8> {
-    (0..PAGE).map(|k| (page * 31 + k * k) as u8 | 1).collect()
+    (0..PAGE_BYTES).map(|k| (page * 31 + k * k) as u8 | 1).collect()
 }
 
 #[test]
@@ -121,8 +121,8 @@ fn an_image_counts_its_successive_server_sessions() {
         assert_eq!(bench.check().0, Some(0));
         let server = bench.start(bench.serve());
         let mut client = bench.client();
-        (0..50).for_each(|page| client.write(page * PAGE, &page_pattern(page)));
-        client.done(FLUSH, 0, 0, 0, &[]);
+        (0..50).for_each(|page| client.write(page * PAGE_BYTES, &page_pattern(page)));
+        client.request_successfully(FLUSH, 0, 0, 0, &[]);
         let (status, said) = bench.check();
         assert_eq!(status, Some(3), "{said}");
         assert!(said.contains("in use by another process"), "{said}");
@@ -130,7 +130,7 @@ fn an_image_counts_its_successive_server_sessions() {
         assert_eq!(second.status.code(), Some(1));
         assert!(text(&second.stderr).contains("in use by another process"), "{}", text(&second.stderr));
         drop(client);
-        let output = end(server, "-KILL");
+        let output = end_server(server, "-KILL");
         assert!(!output.status.success());
         let words = format!(
             "it was closed; 0 logical pages hold data, 0 unsafe shutdowns; survives the end of the {durability}"
@@ -140,7 +140,9 @@ fn an_image_counts_its_successive_server_sessions() {
 
         let server = bench.start(bench.serve());
         let mut client = bench.client();
-        (0..50).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == page_pattern(page)));
+        (0..50).for_each(|page| {
+            assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page))
+        });
         let health = bench.send_control_command("health");
         assert_eq!(
             (&health["power_cycles"], &health["unsafe_shutdowns"]),
@@ -149,7 +151,7 @@ fn an_image_counts_its_successive_server_sessions() {
         );
         assert_eq!(health["failure"], serde_json::Value::Null);
         drop(client);
-        let output = end(server, "-TERM");
+        let output = end_server(server, "-TERM");
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains(
             "its last session did not close it: recovered, half-programmed pages: 0; 50 logical pages"
@@ -170,11 +172,11 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     let mut client = bench.client();
     let mut stored = 0;
     let refused = loop {
-        let reply = client.call(WRITE, 0, stored * PAGE, PAGE as u32, &page_pattern(stored));
+        let reply = client.call(WRITE, 0, stored * PAGE_BYTES, PAGE_BYTES as u32, &page_pattern(stored));
         if reply.errno != 0 {
             break reply;
         }
-        client.done(FLUSH, 0, 0, 0, &[]);
+        client.request_successfully(FLUSH, 0, 0, 0, &[]);
         stored += 1;
     };
     assert_eq!(refused.errno, ENOSPC);
@@ -187,12 +189,12 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert!(stored > 100, "there was room for half: {stored}");
     let reply = client.call(FLUSH, 0, 0, 0, &[]);
     assert_eq!((reply.errno, &reply.message), (ENOSPC, &refused.message));
-    assert!(client.read(0, PAGE as u32) == page_pattern(0), "reads go on");
+    assert!(client.read(0, PAGE_BYTES as u32) == page_pattern(0), "reads go on");
     let health = bench.send_control_command("health");
     assert_eq!(health["failure"], refused.message);
     assert_eq!(health["critical_warning"], 4);
     drop(client);
-    let output = end(server, "-TERM");
+    let output = end_server(server, "-TERM");
     assert_eq!(output.status.code(), Some(1));
     let said = text(&output.stderr);
     assert_eq!(
@@ -204,10 +206,11 @@ fn a_host_write_error_is_reported_and_loses_no_flushed_data() {
     assert_eq!(status, Some(1), "{said}");
     let server = bench.start(bench.serve());
     let mut client = bench.client();
-    (0..stored).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == page_pattern(page)));
-    client.write(stored * PAGE, &page_pattern(stored));
+    (0..stored)
+        .for_each(|page| assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page)));
+    client.write(stored * PAGE_BYTES, &page_pattern(stored));
     drop(client);
-    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     assert_eq!(bench.check().0, Some(0));
 }
 
@@ -219,7 +222,7 @@ fn a_failed_recording_does_not_leave_the_image_open() {
     serve.args(["--record", "/dev/full", "--force"]);
     let server = bench.start(serve);
     bench.client().write(0, &page_pattern(0));
-    let output = end(server, "-TERM");
+    let output = end_server(server, "-TERM");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("recording"), "{said}");
@@ -289,12 +292,12 @@ fn a_recording_beyond_the_file_size_limit_ends_and_the_device_is_served_on() {
     serve.arg("--record").arg(bench.file("run.ops")).stderr(Stdio::piped());
     let server = bench.start(serve);
     let mut client = bench.client();
-    let pages = 2 * LIMIT_KIB * 1024 / PAGE;
-    let content = |page: u64| vec![page as u8 + 1; PAGE as usize];
-    (0..pages).for_each(|page| client.write(page * PAGE, &content(page)));
-    (0..pages).for_each(|page| assert!(client.read(page * PAGE, PAGE as u32) == content(page)));
+    let pages = 2 * LIMIT_KIB * 1024 / PAGE_BYTES;
+    let content = |page: u64| vec![page as u8 + 1; PAGE_BYTES as usize];
+    (0..pages).for_each(|page| client.write(page * PAGE_BYTES, &content(page)));
+    (0..pages).for_each(|page| assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == content(page)));
     drop(client);
-    let output = end(server, "-TERM");
+    let output = end_server(server, "-TERM");
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(
@@ -328,7 +331,7 @@ fn server_sockets_are_private_and_local_host_names_are_accepted() {
         command.args(arguments);
         let server = bench.start(command);
         assert_eq!((mode("nbd"), mode("control")), (expected, expected));
-        assert_eq!(end(server, "-TERM").status.code(), Some(0));
+        assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     }
 }
 
@@ -362,10 +365,10 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let bench = ServedImage::new(&[]);
     let server = bench.start(bench.serve());
     let mut client = bench.client();
-    (0..200).for_each(|page| client.write(page * PAGE, &page_pattern(page)));
-    client.done(FLUSH, 0, 0, 0, &[]);
+    (0..200).for_each(|page| client.write(page * PAGE_BYTES, &page_pattern(page)));
+    client.request_successfully(FLUSH, 0, 0, 0, &[]);
     drop(client);
-    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     let image_header = std::fs::read(bench.file("image/superblock")).unwrap();
     let layout = Layout::new(&ImageHeader::decode(&image_header).unwrap());
     let first = layout.oob_record_offset(Ppn(0));
@@ -393,7 +396,7 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
     let mut client = bench.client();
     let mut lost = 0;
     for page in 0..200 {
-        let reply = client.call(client::READ, 0, page * PAGE, PAGE as u32, &[]);
+        let reply = client.call(client::READ, 0, page * PAGE_BYTES, PAGE_BYTES as u32, &[]);
         match reply.errno {
             0 => assert!(reply.data == page_pattern(page), "page {page}"),
             client::EIO => lost += 1,
@@ -401,12 +404,12 @@ fn a_refused_image_is_rescued_for_reading_and_not_changed() {
         }
     }
     assert!((1..=20).contains(&lost), "each page held one: {lost}");
-    assert_eq!(client.call(WRITE, 0, 0, PAGE as u32, &page_pattern(0)).errno, 1, "EPERM");
+    assert_eq!(client.call(WRITE, 0, 0, PAGE_BYTES as u32, &page_pattern(0)).errno, 1, "EPERM");
     let health = bench.send_control_command("health");
     assert!(health["unproven_logical_pages"].as_u64() >= Some(lost), "{health}");
     assert_eq!(health["critical_warning"], 4);
     drop(client);
-    let output = end(server, "-TERM");
+    let output = end_server(server, "-TERM");
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let said = text(&output.stderr);
     assert!(said.contains("rescued; number of logical pages whose newest content is not known"), "{said}");
@@ -422,13 +425,13 @@ fn a_write_cut_off_by_a_disconnect_changes_nothing() {
     let mut client = bench.client();
     client.write(0, &page_pattern(1));
     let mut leaver = bench.client();
-    leaver.send(&client::request_bytes(WRITE, 0, 99, 0, PAGE as u32));
+    leaver.send(&client::request_bytes(WRITE, 0, 99, 0, PAGE_BYTES as u32));
     leaver.send(&page_pattern(2)[..2048]);
     drop(leaver);
     std::thread::sleep(Duration::from_millis(50));
-    assert!(client.read(0, PAGE as u32) == page_pattern(1));
+    assert!(client.read(0, PAGE_BYTES as u32) == page_pattern(1));
     drop(client);
-    end(server, "-KILL");
+    end_server(server, "-KILL");
     assert_eq!(bench.check().0, Some(1));
 }
 
@@ -483,7 +486,7 @@ fn all_commands_refuse_an_image_in_use_with_the_same_exit_status() {
         assert_eq!(output.status.code(), Some(1), "{arguments:?}: {}", text(&output.stderr));
         assert!(text(&output.stderr).contains("in use by another process"), "{}", text(&output.stderr));
     }
-    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
 }
 
 /// Bug: a table of the engine that the system refused ended `create` with a panic.
@@ -510,7 +513,7 @@ fn a_check_that_finds_corruption_names_the_next_step() {
     let server = bench.start(bench.serve());
     let written = page_pattern(1);
     bench.client().write(0, &written);
-    assert_eq!(end(server, "-TERM").status.code(), Some(0));
+    assert_eq!(end_server(server, "-TERM").status.code(), Some(0));
     let flash = std::fs::read(bench.file("image/flash")).unwrap();
     let at = flash.windows(4096).position(|page| page == written).expect("it was written");
     let mut damaged = flash.clone();

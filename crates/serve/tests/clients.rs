@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use common::{DESIGNS, MIB, Random, Served};
+use common::{DESIGNS, MIB, Random, ServedDevice};
 
 use crate::common;
 
 /// Fails the test if `program` is not installed.
-fn require(program: &str) {
+fn require_program(program: &str) {
     /// Names of the programs that were found already.
     static FOUND: OnceLock<std::sync::Mutex<std::collections::BTreeSet<String>>> = OnceLock::new();
     let found = FOUND.get_or_init(std::sync::Mutex::default);
@@ -27,14 +27,14 @@ fn require(program: &str) {
 }
 
 /// Returns the NBD URI of a served device.
-fn uri(served: &Served) -> String {
+fn uri(served: &ServedDevice) -> String {
     format!("nbd+unix:///?socket={}", served.socket().display())
 }
 
 /// Runs a program, which must succeed, and returns its output.
 #[track_caller]
 fn run(program: &str, arguments: &[&str]) -> String {
-    require(program);
+    require_program(program);
     let Output { status, stdout, stderr } =
         Command::new(program).args(arguments).output().expect("it is installed");
     let printed = format!("{}{}", String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
@@ -52,13 +52,13 @@ fn path(path: &Path) -> &str {
 #[test]
 fn fio_verifies_its_writes_over_several_nbd_connections() {
     for design in DESIGNS {
-        fio_verifies(design, Served::new(design, 64 * MIB));
-        fio_verifies(design, Served::on_image(design, 64 * MIB));
+        fio_verifies(design, ServedDevice::new(design, 64 * MIB));
+        fio_verifies(design, ServedDevice::on_image(design, 64 * MIB));
     }
 }
 
 /// Runs four jobs of fio on a served device, and checks that they verify all their data.
-fn fio_verifies(design: &str, served: Served) {
+fn fio_verifies(design: &str, served: ServedDevice) {
     let uri = format!("--uri={}", uri(&served));
     let arguments = [
         "--name=v",
@@ -80,7 +80,7 @@ fn fio_verifies(design: &str, served: Served) {
     ];
     let printed = run("fio", &arguments);
     assert_eq!(printed.matches("err= 0").count(), 4, "{design}: {printed}");
-    let commands = served.end();
+    let commands = served.stop_and_audit();
     assert!(commands.bytes_written >= 32 * MIB, "{design}");
     assert!(commands.bytes_read >= 32 * MIB, "{design}: it read back");
 }
@@ -94,20 +94,20 @@ fn nbdcopy_and_qemu_img_agree_on_every_byte() {
     bytes[16 << 20..24 << 20].fill(0);
     std::fs::write(&there, &bytes).unwrap();
     for design in ["page-map", "remap", "integrated"] {
-        let served = Served::new(design, 48 * MIB);
-        agree(&served, &there, &back);
+        let served = ServedDevice::new(design, 48 * MIB);
+        assert_clients_agree(&served, &there, &back);
         assert!(std::fs::read(&back).unwrap() == bytes, "{design}");
-        served.end();
-        let served = Served::on_image(design, 48 * MIB);
-        agree(&served, &there, &back);
+        served.stop_and_audit();
+        let served = ServedDevice::on_image(design, 48 * MIB);
+        assert_clients_agree(&served, &there, &back);
         assert!(std::fs::read(&back).unwrap() == bytes, "{design}, image");
-        served.end();
+        served.stop_and_audit();
     }
 }
 
 /// Copies the file `there` to the device and the device to the file `back`, and checks that nbdcopy and qemu-img agree
 /// on every byte.
-fn agree(served: &Served, there: &Path, back: &Path) {
+fn assert_clients_agree(served: &ServedDevice, there: &Path, back: &Path) {
     let uri = uri(served);
     run("nbdcopy", &["--flush", path(there), &uri]);
     run("qemu-img", &["compare", "-f", "raw", "-F", "raw", path(there), &uri]);
@@ -119,15 +119,15 @@ fn agree(served: &Served, there: &Path, back: &Path) {
 /// The benchmark of qemu-img has 32 requests in flight and flushes after every 64 requests.
 #[test]
 fn qemu_img_bench_completes_with_32_requests_in_flight_and_regular_flushes() {
-    bench(Served::new("page-map", 48 * MIB));
-    bench(Served::on_image("page-map", 48 * MIB));
+    run_qemu_img_bench(ServedDevice::new("page-map", 48 * MIB));
+    run_qemu_img_bench(ServedDevice::on_image("page-map", 48 * MIB));
 }
 
 /// Runs `qemu-img bench` on a served device, and checks the numbers of writes and flushes.
-fn bench(served: Served) {
+fn run_qemu_img_bench(served: ServedDevice) {
     let bench = ["bench", "-f", "raw", "-t", "none", "-w", "-c", "20000", "-s", "4096", "-d", "32"];
     run("qemu-img", &[&bench[..], &["--flush-interval", "64", &uri(&served)]].concat());
-    let commands = served.end();
+    let commands = served.stop_and_audit();
     assert_eq!(commands.writes, 20_000);
     assert!(commands.executed_flushes >= 300, "{commands:?}");
 }
@@ -136,13 +136,13 @@ fn bench(served: Served) {
 #[test]
 fn qemu_io_reads_back_its_patterns_after_fua_writes_zeroes_and_discards() {
     for design in DESIGNS {
-        patterns(design, Served::new(design, 8 * MIB));
-        patterns(design, Served::on_image(design, 8 * MIB));
+        check_qemu_io_patterns(design, ServedDevice::new(design, 8 * MIB));
+        check_qemu_io_patterns(design, ServedDevice::on_image(design, 8 * MIB));
     }
 }
 
 /// Writes and discards patterns by qemu-io, reads them back, and checks each.
-fn patterns(design: &str, served: Served) {
+fn check_qemu_io_patterns(design: &str, served: ServedDevice) {
     let commands = [
         "write -P 0xa5 0 64k",
         "write -f -P 0x5a 4096 4096",
@@ -168,13 +168,13 @@ fn patterns(design: &str, served: Served) {
     assert!(!printed.contains("verification failed"), "{design}: {printed}");
     assert_eq!(printed.matches("read ").count(), 7, "{design}: {printed}");
     // FUA, the flush, one that qemu-io sends as it ends, and ours at the end of the server.
-    let commands = served.end();
+    let commands = served.stop_and_audit();
     assert!(commands.executed_flushes >= 3, "{design}: {commands:?}");
 }
 
 #[test]
 fn nbdinfo_lists_the_size_and_features_of_an_export() {
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let printed = run("nbdinfo", &["--list", &uri(&served)]);
     for part in [
         "export=\"drive\"",
@@ -199,11 +199,11 @@ fn nbdinfo_lists_the_size_and_features_of_an_export() {
 fn libnbd_receives_an_errno_for_every_illegal_request_and_stays_connected() {
     /// Python interpreter of the Debian packages, which has the bindings of libnbd.
     const PYTHON: &str = "/usr/bin/python3";
-    require(PYTHON);
+    require_program(PYTHON);
     let has_libnbd =
         Command::new(PYTHON).args(["-c", "import nbd"]).status().is_ok_and(|status| status.success());
     assert!(has_libnbd, "python3-libnbd is not installed: run examples/live/install.sh");
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let mut good = served.client();
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/illegal_requests.py");
     let printed = run(PYTHON, &[path(&program), &uri(&served)]);

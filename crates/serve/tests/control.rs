@@ -5,7 +5,7 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::net::UnixStream;
 
 use common::client::*;
-use common::{DESIGNS, MIB, PAGE, Random, Served, specification};
+use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice, specification};
 use serde_json::{Value, json};
 use wearwell::address::Ppn;
 use wearwell::nand::{FaultInjectable as _, SimNand};
@@ -23,7 +23,7 @@ struct Control {
 
 impl Control {
     /// Connects to the control socket of a served device.
-    fn of(served: &Served) -> Self {
+    fn of(served: &ServedDevice) -> Self {
         Self { lines: BufReader::new(UnixStream::connect(served.control()).expect("the server listens")) }
     }
 
@@ -55,22 +55,22 @@ impl Control {
 
 /// Returns random bytes for `count` pages from a seed.
 fn pages(count: u64, seed: u64) -> Vec<u8> {
-    Random::new(seed).bytes((count * PAGE) as usize)
+    Random::new(seed).bytes((count * PAGE_BYTES) as usize)
 }
 
 #[test]
 fn a_remap_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
     for design in DESIGNS {
-        let served = Served::new(design, 8 * MIB);
+        let served = ServedDevice::new(design, 8 * MIB);
         let (mut client, mut control) = (served.client(), Control::of(&served));
         let bytes = pages(16, 1);
         client.write(0, &bytes);
         let ranges = json!([
-            { "target": MIB, "source": 0, "len": 8 * PAGE },
-            { "target": 2 * MIB, "source": 8 * PAGE, "len": 8 * PAGE },
+            { "target": MIB, "source": 0, "len": 8 * PAGE_BYTES },
+            { "target": 2 * MIB, "source": 8 * PAGE_BYTES, "len": 8 * PAGE_BYTES },
         ]);
         let reply = control.ask(&json!({ "command": "remap", "ranges": ranges, "durable": true }));
-        assert_eq!((&reply["ranges"], &reply["bytes"]), (&json!(2), &json!(16 * PAGE)));
+        assert_eq!((&reply["ranges"], &reply["bytes"]), (&json!(2), &json!(16 * PAGE_BYTES)));
         let bound = reply["bound_pages"].as_u64().unwrap();
         assert_eq!(
             bound,
@@ -90,11 +90,11 @@ fn a_remap_copy_gives_the_target_the_bytes_of_the_source_in_every_design() {
 #[test]
 fn a_remap_move_leaves_zeros_at_its_source() {
     for design in DESIGNS {
-        let served = Served::new(design, 8 * MIB);
+        let served = ServedDevice::new(design, 8 * MIB);
         let (mut client, mut control) = (served.client(), Control::of(&served));
         let bytes = pages(4, 3);
         client.write(MIB, &bytes);
-        let ranges = json!([{ "target": 0, "source": MIB, "len": 4 * PAGE }]);
+        let ranges = json!([{ "target": 0, "source": MIB, "len": 4 * PAGE_BYTES }]);
         control.ask(&json!({ "command": "remap", "mode": "move", "ranges": ranges }));
         assert!(client.read(0, 4 << 12) == bytes, "{design}");
         assert!(client.read(MIB, 4 << 12) == vec![0; 4 << 12], "{design}");
@@ -104,11 +104,11 @@ fn a_remap_move_leaves_zeros_at_its_source() {
 
 #[test]
 fn remap_commands_cause_no_host_program_on_designs_that_share_pages() {
-    let served = Served::new("remap", 8 * MIB);
+    let served = ServedDevice::new("remap", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     client.write(0, &pages(64, 4));
     let before = control.ask(&json!({ "command": "stats" }));
-    let ranges = json!([{ "target": MIB, "source": 0, "len": 64 * PAGE }]);
+    let ranges = json!([{ "target": MIB, "source": 0, "len": 64 * PAGE_BYTES }]);
     control.ask(&json!({ "command": "remap", "ranges": ranges }));
     let after = control.ask(&json!({ "command": "stats" }));
     assert_eq!(before["programs_by_cause"], after["programs_by_cause"]);
@@ -118,7 +118,7 @@ fn remap_commands_cause_no_host_program_on_designs_that_share_pages() {
 
 #[test]
 fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
-    let served = Served::new("remap", 8 * MIB);
+    let served = ServedDevice::new("remap", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let bytes = pages(256, 5);
     client.write(0, &bytes);
@@ -132,17 +132,18 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
     control.is_refused("{\"command\": \"remap\"}", "ranges");
     control.is_refused("{\"command\": \"stats\", \"verbose\": true}", "verbose");
     control.is_refused(&"[".repeat(100_000), "not a valid command");
-    control.is_refused(&range(512, 0, PAGE), "multiples of the page size");
-    control.is_refused(&range(0, PAGE, 100), "multiples of the page size");
-    control.is_refused(&range(8 * MIB, 0, PAGE), "beyond");
-    control.is_refused(&range(0, u64::MAX - 4095, PAGE), "beyond");
+    control.is_refused(&range(512, 0, PAGE_BYTES), "multiples of the page size");
+    control.is_refused(&range(0, PAGE_BYTES, 100), "multiples of the page size");
+    control.is_refused(&range(8 * MIB, 0, PAGE_BYTES), "beyond");
+    control.is_refused(&range(0, u64::MAX - 4095, PAGE_BYTES), "beyond");
     control.is_refused(&range(0, 0, 1 << 40), "1 GiB");
-    let overlapping = range(0, PAGE, 2 * PAGE).replace("\"command\"", "\"mode\":\"move\",\"command\"");
+    let overlapping =
+        range(0, PAGE_BYTES, 2 * PAGE_BYTES).replace("\"command\"", "\"mode\":\"move\",\"command\"");
     control.is_refused(&overlapping, "overlap");
     let some_bad = json!({ "command": "remap", "ranges": [
-        { "target": 4 * MIB, "source": 0, "len": PAGE },
-        { "target": 1, "source": 0, "len": PAGE },
-        { "target": 5 * MIB, "source": 0, "len": PAGE },
+        { "target": 4 * MIB, "source": 0, "len": PAGE_BYTES },
+        { "target": 1, "source": 0, "len": PAGE_BYTES },
+        { "target": 5 * MIB, "source": 0, "len": PAGE_BYTES },
     ] });
     let reply = control.is_refused(&some_bad.to_string(), "multiples of the page size");
     assert_eq!(reply["ranges"], 1, "it says how far it came");
@@ -158,24 +159,25 @@ fn invalid_control_commands_are_refused_with_a_sentence_and_change_nothing() {
 fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
     for (target, source, part_from, part_pages) in [(16, 32, 0, 3), (48, 32, 4, 4)] {
         let mut device = specification("page-map", MIB).build().unwrap().into_live_device();
-        device.write(32 * PAGE, &pages(8, 5)).unwrap();
+        device.write(32 * PAGE_BYTES, &pages(8, 5)).unwrap();
         // The first eight flash pages hold these logical pages.
         let medium: &mut dyn Any = device.medium_mut();
         medium.downcast_mut::<SimNand>().unwrap().make_uncorrectable(Ppn(3));
         let mut device = FlashDevice::new(device, DriveHealthFacts::default()).unwrap();
-        let range = json!({ "target": target * PAGE, "source": source * PAGE, "len": 8 * PAGE });
+        let range =
+            json!({ "target": target * PAGE_BYTES, "source": source * PAGE_BYTES, "len": 8 * PAGE_BYTES });
         let command = json!({ "command": "remap", "ranges": [range], "mode": "move" }).to_string();
         let reply: Value =
             serde_json::from_str(&answer_control_line(command.as_bytes(), &mut device)).unwrap();
         assert_eq!((&reply["ok"], &reply["ranges"]), (&json!(false), &json!(0)), "{reply}");
         let part = json!({
-            "target": (target + part_from) * PAGE,
-            "source": (source + part_from) * PAGE,
-            "len": part_pages * PAGE,
+            "target": (target + part_from) * PAGE_BYTES,
+            "source": (source + part_from) * PAGE_BYTES,
+            "len": part_pages * PAGE_BYTES,
         });
         assert_eq!(reply["part_of_next_range"], part, "{reply}");
         // An error before anything was remapped has no part.
-        let refused = command.replace(&format!("\"len\":{}", 8 * PAGE), "\"len\":1");
+        let refused = command.replace(&format!("\"len\":{}", 8 * PAGE_BYTES), "\"len\":1");
         let reply: Value =
             serde_json::from_str(&answer_control_line(refused.as_bytes(), &mut device)).unwrap();
         assert_eq!((&reply["ok"], reply.get("part_of_next_range")), (&json!(false), None), "{reply}");
@@ -184,7 +186,7 @@ fn a_remap_that_fails_in_a_range_reports_the_part_that_was_remapped() {
 
 #[test]
 fn an_endless_line_on_the_control_socket_ends_the_connection() {
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let mut control = Control::of(&served);
     let _ = control.lines.get_mut().write_all(&vec![b'{'; 3 << 20]);
     let mut rest = String::new();
@@ -195,20 +197,20 @@ fn an_endless_line_on_the_control_socket_ends_the_connection() {
 /// Counters of pages are those of the engine, and counters of host bytes are those of NBD requests.
 #[test]
 fn counters_on_the_control_socket_equal_those_of_the_engine() {
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let mut random = Random::new(6);
     for _ in 0..10_000 {
-        client.write(random.below(2048) * PAGE, &[random.word() as u8; 4096]);
+        client.write(random.below(2048) * PAGE_BYTES, &[random.next_u64() as u8; 4096]);
     }
     client.read(0, 8192);
-    client.done(FLUSH, 0, 0, 0, &[]);
+    client.request_successfully(FLUSH, 0, 0, 0, &[]);
     let stats = control.ask(&json!({ "command": "stats" }));
     let wa = control.ask(&json!({ "command": "wa" }));
     let number = |value: &Value| value.as_u64().unwrap();
     assert_eq!(
         (number(&stats["host_writes"]), number(&stats["host_bytes_written"])),
-        (10_000, 10_000 * PAGE)
+        (10_000, 10_000 * PAGE_BYTES)
     );
     assert_eq!((number(&stats["host_reads"]), number(&stats["host_bytes_read"])), (1, 8192));
     assert_eq!(number(&stats["host_flushes"]), 1);
@@ -226,12 +228,12 @@ fn counters_on_the_control_socket_equal_those_of_the_engine() {
 /// `NO_HOLE`.
 #[test]
 fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let (mut client, mut control) = (served.client(), Control::of(&served));
     client.write(0, &pages(8, 1));
     for (flags, trimmed_and_written) in [(0, (3, 0)), (NO_HOLE, (0, 3))] {
         let before = control.ask(&json!({ "command": "stats" }));
-        client.done(ZERO, flags, 0, 3 * PAGE as u32, &[]);
+        client.request_successfully(WRITE_ZEROES, flags, 0, 3 * PAGE_BYTES as u32, &[]);
         let after = control.ask(&json!({ "command": "stats" }));
         let added = |name: &str| after[name].as_u64().unwrap() - before[name].as_u64().unwrap();
         assert_eq!((added("host_page_trims"), added("host_page_writes")), trimmed_and_written);
@@ -242,7 +244,7 @@ fn a_zero_request_counts_as_a_write_whose_pages_are_trimmed_or_written() {
 /// Bug: the document said that all counters have their names in run records.
 #[test]
 fn the_protocol_document_lists_the_counters_that_have_another_name_in_run_records() {
-    let served = Served::new("page-map", 8 * MIB);
+    let served = ServedDevice::new("page-map", 8 * MIB);
     let stats = Control::of(&served).ask(&json!({ "command": "stats" }));
     let schema: Value = serde_json::from_str(include_str!("../../../docs/schema/runs.json")).unwrap();
     let record = schema["$defs"]["RunRecord"]["properties"].as_object().expect("the type of a run record");
@@ -267,7 +269,7 @@ fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
         common::config(&settings),
         Some(8 * MIB),
     );
-    let served = Served::of(specification.unwrap().build().unwrap());
+    let served = ServedDevice::of(specification.unwrap().build().unwrap());
     let (mut client, mut control) = (served.client(), Control::of(&served));
     let fresh = control.ask(&json!({ "command": "health" }));
     assert_eq!((&fresh["percent_used"], &fresh["avail_spare"]), (&json!(0), &json!(100)));
@@ -280,7 +282,7 @@ fn the_health_command_uses_the_names_and_units_of_an_nvme_health_log() {
     let stats = control.ask(&json!({ "command": "stats" }));
     assert_eq!(health["data_units_written"], (160 * MIB).div_ceil(512_000));
     assert_eq!(health["host_write_commands"], 40);
-    assert_eq!(health["physical_media_bytes_written"], stats["programs"].as_u64().unwrap() * PAGE);
+    assert_eq!(health["physical_media_bytes_written"], stats["programs"].as_u64().unwrap() * PAGE_BYTES);
     let mean = health["mean_erase_count"].as_f64().unwrap();
     assert!(mean > 5.0, "{mean}");
     assert_eq!(health["percent_used"], mean.ceil() as u64);

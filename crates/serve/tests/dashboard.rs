@@ -6,7 +6,7 @@ use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use common::{Client, DESIGNS, MIB, PAGE, Random, Served, specification};
+use common::{Client, DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice, specification};
 use serde_json::Value;
 use wearwell_replay::html_report;
 use wearwell_serve::dashboard::{SharedPageAssets, UPDATE_SUBSCRIBERS_MAX};
@@ -15,33 +15,33 @@ use wearwell_serve::{ClientLimits, FlashDevice, ListenAddress, NamedDevice, Serv
 use crate::common;
 
 /// Hostile name of an export: HTML that would run a script if the page did not escape it.
-const SCRIPT: &str = "<script>alert(1)</script>";
+const HOSTILE_EXPORT_NAME: &str = "<script>alert(1)</script>";
 /// Longest time for which a test waits for the next update of a small device on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const UPDATE_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Returns style and scripts that the dashboard shares with the HTML reports.
-fn look() -> SharedPageAssets {
+fn shared_page_assets() -> SharedPageAssets {
     SharedPageAssets { style: html_report::style_sheet(), script: html_report::drawing_script() }
 }
 
 /// Opens the dashboard of a server on a free port and returns its address.
 fn open(server: &mut Server<FlashDevice>) -> SocketAddr {
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
-    let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &look()) else {
+    let Ok(ListenAddress::Tcp(address)) = server.open_dashboard(&any, &shared_page_assets()) else {
         panic!("a port is free")
     };
     address
 }
 
 /// Serves a device of this design with a dashboard, and returns the server and the dashboard's address.
-fn with_dashboard(design: &str) -> (Served, SocketAddr) {
-    let mut served = Served::new(design, 8 * MIB);
+fn serve_with_dashboard(design: &str) -> (ServedDevice, SocketAddr) {
+    let mut served = ServedDevice::new(design, 8 * MIB);
     let address = open(served.server());
     (served, address)
 }
 
 /// Starts a server of in-memory drives with these names, each of 8 MiB and design `page-map`.
-fn drives(names: &[&str], limits: ClientLimits) -> (Server<FlashDevice>, SocketAddr) {
+fn start_server_of_drives(names: &[&str], limits: ClientLimits) -> (Server<FlashDevice>, SocketAddr) {
     let drive = |name: &&str| NamedDevice {
         name: (*name).to_owned(),
         description: format!("the drive {name}"),
@@ -52,10 +52,10 @@ fn drives(names: &[&str], limits: ClientLimits) -> (Server<FlashDevice>, SocketA
     (server, address)
 }
 
-/// Connects to the dashboard; reads wait at most [`PATIENCE`].
+/// Connects to the dashboard; reads wait at most [`UPDATE_TIMEOUT`].
 fn connect(address: SocketAddr) -> TcpStream {
     let stream = TcpStream::connect(address).expect("the server listens");
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(UPDATE_TIMEOUT)).unwrap();
     stream
 }
 
@@ -140,7 +140,7 @@ fn watch(address: SocketAddr) -> Watcher {
 }
 
 /// Sends a command to the control socket, and returns its answer without the field `ok`.
-fn control(served: &Served, command: &str) -> Value {
+fn control(served: &ServedDevice, command: &str) -> Value {
     let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
     let mut reply = String::new();
@@ -152,7 +152,7 @@ fn control(served: &Served, command: &str) -> Value {
 
 #[test]
 fn the_dashboard_page_loads_nothing_from_other_servers() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let (head, page) = get(address, "/");
     assert!(head.contains("\r\nContent-Type: text/html; charset=utf-8\r\n"), "{head}");
     let sources = ["src=\"", "href=\""].iter().flat_map(|name| page.split(name).skip(1));
@@ -169,7 +169,7 @@ fn the_dashboard_page_loads_nothing_from_other_servers() {
 
 #[test]
 fn every_dashboard_reply_forbids_framing_and_use_by_other_sites() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let events = watch(address);
     let answers =
         ["/", "/dashboard.js", "/exports", "/nothing", "/events/7"].map(|path| get(address, path).0);
@@ -192,7 +192,7 @@ fn every_dashboard_reply_forbids_framing_and_use_by_other_sites() {
 
 #[test]
 fn a_head_request_to_the_dashboard_returns_only_the_header() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let (head, body) = ask(address, "HEAD /", &["Host: localhost"]);
     assert_eq!((head, body.as_str()), (get(address, "/").0, ""));
     let (head, body) = ask(address, "HEAD /events/0", &["Host: localhost"]);
@@ -203,7 +203,7 @@ fn a_head_request_to_the_dashboard_returns_only_the_header() {
 
 #[test]
 fn the_dashboard_refuses_requests_other_than_get_and_head() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     for method in ["POST", "PUT", "DELETE", "OPTIONS", "PATCH", "CONNECT", "get"] {
         for path in ["/", "/exports", "/events/0"] {
             let (head, body) = ask(address, &format!("{method} {path}"), &["Host: localhost"]);
@@ -220,7 +220,7 @@ fn the_dashboard_refuses_requests_other_than_get_and_head() {
 /// The page of another site may have a name that resolves to this machine, and may send requests to this address.
 #[test]
 fn the_dashboard_refuses_requests_that_other_sites_cause() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let own = format!("Host: {address}");
     let own_origin = format!("Origin: http://{address}");
     let status = |path: &str, headers: &[&str]| {
@@ -265,10 +265,11 @@ fn the_dashboard_refuses_requests_that_other_sites_cause() {
 
 #[test]
 fn the_dashboard_listens_only_on_loopback_addresses() {
-    let mut served = Served::new("page-map", 8 * MIB);
+    let mut served = ServedDevice::new("page-map", 8 * MIB);
     for everybody in ["0.0.0.0:0", "[::]:0"] {
         let everybody = ListenAddress::Tcp(everybody.parse().unwrap());
-        let error = served.server().open_dashboard(&everybody, &look()).expect_err("it is refused");
+        let error =
+            served.server().open_dashboard(&everybody, &shared_page_assets()).expect_err("it is refused");
         assert!(error.to_string().contains("only loopback addresses are allowed"), "{error}");
     }
     served.stop();
@@ -277,9 +278,9 @@ fn the_dashboard_listens_only_on_loopback_addresses() {
 #[test]
 fn a_dashboard_update_has_the_figures_of_the_control_socket() {
     for design in DESIGNS {
-        let (served, address) = with_dashboard(design);
+        let (served, address) = serve_with_dashboard(design);
         let (mut client, mut random) = (served.client(), Random::new(4));
-        (0..6000).for_each(|_| client.write(random.below(2048) * PAGE, &random.bytes(4096)));
+        (0..6000).for_each(|_| client.write(random.below(2048) * PAGE_BYTES, &random.bytes(4096)));
         let update = watch(address).next().expect("an update");
         assert_eq!(update["stats"], control(&served, "stats"), "{design}");
         assert_eq!(update["health"], control(&served, "health"), "{design}");
@@ -305,12 +306,12 @@ fn cells(update: &Value) -> Vec<[usize; 3]> {
 
 #[test]
 fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
     let empty = watcher.next().expect("an update");
     assert!(cells(&empty).iter().all(|&cell| cell == [0, 0, 0]), "a new device is erased");
     for _ in 0..2 {
-        (0..1024).for_each(|page| client.write(page * PAGE, &[1; 4096]));
+        (0..1024).for_each(|page| client.write(page * PAGE_BYTES, &[1; 4096]));
     }
     watcher.next();
     let written = cells(&watcher.next().expect("an update"));
@@ -325,7 +326,7 @@ fn the_dashboard_map_shows_valid_and_invalid_pages_of_the_blocks() {
 #[test]
 fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
     let device = specification("page-map", 2048 * MIB).build().expect("it fits");
-    let mut served = Served::of(device);
+    let mut served = ServedDevice::of(device);
     let address = open(served.server());
     let update = watch(address).next().expect("an update");
     let (blocks, each) = (update["blocks"].as_u64().unwrap(), update["blocks_per_cell"].as_u64().unwrap());
@@ -338,12 +339,12 @@ fn the_dashboard_map_of_a_large_device_has_a_bounded_number_of_cells() {
 
 #[test]
 fn dashboard_figures_change_while_writes_arrive() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let (mut client, mut watcher) = (served.client(), watch(address));
     let writes = |update: &Value| update["stats"]["host_writes"].as_u64().unwrap();
     let mut before = watcher.next().expect("an update");
     for round in 0..3 {
-        client.write(round * PAGE, &[7; 4096]);
+        client.write(round * PAGE_BYTES, &[7; 4096]);
         // The next update may have been gathered before the write.
         watcher.next();
         let now = watcher.next().expect("an update");
@@ -356,12 +357,12 @@ fn dashboard_figures_change_while_writes_arrive() {
 
 #[test]
 fn each_export_has_its_own_dashboard_updates_and_a_hostile_name_is_only_text() {
-    let (server, address) = drives(&["first", SCRIPT], ClientLimits::default());
+    let (server, address) = start_server_of_drives(&["first", HOSTILE_EXPORT_NAME], ClientLimits::default());
     let (head, exports) = get(address, "/exports");
     assert!(head.contains("\r\nContent-Type: application/json\r\n"), "{head}");
     let exports: Value = serde_json::from_str(&exports).expect("JSON");
     let names: Vec<_> = exports["exports"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
-    assert_eq!(names, ["first", SCRIPT]);
+    assert_eq!(names, ["first", HOSTILE_EXPORT_NAME]);
     let asked = server.first_device_queue().run_and_wait(wearwell_serve::BlockDevice::flush);
     assert!(matches!(asked, Ok(Ok(()))), "{asked:?}");
     let flushes = |export| {
@@ -380,7 +381,7 @@ fn each_export_has_its_own_dashboard_updates_and_a_hostile_name_is_only_text() {
 
 #[test]
 fn dashboard_clients_share_one_update_and_none_is_made_without_clients() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let mut watchers: Vec<Watcher> = (0..50).map(|_| watch(address)).collect();
     for watcher in &mut watchers {
         assert!(watcher.next().is_some());
@@ -409,7 +410,7 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
             max_connections_per_socket: if most == 2 { 2 } else { 1024 },
             ..ClientLimits::default()
         };
-        let (server, address) = drives(&["drive"], limits);
+        let (server, address) = start_server_of_drives(&["drive"], limits);
         let mut watchers: Vec<Watcher> = (0..most).map(|_| watch(address)).collect();
         let (head, sentence) = get(address, "/events/0");
         assert!(head.starts_with("HTTP/1.1 503 Service Unavailable\r\n"), "{head}");
@@ -422,7 +423,7 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
         );
         assert!(get(address, "/").0.starts_with("HTTP/1.1 200"), "the page is still there");
         watchers.pop();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + UPDATE_TIMEOUT;
         while get_status(address, "/events/0") != 200 {
             assert!(Instant::now() < deadline, "a place is free again");
             std::thread::sleep(Duration::from_millis(50));
@@ -436,28 +437,28 @@ fn a_dashboard_client_beyond_the_limit_is_refused_with_a_sentence() {
 #[test]
 fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
     /// Number of clients that receive nothing.
-    const STALLED: usize = 100;
-    let limits = ClientLimits { max_connections_per_socket: STALLED + 1, ..ClientLimits::default() };
-    let (mut server, address) = drives(&["drive"], limits);
+    const STALLED_CLIENTS: usize = 100;
+    let limits = ClientLimits { max_connections_per_socket: STALLED_CLIENTS + 1, ..ClientLimits::default() };
+    let (mut server, address) = start_server_of_drives(&["drive"], limits);
     let folder = tempfile::tempdir().unwrap();
     let nbd = folder.path().join("nbd");
     server.open_nbd(&ListenAddress::Unix(nbd.clone())).expect("the path is free");
-    let stalled: Vec<TcpStream> = (0..STALLED)
+    let stalled: Vec<TcpStream> = (0..STALLED_CLIENTS)
         .map(|_| {
             let stream = watch(address).lines.into_inner();
             rustix::net::sockopt::set_socket_recv_buffer_size(&stream, 4096).unwrap();
             stream
         })
         .collect();
-    let (mut client, mut good) = (Client::connect(&nbd).ready(), watch(address));
+    let (mut client, mut good) = (Client::connect(&nbd).negotiated(), watch(address));
     let (began, mut longest) = (Instant::now(), Duration::ZERO);
     good.next();
     let (first, mut updates) = (good.number, 0);
     // All places are taken until the clients that stall are disconnected.
     while get_status(address, "/events/0") == 503 {
-        assert!(began.elapsed() < 3 * PATIENCE, "the stalled clients are disconnected");
+        assert!(began.elapsed() < 3 * UPDATE_TIMEOUT, "the stalled clients are disconnected");
         let asked = Instant::now();
-        (0..50).for_each(|page| client.write(page * PAGE, &[updates as u8; 4096]));
+        (0..50).for_each(|page| client.write(page * PAGE_BYTES, &[updates as u8; 4096]));
         longest = longest.max(asked.elapsed());
         assert!(good.next().is_some());
         updates += 1;
@@ -471,7 +472,7 @@ fn stalled_dashboard_clients_are_disconnected_and_delay_no_other_client() {
 
 #[test]
 fn a_server_stops_at_once_while_dashboard_clients_are_connected() {
-    let (served, address) = with_dashboard("page-map");
+    let (served, address) = serve_with_dashboard("page-map");
     let mut watchers: Vec<Watcher> = (0..20).map(|_| watch(address)).collect();
     for watcher in &mut watchers {
         assert!(watcher.next().is_some());
@@ -486,7 +487,7 @@ fn a_server_stops_at_once_while_dashboard_clients_are_connected() {
 
 #[test]
 fn the_dashboard_reports_a_failed_device_and_shows_the_other_exports() {
-    let (server, address) = drives(&["first", "second"], ClientLimits::default());
+    let (server, address) = start_server_of_drives(&["first", "second"], ClientLimits::default());
     let mut watcher = watch(address);
     assert!(watcher.next().is_some());
     let stopped = server.first_device_queue().run_and_wait(|_| panic!("a test breaks an invariant"));

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 
 use common::client::*;
-use common::{MIB, PAGE, specification};
+use common::{MIB, PAGE_BYTES, specification};
 use serde_json::Value;
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
@@ -38,22 +38,22 @@ impl Drives {
             server: Server::start_all(devices, ClientLimits::default()),
             folder: tempfile::tempdir().unwrap(),
         };
-        drives.server.open_nbd(&ListenAddress::Unix(drives.file("nbd"))).expect("the path is free");
+        drives.server.open_nbd(&ListenAddress::Unix(drives.socket_path("nbd"))).expect("the path is free");
         drives
             .server
-            .open_control_socket(&ListenAddress::Unix(drives.file("control")))
+            .open_control_socket(&ListenAddress::Unix(drives.socket_path("control")))
             .expect("the path is free");
         drives
     }
 
     /// Returns the path of the socket file `name`.
-    fn file(&self, name: &str) -> PathBuf {
+    fn socket_path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
     /// Connects a client that has sent its handshake flags.
     fn connect(&self) -> Client {
-        let mut client = Client::connect(&self.file("nbd"));
+        let mut client = Client::connect(&self.socket_path("nbd"));
         client.send(&3_u32.to_be_bytes());
         client
     }
@@ -65,7 +65,7 @@ impl Drives {
 
     /// Sends a line to the control socket and returns the answer.
     fn ask(&self, line: &str) -> Value {
-        let mut lines = BufReader::new(UnixStream::connect(self.file("control")).unwrap());
+        let mut lines = BufReader::new(UnixStream::connect(self.socket_path("control")).unwrap());
         writeln!(lines.get_mut(), "{line}").unwrap();
         let mut reply = String::new();
         lines.read_line(&mut reply).unwrap();
@@ -91,7 +91,7 @@ fn capacity(replies: &[(u32, Vec<u8>)]) -> u64 {
 fn a_server_lists_all_exports_and_each_has_its_own_size_and_data() {
     let drives = Drives::start();
     let mut client = drives.connect();
-    let entry = |name: &str| [counted(name), format!("the {name} drive").into_bytes()].concat();
+    let entry = |name: &str| [length_prefixed(name), format!("the {name} drive").into_bytes()].concat();
     let listed = [(REP_SERVER, entry("first")), (REP_SERVER, entry("second")), (REP_ACK, vec![])];
     assert_eq!(client.option(LIST, &[]), listed);
     for (name, size) in [("first", 8 * MIB), ("second", 16 * MIB)] {
@@ -127,14 +127,20 @@ fn metadata_contexts_set_for_one_export_do_not_apply_to_another() {
     let drives = Drives::start();
     let mut client = drives.connect();
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
-    assert_eq!(client.option(SET_META_CONTEXT, &queries("first", &[ALLOCATION])).len(), 2);
+    assert_eq!(
+        client.option(SET_META_CONTEXT, &context_option_data("first", &[ALLOCATION_CONTEXT])).len(),
+        2
+    );
     let mut client = attach_with_contexts(client, "second");
-    assert_eq!(client.call(STATUS, 0, 0, 4096, &[]).errno, EINVAL);
+    assert_eq!(client.call(BLOCK_STATUS, 0, 0, 4096, &[]).errno, EINVAL);
     let mut client = drives.connect();
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
-    assert_eq!(client.option(SET_META_CONTEXT, &queries("second", &[ALLOCATION])).len(), 2);
+    assert_eq!(
+        client.option(SET_META_CONTEXT, &context_option_data("second", &[ALLOCATION_CONTEXT])).len(),
+        2
+    );
     let mut client = attach_with_contexts(client, "second");
-    assert_eq!(client.call(STATUS, 0, 0, 4096, &[]).errno, 0);
+    assert_eq!(client.call(BLOCK_STATUS, 0, 0, 4096, &[]).errno, 0);
 }
 
 /// Attaches a client to an export, with the metadata contexts that it has set before.
@@ -148,7 +154,7 @@ fn attach_with_contexts(mut client: Client, export: &str) -> Client {
 fn control_commands_apply_to_the_export_that_they_name() {
     let drives = Drives::start();
     let mut client = drives.client("second");
-    (0..3).for_each(|page| client.write(page * PAGE, &[7; 4096]));
+    (0..3).for_each(|page| client.write(page * PAGE_BYTES, &[7; 4096]));
     let writes = |name: &str| {
         drives.ask(&format!("{{\"command\": \"stats\", \"export\": \"{name}\"}}"))["host_writes"].clone()
     };
@@ -182,7 +188,7 @@ fn control_commands_apply_to_the_export_that_they_name() {
 fn prometheus_metrics_have_a_label_for_their_export() {
     let mut drives = Drives::start();
     let mut client = drives.client("second");
-    (0..3).for_each(|page| client.write(page * PAGE, &[page as u8 + 1; 4096]));
+    (0..3).for_each(|page| client.write(page * PAGE_BYTES, &[page as u8 + 1; 4096]));
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(ListenAddress::Tcp(address)) = drives.server.open_metrics(&any) else { panic!("a port is free") };
     let mut stream = TcpStream::connect(address).unwrap();
@@ -205,9 +211,9 @@ fn prometheus_metrics_have_a_label_for_their_export() {
 }
 
 /// A device without data whose reads panic if the flag is set. Otherwise they return bytes of value 7.
-struct Fragile(bool);
+struct PanickingDevice(bool);
 
-impl BlockDevice for Fragile {
+impl BlockDevice for PanickingDevice {
     fn capacity_bytes(&self) -> u64 {
         MIB
     }
@@ -243,7 +249,7 @@ fn a_failed_engine_leaves_the_other_exports_served() {
     let device = |name: &str, is_broken: bool| NamedDevice {
         name: name.into(),
         description: String::new(),
-        device: Fragile(is_broken),
+        device: PanickingDevice(is_broken),
     };
     let mut server =
         Server::start_all(vec![device("sound", false), device("broken", true)], ClientLimits::default());

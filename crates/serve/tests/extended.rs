@@ -2,7 +2,7 @@
 //! payloads of commands that have none.
 
 use common::client::*;
-use common::{DESIGNS, MIB, PAGE, Random, Served};
+use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
 use wearwell_serve::nbd::{
@@ -14,7 +14,7 @@ use wearwell_serve::{BlockDevice, DeviceError};
 use crate::common;
 
 /// Size of the served device, bytes.
-const SIZE: u64 = 8 * MIB;
+const DEVICE_BYTES: u64 = 8 * MIB;
 /// Number of bytes in a gibibyte.
 const GIB: u64 = 1 << 30;
 
@@ -30,11 +30,12 @@ fn selection(range_bytes: u64, contexts: &[u32]) -> Vec<u8> {
 /// Returns a random request: command, flags, offset, length, and the payload of a write. The server refuses some of
 /// these requests.
 fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
-    let command = [READ, WRITE, FLUSH, TRIM, CACHE, ZERO, STATUS, WRITE, 77][random.below(9) as usize];
+    let command =
+        [READ, WRITE, FLUSH, TRIM, CACHE, WRITE_ZEROES, BLOCK_STATUS, WRITE, 77][random.below(9) as usize];
     let flags =
         [0, 0, 0, FUA, NO_HOLE, DF, REQ_ONE, FAST_ZERO, FAST_ZERO | NO_HOLE][random.below(9) as usize];
     let unit = if random.below(20) == 0 { 100 } else { 512 };
-    let sector = if random.below(20) == 0 { SIZE / 512 - random.below(4) } else { random.below(256) };
+    let sector = if random.below(20) == 0 { DEVICE_BYTES / 512 - random.below(4) } else { random.below(256) };
     let (offset, len) = (sector * 512, (random.below(40) * unit) as u32);
     let payload = if command == WRITE { random.bytes(len as usize) } else { Vec::new() };
     (command, flags, offset, len, payload)
@@ -44,7 +45,7 @@ fn random_request(random: &mut Random) -> (u16, u16, u64, u32, Vec<u8>) {
 #[test]
 fn nbd_requests_with_compact_and_extended_headers_have_the_same_effects_and_replies() {
     for design in DESIGNS {
-        let (one, other) = (Served::new(design, SIZE), Served::new(design, SIZE));
+        let (one, other) = (ServedDevice::new(design, DEVICE_BYTES), ServedDevice::new(design, DEVICE_BYTES));
         let (mut compact, mut extended) = (one.client(), other.connect().ready_extended());
         let mut random = Random::new(21);
         let mut refused = 0;
@@ -57,44 +58,48 @@ fn nbd_requests_with_compact_and_extended_headers_have_the_same_effects_and_repl
         }
         assert!((100..500).contains(&refused), "{refused} of 600 were refused");
         assert!(compact.read(0, 1 << 20) == extended.read(0, 1 << 20), "{design}");
-        assert_eq!(compact.status(0, SIZE as u32, 0), extended.status(0, SIZE as u32, 0), "{design}");
-        assert_eq!(one.end(), other.end(), "{design}: the devices did the same");
+        assert_eq!(
+            compact.status(0, DEVICE_BYTES as u32, 0),
+            extended.status(0, DEVICE_BYTES as u32, 0),
+            "{design}"
+        );
+        assert_eq!(one.stop_and_audit(), other.stop_and_audit(), "{design}: the devices did the same");
     }
 }
 
 /// The drive has 8 GiB. It holds a page at its beginning and a page at its end.
 #[test]
 fn one_extended_nbd_request_covers_more_than_four_gibibytes() {
-    let served = Served::new("page-map", 8 * GIB);
+    let served = ServedDevice::new("page-map", 8 * GIB);
     let mut client = served.connect().ready_extended();
     client.write(0, &[1; 4096]);
-    client.write(8 * GIB - PAGE, &[2; 4096]);
+    client.write(8 * GIB - PAGE_BYTES, &[2; 4096]);
     let extents = |client: &mut Client, flags| {
-        let reply = client.call_extended(STATUS, flags, 0, 8 * GIB, &[]);
+        let reply = client.call_extended(BLOCK_STATUS, flags, 0, 8 * GIB, &[]);
         assert_eq!((reply.errno, reply.extents.len()), (0, 2), "{}", reply.message);
         reply.extents[0].1.clone()
     };
-    let hole = 8 * GIB - 2 * PAGE;
-    assert_eq!(extents(&mut client, 0), [(PAGE, 0), (hole, 3), (PAGE, 0)]);
-    assert_eq!(extents(&mut client, REQ_ONE), [(PAGE, 0)]);
+    let hole = 8 * GIB - 2 * PAGE_BYTES;
+    assert_eq!(extents(&mut client, 0), [(PAGE_BYTES, 0), (hole, 3), (PAGE_BYTES, 0)]);
+    assert_eq!(extents(&mut client, REQ_ONE), [(PAGE_BYTES, 0)]);
     assert_eq!(client.call_extended(CACHE, 0, 0, 8 * GIB, &[]).errno, 0);
     assert_eq!(client.call_extended(TRIM, 0, 0, 5 * GIB, &[]).errno, 0);
-    assert_eq!(extents(&mut client, 0), [(8 * GIB - PAGE, 3), (PAGE, 0)]);
-    assert_eq!(extents(&mut client, REQ_ONE), [(8 * GIB - PAGE, 3)]);
-    assert_eq!(client.call_extended(ZERO, FAST_ZERO | FUA, 512, 8 * GIB - 512, &[]).errno, 0);
+    assert_eq!(extents(&mut client, 0), [(8 * GIB - PAGE_BYTES, 3), (PAGE_BYTES, 0)]);
+    assert_eq!(extents(&mut client, REQ_ONE), [(8 * GIB - PAGE_BYTES, 3)]);
+    assert_eq!(client.call_extended(WRITE_ZEROES, FAST_ZERO | FUA, 512, 8 * GIB - 512, &[]).errno, 0);
     assert_eq!(extents(&mut client, 0), [(8 * GIB, 3)]);
-    assert_eq!(client.read(8 * GIB - PAGE, 4096), [0; 4096]);
+    assert_eq!(client.read(8 * GIB - PAGE_BYTES, 4096), [0; 4096]);
     served.stop();
 }
 
 /// A device of 2^63 bytes, all of them a hole. It records the longest range of a call.
 #[derive(Default)]
-struct Endless {
+struct HoleDevice {
     /// Length of the longest range of a single call, bytes.
-    longest: u64,
+    longest_range_bytes: u64,
 }
 
-impl BlockDevice for Endless {
+impl BlockDevice for HoleDevice {
     fn capacity_bytes(&self) -> u64 {
         1 << 63
     }
@@ -108,7 +113,7 @@ impl BlockDevice for Endless {
         Ok(())
     }
     fn trim(&mut self, _: u64, len: u64) -> Result<(), DeviceError> {
-        self.longest = self.longest.max(len);
+        self.longest_range_bytes = self.longest_range_bytes.max(len);
         Ok(())
     }
     fn zero(&mut self, offset: u64, len: u64, _: bool) -> Result<(), DeviceError> {
@@ -118,7 +123,7 @@ impl BlockDevice for Endless {
         Ok(())
     }
     fn first_extent(&mut self, _: u64, len_bytes: u64) -> Extent {
-        self.longest = self.longest.max(len_bytes);
+        self.longest_range_bytes = self.longest_range_bytes.max(len_bytes);
         Extent { len_bytes, logical_page_form: LogicalPageForm::Hole }
     }
 }
@@ -144,29 +149,29 @@ fn a_request_over_two_to_the_63_bytes_is_executed_in_steps_of_bounded_length() {
     const STEPS: u64 = 10_000;
     let cases = [
         (TRIM, 0, 16 * MIB),
-        (ZERO, 0, 16 * MIB),
-        (ZERO, FUA, 16 * MIB),
-        (ZERO, NO_HOLE, 4 * MIB),
-        (STATUS, 0, GIB),
-        (STATUS, REQ_ONE, GIB),
+        (WRITE_ZEROES, 0, 16 * MIB),
+        (WRITE_ZEROES, FUA, 16 * MIB),
+        (WRITE_ZEROES, NO_HOLE, 4 * MIB),
+        (BLOCK_STATUS, 0, GIB),
+        (BLOCK_STATUS, REQ_ONE, GIB),
     ];
     for (command, flags, most) in cases {
-        let mut device = Endless::default();
+        let mut device = HoleDevice::default();
         let mut whole = execution(&device, command, flags, 0, 1 << 63);
         for _ in 0..STEPS {
             assert!(matches!(whole.step(&mut device, Vec::new), StepOutcome::HasMoreSteps));
         }
-        assert_eq!(device.longest, most, "command {command}, flags {flags}");
+        assert_eq!(device.longest_range_bytes, most, "command {command}, flags {flags}");
         // The last bytes of the device are reached without an overflow.
         let mut last = execution(&device, command, flags, (1 << 63) - most - 512, most + 512);
         while matches!(last.step(&mut device, Vec::new), StepOutcome::HasMoreSteps) {}
-        assert_eq!(device.longest, most);
+        assert_eq!(device.longest_range_bytes, most);
     }
 }
 
 #[test]
 fn illegal_extended_requests_are_answered_with_an_errno_and_keep_the_connection() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", DEVICE_BYTES);
     let mut good = served.client();
     good.write(0, &[0x11; 4096]);
     let mut client = served.connect().ready_extended();
@@ -179,21 +184,21 @@ fn illegal_extended_requests_are_answered_with_an_errno_and_keep_the_connection(
         ("a trim of 2^63", TRIM, 0, 0, 1 << 63, 0, EINVAL),
         ("a trim of 2^32 and a sector", TRIM, 0, 0, (1 << 32) + 512, 0, EINVAL),
         ("a trim that wraps around to its beginning", TRIM, 0, 4096, 0_u64.wrapping_sub(4096), 0, EINVAL),
-        ("a trim past the end by a sector", TRIM, 0, 512, SIZE, 0, EINVAL),
-        ("zeros of everything there is", ZERO, 0, 0, max, 0, ENOSPC),
-        ("zeros that wrap around", ZERO, 0, max - 511, 1024, 0, ENOSPC),
-        ("stored zeros of 2^63", ZERO, NO_HOLE, 0, 1 << 63, 0, ENOSPC),
+        ("a trim past the end by a sector", TRIM, 0, 512, DEVICE_BYTES, 0, EINVAL),
+        ("zeros of everything there is", WRITE_ZEROES, 0, 0, max, 0, ENOSPC),
+        ("zeros that wrap around", WRITE_ZEROES, 0, max - 511, 1024, 0, ENOSPC),
+        ("stored zeros of 2^63", WRITE_ZEROES, NO_HOLE, 0, 1 << 63, 0, ENOSPC),
         ("a cache of everything there is", CACHE, 0, 0, max, 0, EINVAL),
-        ("a status of everything there is", STATUS, 0, 0, max, 0, EINVAL),
-        ("a status that wraps around", STATUS, 0, 1 << 63, 1 << 63, 0, EINVAL),
+        ("a status of everything there is", BLOCK_STATUS, 0, 0, max, 0, EINVAL),
+        ("a status that wraps around", BLOCK_STATUS, 0, 1 << 63, 1 << 63, 0, EINVAL),
         ("a trim of one byte", TRIM, 0, 0, 1, 0, EINVAL),
-        ("a write past the end, without the flag", WRITE, 0, SIZE - 512, 1024, 1024, ENOSPC),
-        ("a write past the end", WRITE, PAYLOAD_LEN, SIZE - 512, 1024, 1024, ENOSPC),
+        ("a write past the end, without the flag", WRITE, 0, DEVICE_BYTES - 512, 1024, 1024, ENOSPC),
+        ("a write past the end", WRITE, PAYLOAD_LEN, DEVICE_BYTES - 512, 1024, 1024, ENOSPC),
         ("a write at the last byte of all", WRITE, PAYLOAD_LEN, max, 512, 512, ENOSPC),
         ("a read with data", READ, PAYLOAD_LEN, 0, 512, 512, EINVAL),
         ("a trim with data", TRIM, PAYLOAD_LEN, 0, 4096, 4096, EINVAL),
         ("a flush with data", FLUSH, PAYLOAD_LEN, 0, 100, 100, EINVAL),
-        ("zeros with data", ZERO, PAYLOAD_LEN, 0, 1 << 20, 1 << 20, EINVAL),
+        ("zeros with data", WRITE_ZEROES, PAYLOAD_LEN, 0, 1 << 20, 1 << 20, EINVAL),
         ("a cache with the most data", CACHE, PAYLOAD_LEN, 0, 32 << 20, 32 << 20, EINVAL),
         ("an unknown command with data", 77, PAYLOAD_LEN, 0, 300, 300, EINVAL),
         ("an unknown flag", TRIM, 1 << 15, 0, 512, 0, EINVAL),
@@ -213,7 +218,7 @@ fn illegal_extended_requests_are_answered_with_an_errno_and_keep_the_connection(
 /// data as requests, the damage would be worse.
 #[test]
 fn an_extended_write_without_the_payload_flag_is_executed_with_the_data_that_follows() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", DEVICE_BYTES);
     let mut client = served.connect().ready_extended();
     for (byte, flags) in [(1, 0), (2, PAYLOAD_LEN), (3, FUA), (4, FUA | PAYLOAD_LEN)] {
         assert_eq!(client.call_extended(WRITE, flags, 4096, 8192, &[byte; 8192]).errno, 0);
@@ -224,26 +229,26 @@ fn an_extended_write_without_the_payload_flag_is_executed_with_the_data_that_fol
 
 #[test]
 fn a_block_status_payload_selects_nbd_metadata_contexts_and_has_its_own_length() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", DEVICE_BYTES);
     let mut client = served.connect().ready_extended();
     client.write(0, &[1; 4096]);
-    let all = client.status(0, SIZE as u32, 0);
+    let all = client.status(0, DEVICE_BYTES as u32, 0);
     let [(first, _), (second, _)] = all[..] else { panic!("two contexts") };
     let mut select =
-        |payload: &[u8]| client.call_extended(STATUS, PAYLOAD_LEN, 0, payload.len() as u64, payload);
-    assert_eq!(select(&selection(SIZE, &[first])).extents, all[..1]);
-    assert_eq!(select(&selection(SIZE, &[second])).extents, all[1..]);
-    assert_eq!(select(&selection(SIZE, &[first, second])).extents, all);
+        |payload: &[u8]| client.call_extended(BLOCK_STATUS, PAYLOAD_LEN, 0, payload.len() as u64, payload);
+    assert_eq!(select(&selection(DEVICE_BYTES, &[first])).extents, all[..1]);
+    assert_eq!(select(&selection(DEVICE_BYTES, &[second])).extents, all[1..]);
+    assert_eq!(select(&selection(DEVICE_BYTES, &[first, second])).extents, all);
     let bad = [
-        ("a context twice", selection(SIZE, &[first, first])),
-        ("three contexts", selection(SIZE, &[first, second, first])),
-        ("a thousand contexts", selection(SIZE, &[first; 1000])),
-        ("a context that there is not", selection(SIZE, &[first + second])),
-        ("no context", selection(SIZE, &[])),
-        ("more than the device", selection(SIZE + 512, &[first])),
+        ("a context twice", selection(DEVICE_BYTES, &[first, first])),
+        ("three contexts", selection(DEVICE_BYTES, &[first, second, first])),
+        ("a thousand contexts", selection(DEVICE_BYTES, &[first; 1000])),
+        ("a context that there is not", selection(DEVICE_BYTES, &[first + second])),
+        ("no context", selection(DEVICE_BYTES, &[])),
+        ("more than the device", selection(DEVICE_BYTES + 512, &[first])),
         ("everything there is", selection(u64::MAX, &[first])),
         ("no byte", selection(0, &[first])),
-        ("half a context", selection(SIZE, &[first])[..10].to_vec()),
+        ("half a context", selection(DEVICE_BYTES, &[first])[..10].to_vec()),
         ("half a length", vec![0; 4]),
     ];
     for (name, payload) in bad {
@@ -251,12 +256,12 @@ fn a_block_status_payload_selects_nbd_metadata_contexts_and_has_its_own_length()
         assert_eq!(reply.errno, EINVAL, "{name}: {:?}", reply.extents);
         assert!(!reply.message.is_empty(), "{name} has no sentence");
     }
-    assert_eq!(select(&selection(SIZE, &[first])).extents, all[..1], "the connection goes on");
+    assert_eq!(select(&selection(DEVICE_BYTES, &[first])).extents, all[..1], "the connection goes on");
 }
 
 #[test]
 fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", DEVICE_BYTES);
     let compact = [request_bytes(READ, 0, 1, 0, 512), vec![0; 4]].concat();
     let streams = [
         extended_bytes(WRITE, PAYLOAD_LEN, 1, 0, (32 << 20) + 1),
@@ -279,8 +284,8 @@ fn an_extended_payload_beyond_the_limit_or_a_compact_header_ends_the_connection(
 /// A request that is refused reads and stores nothing, so it uses nothing of the rate that all clients share.
 #[test]
 fn a_refused_extended_nbd_request_does_not_count_against_the_rate_limit() {
-    let device = common::specification("page-map", SIZE).build().unwrap();
-    let booked = |len| execution(&device, ZERO, NO_HOLE, 0, len).rate_limited_bytes();
+    let device = common::specification("page-map", DEVICE_BYTES).build().unwrap();
+    let booked = |len| execution(&device, WRITE_ZEROES, NO_HOLE, 0, len).rate_limited_bytes();
     assert_eq!(booked(1 << 63), 0);
-    assert_eq!(booked(SIZE), SIZE);
+    assert_eq!(booked(DEVICE_BYTES), DEVICE_BYTES);
 }

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use common::client::*;
-use common::{MIB, PAGE, Random, Served};
+use common::{MIB, PAGE_BYTES, Random, ServedDevice};
 
 use crate::common;
 
@@ -15,12 +15,15 @@ use crate::common;
 const CONNECTIONS: u64 = 1500;
 
 /// Returns the bytes that a correct client would send, from its flags to its disconnect.
-fn good_stream(random: &mut Random) -> Vec<u8> {
+fn correct_client_stream(random: &mut Random) -> Vec<u8> {
     let mut stream = [
         3_u32.to_be_bytes().to_vec(),
         option_bytes(LIST, &[]),
         option_bytes(STRUCTURED_REPLY, &[]),
-        option_bytes(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE])),
+        option_bytes(
+            SET_META_CONTEXT,
+            &context_option_data("drive", &[ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]),
+        ),
         option_bytes(GO, &info_request("drive", &[3])),
     ]
     .concat();
@@ -48,7 +51,7 @@ fn damage(stream: &mut Vec<u8>, random: &mut Random) {
         let at = random.below(stream.len() as u64 + 1) as usize;
         match random.below(5) {
             0 => stream.truncate(at),
-            1 if at < stream.len() => stream[at] = random.word() as u8,
+            1 if at < stream.len() => stream[at] = random.next_u64() as u8,
             2 if at < stream.len() => stream[at] ^= 1 << random.below(8),
             3 => {
                 let count = random.below(40) as usize;
@@ -74,12 +77,12 @@ fn may_write_below(stream: &[u8], end: u64) -> bool {
 
 #[test]
 fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
-    let served = Served::new("page-map", 4 * MIB);
+    let served = ServedDevice::new("page-map", 4 * MIB);
     let mut good = served.client();
     let mut random = Random::new(11);
     let mut sent = 0;
     for round in 0..CONNECTIONS {
-        let mut stream = good_stream(&mut random);
+        let mut stream = correct_client_stream(&mut random);
         match random.below(10) {
             0 => {
                 let count = random.below(5000) as usize;
@@ -106,8 +109,8 @@ fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
         drop(socket);
         sent += 1;
         let bytes = [round as u8; 4096];
-        good.write(round % 256 * PAGE, &bytes);
-        assert_eq!(good.read(round % 256 * PAGE, 4096), bytes);
+        good.write(round % 256 * PAGE_BYTES, &bytes);
+        assert_eq!(good.read(round % 256 * PAGE_BYTES, 4096), bytes);
     }
     assert!(sent > CONNECTIONS / 2, "{sent} streams");
     served.stop();
@@ -117,7 +120,7 @@ fn random_and_damaged_nbd_streams_disturb_neither_server_nor_other_clients() {
 #[test]
 fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
     let resident = || wearwell_replay::process::peak_rss_bytes();
-    let served = Served::new("page-map", 4 * MIB);
+    let served = ServedDevice::new("page-map", 4 * MIB);
     let mut good = served.client();
     good.write(0, &[1; 4096]);
     wearwell_replay::process::reset_peak_rss();
@@ -142,13 +145,13 @@ fn an_announced_payload_holds_no_memory_before_its_bytes_arrive() {
 #[test]
 fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
     /// Number of clients that hold an unfinished payload.
-    const HOGS: u64 = 24;
+    const MEMORY_HOLDING_CLIENTS: u64 = 24;
     /// Length of the payload that each of these clients announces, bytes.
     const PAYLOAD_BYTES: usize = 32 << 20;
-    let served = Served::new("page-map", 64 * MIB);
+    let served = ServedDevice::new("page-map", 64 * MIB);
     let part = vec![7; 1 << 20];
     let (mut stuck, mut hogs) = (0, Vec::new());
-    for cookie in 0..HOGS {
+    for cookie in 0..MEMORY_HOLDING_CLIENTS {
         let mut hog = served.client();
         hog.send(&request_bytes(WRITE, 0, cookie, 0, PAYLOAD_BYTES as u32));
         hog.stream.set_write_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -156,7 +159,10 @@ fn unfinished_payloads_share_a_memory_budget_and_delay_no_other_client() {
         hogs.push(hog);
     }
     let fit = (wearwell_serve::DEFAULT_MEMORY_BUDGET_BYTES / PAYLOAD_BYTES) as u64;
-    assert!(stuck >= HOGS - fit, "{fit} fit into the budget, and {stuck} of {HOGS} wait");
+    assert!(
+        stuck >= MEMORY_HOLDING_CLIENTS - fit,
+        "{fit} fit into the budget, and {stuck} of {MEMORY_HOLDING_CLIENTS} wait"
+    );
     served.client().write(0, &[1; 4096]);
     drop(hogs);
     served.client().write(0, &vec![2; 4 << 20]);

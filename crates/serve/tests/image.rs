@@ -194,7 +194,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
             for _ in 0..80 {
                 let op = script.draw();
                 oracle.issue(op);
-                moments.push((written(&image), oracle.clone()));
+                moments.push((recorded_write_count(&image), oracle.clone()));
                 perform(&mut image.device, op).expect("there is room");
                 // Few operations at a time, or so many that several erases wait together.
                 if script.random.random_range(0..[3, 40][session % 2]) == 0 {
@@ -233,7 +233,7 @@ fn an_image_recovers_if_the_process_ends_between_any_two_file_writes() {
 }
 
 /// Returns the number of writes to the files of an image that were recorded.
-fn written(image: &Image) -> usize {
+fn recorded_write_count(image: &Image) -> usize {
     medium_of(&image.device).backing().log.as_ref().map_or(0, Vec::len)
 }
 
@@ -247,7 +247,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                 let mut image = open(new_image(&specification(design, 1024)), PROCESS);
                 let mut oracle = Oracle::new(200);
                 let mut script = Script::new(31, 200);
-                refuse_from(&mut image, Some((refused_after, refusal)));
+                set_write_failures(&mut image, Some((refused_after, refusal)));
                 loop {
                     let op = script.draw();
                     oracle.issue(op);
@@ -280,7 +280,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
                     "{design} {refusal:?} {refused_after}"
                 );
 
-                refuse_from(&mut image, None);
+                set_write_failures(&mut image, None);
                 for _ in 0..200 {
                     let op = script.draw();
                     oracle.issue(op);
@@ -296,7 +296,7 @@ fn a_full_disk_under_an_image_delays_writes_and_loses_no_data() {
 }
 
 /// Makes writes to the files of an image fail from a number of writes on, in the given way. `None` ends the failures.
-fn refuse_from(image: &mut Image, from: Option<(u64, Refusal)>) {
+fn set_write_failures(image: &mut Image, from: Option<(u64, Refusal)>) {
     medium_of_mut(&mut image.device).backing_mut().refuse_from = from;
 }
 

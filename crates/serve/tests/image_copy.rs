@@ -28,7 +28,7 @@ const PAGE_BYTES: u64 = 4096;
 const PAGES: u64 = 200;
 
 /// A closed image of some hundred pages in a directory of its own, and the bytes that it holds.
-struct Written {
+struct WrittenImage {
     /// Directory that contains the image.
     directory: tempfile::TempDir,
     /// Path of the image.
@@ -37,7 +37,7 @@ struct Written {
     bytes: Vec<u8>,
 }
 
-impl Written {
+impl WrittenImage {
     /// Returns a path in the directory that contains the image.
     fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
@@ -45,13 +45,13 @@ impl Written {
 }
 
 /// Makes a closed image of this design that holds random data.
-fn written(design: &str) -> Written {
+fn written(design: &str) -> WrittenImage {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let image = directory.path().join("image");
     create(&image, &with_settings(design, 4096, &[])).expect("a new directory");
-    let mut written = Written { directory, image, bytes: vec![0; (PAGES * PAGE_BYTES) as usize] };
+    let mut written = WrittenImage { directory, image, bytes: vec![0; (PAGES * PAGE_BYTES) as usize] };
     let mut device = device(&written.image);
-    work(&mut device, &mut written.bytes, 1);
+    write_and_trim_at_random(&mut device, &mut written.bytes, 1);
     device.flush().expect("the disk takes it");
     wearwell_serve::image::close(device.into_live_device()).expect("the disk takes it");
     written
@@ -65,7 +65,7 @@ fn device(image: &Path) -> FlashDevice {
 }
 
 /// Executes random writes and trims on a device, and applies them to `bytes`, the expected contents.
-fn work(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
+fn write_and_trim_at_random(device: &mut impl BlockDevice, bytes: &mut [u8], seed: u64) {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     for version in 0..900 {
         let page = random.random_range(0..PAGES);
@@ -99,16 +99,16 @@ fn contents(device: &mut impl BlockDevice) -> Vec<u8> {
 #[test]
 fn a_snapshot_is_a_closed_copy_of_an_image_that_stays_in_use() {
     for design in DESIGNS {
-        let Written { directory, image, mut bytes } = written(design);
+        let WrittenImage { directory, image, mut bytes } = written(design);
         let mut original = device(&image);
-        work(&mut original, &mut bytes, 2);
+        write_and_trim_at_random(&mut original, &mut bytes, 2);
         let at = directory.path().join("snapshot");
         let line = format!("{{\"command\": \"snapshot\", \"directory\": \"{}\"}}", at.display());
         let reply: Json =
             serde_json::from_str(&answer_control_line(line.as_bytes(), &mut original)).expect("JSON");
         assert_eq!(reply["ok"], true, "{design}: {reply}");
         let then = bytes.clone();
-        work(&mut original, &mut bytes, 3);
+        write_and_trim_at_random(&mut original, &mut bytes, 3);
         assert!(contents(&mut original) == bytes, "{design}: the original goes on");
         let report = audit(&at).expect("an image");
         assert_eq!((report.verdict, report.findings), (AuditVerdict::Clean, vec![]), "{design}");
@@ -159,7 +159,7 @@ fn an_image_copied_to_another_size_or_design_holds_the_same_data() {
 }
 
 /// Damages the data of the flash page that stores logical page `page`.
-fn damage(written: &Written, page: u64) {
+fn damage(written: &WrittenImage, page: u64) {
     let image_header = ImageHeader::decode(&fs::read(written.image.join("superblock")).expect("readable"));
     let layout = Layout::new(&image_header.expect("it is whole"));
     let wanted = &written.bytes[(page * PAGE_BYTES) as usize..((page + 1) * PAGE_BYTES) as usize];
@@ -215,7 +215,7 @@ fn an_image_repair_restores_metadata_and_lists_lost_pages() {
 }
 
 /// Returns the names of all files in the directory that contains an image.
-fn names_beside(written: &Written) -> Vec<String> {
+fn names_beside(written: &WrittenImage) -> Vec<String> {
     let entries = fs::read_dir(written.directory.path()).expect("readable");
     let mut names: Vec<_> =
         entries.map(|entry| entry.expect("readable").file_name().into_string().expect("text")).collect();
@@ -305,7 +305,7 @@ fn the_next_start_removes_an_empty_directory_of_a_killed_image_resizing() {
 fn work_in_sessions(image: &Path, bytes: &mut [u8], sessions: u64, seed: u64) {
     for session in 0..sessions {
         let mut device = device(image);
-        work(&mut device, bytes, seed + session);
+        write_and_trim_at_random(&mut device, bytes, seed + session);
         device.flush().expect("the disk takes it");
         wearwell_serve::image::close(device.into_live_device()).expect("the disk takes it");
     }
@@ -373,7 +373,7 @@ fn a_mirror_of_an_image_and_that_of_its_snapshot_are_told_apart() {
     let mut served = device(&written.image);
     served.snapshot(&copy).expect("there is room");
     let mut copy_bytes = written.bytes.clone();
-    work(&mut served, &mut written.bytes, 5);
+    write_and_trim_at_random(&mut served, &mut written.bytes, 5);
     served.flush().expect("the disk takes it");
     wearwell_serve::image::close(served.into_live_device()).expect("the disk takes it");
     for copy_sessions in [0, 1] {
@@ -627,7 +627,7 @@ fn an_image_is_clean_after_the_repair_of_damage_that_loses_no_logical_page() {
         // No mechanism takes a marked page for its former content.
         let mut device = device(&written.image);
         assert!(contents(&mut device) == written.bytes, "{design}");
-        work(&mut device, &mut written.bytes, 1);
+        write_and_trim_at_random(&mut device, &mut written.bytes, 1);
         assert!(contents(&mut device) == written.bytes, "{design}");
         device.check_engine_invariants().expect("every law holds");
     }

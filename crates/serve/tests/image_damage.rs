@@ -23,7 +23,7 @@ use crate::image_support;
 
 /// An image in memory after some work that was flushed: its files, an older state of these files, and the oracle that
 /// knows the expected contents.
-pub struct Worked {
+pub struct ImageAfterWork {
     /// Files of the image after the work.
     pub files: MemoryFiles,
     /// Files of the image in the middle of the work, for faults that restore old content.
@@ -36,7 +36,7 @@ pub struct Worked {
 
 /// End of the last session of the image.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum End {
+pub enum SessionEnd {
     /// The session closed the image.
     Closed,
     /// The process was killed.
@@ -44,7 +44,7 @@ pub enum End {
 }
 
 /// Makes an image of this design and works on it in one session, which ends as `end` states.
-pub fn worked_on(design: &str, options: ImageOpenOptions, end: End) -> Worked {
+pub fn worked_on(design: &str, options: ImageOpenOptions, end: SessionEnd) -> ImageAfterWork {
     let mut files = MemoryFiles::default();
     let image_header = specification(design, 1024).build_image_header(7).expect("the device fits");
     create_on(&mut files, &image_header).expect("memory takes everything");
@@ -63,10 +63,10 @@ pub fn worked_on(design: &str, options: ImageOpenOptions, end: End) -> Worked {
         }
     }
     let files = match end {
-        End::Killed => files_of(image),
-        End::Closed => closed(image),
+        SessionEnd::Killed => files_of(image),
+        SessionEnd::Closed => closed(image),
     };
-    Worked { files, older, oracle, layout: Layout::new(&image_header) }
+    ImageAfterWork { files, older, oracle, layout: Layout::new(&image_header) }
 }
 
 /// Closes an image and returns its files.
@@ -92,12 +92,12 @@ struct Tally {
     /// Number of faults that lost at least one logical page.
     unreadable: u32,
     /// Number of logical pages that were lost by all faults together.
-    pages: u32,
+    lost_pages: u32,
 }
 
 /// Opens an image with an injected fault. Every read must return the right data or an error, and the audit must report
 /// damage if a read finds some.
-fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
+fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     tally.faults += 1;
     let audited = audit_backing(files.clone());
     let mut image = match Image::open_on(files, PROCESS) {
@@ -121,7 +121,7 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
     if !violations.is_empty() {
         assert_eq!(audited.verdict, AuditVerdict::Corrupt, "{what}");
         tally.unreadable += 1;
-        tally.pages += violations.len() as u32;
+        tally.lost_pages += violations.len() as u32;
     }
     // What one copy lacked has both again.
     let again = audit_backing(files_of(image)).expect("an image");
@@ -132,14 +132,14 @@ fn judge(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &mut Tally) {
 /// or an error, during and after the work, and no write, trim or flush may fail. The files are then judged like those
 /// of a closed image.
 fn judge_while_served(
-    worked: &Worked,
+    worked: &ImageAfterWork,
     options: ImageOpenOptions,
     what: &str,
     tally: &mut Tally,
-    strike: impl FnOnce(&mut MemoryFiles) -> bool,
+    inject: impl FnOnce(&mut MemoryFiles) -> bool,
 ) {
     let mut image = Image::open_on(worked.files.clone(), options).expect("it is whole");
-    if !strike(medium_of_mut(&mut image.device).backing_mut()) {
+    if !inject(medium_of_mut(&mut image.device).backing_mut()) {
         return;
     }
     let mut oracle = worked.oracle.clone();
@@ -154,7 +154,7 @@ fn judge_while_served(
     }
     assert_live(&mut image, &oracle, what);
     image.device.check().expect("the laws hold");
-    judge(files_of(image), &oracle, what, tally);
+    check_damaged_image(files_of(image), &oracle, what, tally);
 }
 
 /// Number of host operations after the damage. They overwrite some of the damaged pages, and garbage collection moves
@@ -209,7 +209,7 @@ impl Fault {
     ];
 
     /// Injects the fault into `range` of a file. Returns `false` if no byte changed.
-    fn strike(
+    fn inject(
         self,
         files: &mut MemoryFiles,
         older: &MemoryFiles,
@@ -275,7 +275,7 @@ struct Region {
 }
 
 /// Returns the regions of an image into which faults are injected.
-fn regions(worked: &Worked) -> Vec<Region> {
+fn regions(worked: &ImageAfterWork) -> Vec<Region> {
     let len = |file| worked.files.len(file).expect("memory answers") as usize;
     let whole = |name, file, has_copy| Region { name, file, range: 0..len(file), has_copy };
     let layout = &worked.layout;
@@ -323,18 +323,21 @@ enum Moment {
 /// The fault is injected between two sessions.
 #[test]
 fn a_single_fault_in_an_image_is_repaired_or_loses_only_the_pages_that_it_hit() {
-    campaign(Moment::Unserved, &[(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)]);
+    campaign(
+        Moment::Unserved,
+        &[(PROCESS, SessionEnd::Killed), (HOST, SessionEnd::Killed), (PROCESS, SessionEnd::Closed)],
+    );
 }
 
 /// The fault is injected during a session.
 #[test]
 fn a_single_fault_under_a_running_server_is_repaired_or_loses_only_the_pages_that_it_hit() {
-    campaign(Moment::Served, &[(PROCESS, End::Killed), (HOST, End::Killed)]);
+    campaign(Moment::Served, &[(PROCESS, SessionEnd::Killed), (HOST, SessionEnd::Killed)]);
 }
 
 /// Injects faults of every kind into every region of the files, for each design and each way in which the last session
 /// ended. The faults of a design do not depend on which other designs are tested.
-fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, End)]) {
+fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, SessionEnd)]) {
     for design in damaged_designs() {
         let mut random = Xoshiro256PlusPlus::seed_from_u64(3);
         let mut lines = String::new();
@@ -352,16 +355,16 @@ fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, End)]) {
                 let mut tally = Tally::default();
                 for draw in 0..if is_whole_file { 1 } else { faults_of_a_kind() } {
                     let what = format!("{design} {options:?} {end:?}: {fault:?} in {} ({draw})", region.name);
-                    let mut strike = |files: &mut MemoryFiles| {
-                        fault.strike(files, &worked.older, region.file, region.range.clone(), &mut random)
+                    let mut inject = |files: &mut MemoryFiles| {
+                        fault.inject(files, &worked.older, region.file, region.range.clone(), &mut random)
                     };
                     if moment == Moment::Served {
-                        judge_while_served(&worked, options, &what, &mut tally, strike);
+                        judge_while_served(&worked, options, &what, &mut tally, inject);
                         continue;
                     }
                     let mut files = worked.files.clone();
-                    if strike(&mut files) {
-                        judge(files, &worked.oracle, &what, &mut tally);
+                    if inject(&mut files) {
+                        check_damaged_image(files, &worked.oracle, &what, &mut tally);
                     }
                 }
                 let what = format!("{design} {options:?} {end:?} {fault:?} {}", region.name);
@@ -375,7 +378,7 @@ fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, End)]) {
                     faults: all.faults + tally.faults,
                     refused: all.refused + tally.refused,
                     unreadable: all.unreadable + tally.unreadable,
-                    pages: all.pages + tally.pages,
+                    lost_pages: all.lost_pages + tally.lost_pages,
                 };
                 let _ = writeln!(lines, "{what}: {tally:?}");
             }
@@ -390,7 +393,7 @@ fn campaign(moment: Moment, sessions: &[(ImageOpenOptions, End)]) {
 
 #[test]
 fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
-    for end in [End::Killed, End::Closed] {
+    for end in [SessionEnd::Killed, SessionEnd::Closed] {
         let worked = worked_on("page-map", PROCESS, end);
         let mut tally = Tally::default();
         let first = worked.layout.oob_record_offset(Ppn(0)) as usize;
@@ -404,7 +407,12 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
             for at in range {
                 let mut files = worked.files.clone();
                 files.bytes_mut(file)[at] ^= 0x10;
-                judge(files, &worked.oracle, &format!("{file:?} byte {at} {end:?}"), &mut tally);
+                check_damaged_image(
+                    files,
+                    &worked.oracle,
+                    &format!("{file:?} byte {at} {end:?}"),
+                    &mut tally,
+                );
             }
         }
         assert_eq!((tally.unreadable, tally.refused), (0, 0), "there is a copy of each of these bytes");
@@ -415,7 +423,7 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
 /// of the image header.
 #[test]
 fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
-    let worked = worked_on("remap", PROCESS, End::Closed);
+    let worked = worked_on("remap", PROCESS, SessionEnd::Closed);
     let both = |file: ImageFile, at: u64, files: &mut MemoryFiles| {
         files.bytes_mut(file)[at as usize] ^= 1;
         let copy = worked.layout.mirror_offset(file, at);
@@ -460,7 +468,7 @@ fn refusal_of_superblock(files: MemoryFiles) -> String {
 
 /// Returns the byte offsets at which the journal records of the newest generation begin, followed by the end offset of
 /// the last record.
-fn record_ends(worked: &Worked) -> Vec<u64> {
+fn record_ends(worked: &ImageAfterWork) -> Vec<u64> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let area = |number: u64| {
         let mut at = number * layout.journal_area_bytes();
@@ -485,7 +493,7 @@ fn record_ends(worked: &Worked) -> Vec<u64> {
 fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
     let mut contradictions = 0;
     for design in DESIGNS {
-        let worked = worked_on(design, PROCESS, End::Killed);
+        let worked = worked_on(design, PROCESS, SessionEnd::Killed);
         let at = *record_ends(&worked).last().expect("there are records");
         for index in (0..worked.layout.nvram_words).step_by(5) {
             let mut files = worked.files.clone();
@@ -515,7 +523,7 @@ fn an_image_with_forged_nvram_words_is_refused_without_a_panic() {
 
 /// Makes a journal record that follows the last one of `worked` and changes the NVRAM word number `index`. The record
 /// begins at byte `at`.
-fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
+fn next_record(worked: &ImageAfterWork, index: u64, at: u64) -> Vec<u8> {
     let (layout, journal) = (&worked.layout, worked.files.bytes(ImageFile::Journal));
     let ends = record_ends(worked);
     let begin = ends[ends.len() - 2];
@@ -530,7 +538,7 @@ fn next_record(worked: &Worked, index: u64, at: u64) -> Vec<u8> {
 
 #[test]
 fn files_of_another_image_are_detected_as_damage() {
-    let worked = worked_on("page-map", PROCESS, End::Killed);
+    let worked = worked_on("page-map", PROCESS, SessionEnd::Killed);
     let mut other = MemoryFiles::default();
     create_on(&mut other, &specification("page-map", 1024).build_image_header(8).expect("it fits"))
         .expect("memory");
@@ -538,12 +546,12 @@ fn files_of_another_image_are_detected_as_damage() {
     for file in ImageFile::ALL.into_iter().filter(|&file| file != ImageFile::Flash) {
         let mut mixed = worked.files.clone();
         *mixed.bytes_mut(file) = other.bytes(file).to_vec();
-        judge(mixed, &worked.oracle, &format!("{file:?} of another image"), &mut tally);
+        check_damaged_image(mixed, &worked.oracle, &format!("{file:?} of another image"), &mut tally);
     }
     assert_eq!(tally, Tally { faults: 5, ..Tally::default() }, "there is a copy of each");
     let mut mixed = worked.files.clone();
     *mixed.bytes_mut(ImageFile::Flash) = other.bytes(ImageFile::Flash).to_vec();
-    judge(mixed, &worked.oracle, "flash of another image", &mut tally);
+    check_damaged_image(mixed, &worked.oracle, "flash of another image", &mut tally);
     assert_eq!((tally.refused, tally.unreadable), (0, 1), "its data is no data of this one");
     let mut mixed = worked.files;
     for file in [ImageFile::ImageHeader, ImageFile::Mirror] {
@@ -559,7 +567,7 @@ fn files_of_another_image_are_detected_as_damage() {
 #[test]
 fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
     for design in ["page-map", "wearwell", "geckoftl"] {
-        let worked = worked_on(design, PROCESS, End::Closed);
+        let worked = worked_on(design, PROCESS, SessionEnd::Closed);
         let mut other = MemoryFiles::default();
         create_on(&mut other, &specification(design, 1024).build_image_header(8).expect("it fits"))
             .expect("memory");
@@ -581,7 +589,7 @@ fn a_mirror_of_another_image_replaces_no_damaged_superblock_or_session() {
 /// busy for minutes, and took gigabytes of RAM.
 #[test]
 fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
-    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let worked = worked_on("page-map", PROCESS, SessionEnd::Closed);
     let mut files = worked.files.clone();
     let whole = ImageHeader::decode(files.bytes(ImageFile::ImageHeader)).expect("the image is whole");
     let forged = ImageHeader { nvram_words: 1 << 37, ..whole }.encode();
@@ -596,11 +604,11 @@ fn a_superblock_that_names_far_too_much_nvram_is_refused_at_once() {
 
 #[test]
 fn a_flipped_byte_never_makes_a_superblock_look_like_version_1() {
-    let worked = worked_on("page-map", PROCESS, End::Killed);
+    let worked = worked_on("page-map", PROCESS, SessionEnd::Killed);
     let mut files = worked.files.clone();
     files.bytes_mut(ImageFile::ImageHeader)[8] = 1;
     let mut tally = Tally::default();
-    judge(files, &worked.oracle, "version 1", &mut tally);
+    check_damaged_image(files, &worked.oracle, "version 1", &mut tally);
     assert_eq!((tally.refused, tally.unreadable), (0, 0));
     assert!(ImageHeader::decode(worked.files.bytes(ImageFile::Mirror)).is_ok());
 }

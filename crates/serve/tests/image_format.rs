@@ -32,7 +32,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 }
 
 /// Whether a record of 64 bytes begins with its correct checksum.
-fn sealed(record: &[u8], salt: u64, address: u64) -> bool {
+fn has_valid_checksum(record: &[u8], salt: u64, address: u64) -> bool {
     u32_at(record, 0) == crc32c(&[&salt.to_le_bytes(), &address.to_le_bytes(), &record[4..64]])
 }
 
@@ -84,7 +84,7 @@ fn image_files_have_the_layout_of_the_format_document() {
     assert_eq!(flash.len() as u64, data_at + pages * page_bytes);
 
     let session = files.bytes(ImageFile::Session);
-    assert!(sealed(session, salt, 0));
+    assert!(has_valid_checksum(session, salt, 0));
     assert_eq!(
         (session.len(), session[4], session[5], u64_at(session, 8)),
         (64, 0, 0, 0),
@@ -112,7 +112,7 @@ fn image_files_have_the_layout_of_the_format_document() {
         for page in block * block_pages..block * block_pages + count {
             let at = oob_at + page * 64;
             let oob = &flash[at as usize..][..64];
-            assert!(sealed(oob, salt, at), "page {page}");
+            assert!(has_valid_checksum(oob, salt, at), "page {page}");
             assert_eq!(
                 (oob[4], oob[5], u64::from(u32_at(oob, 12))),
                 (1, 0, page),

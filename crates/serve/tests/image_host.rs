@@ -14,7 +14,12 @@ use crate::image_support;
 
 /// Repeats for `cycles` cycles: host operations on an image, a simulated crash of the server machine, and a comparison
 /// of all pages with the oracle. Returns the numbers of pages compared, torn pages found, and erases.
-fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: bool) -> (u64, u64, u64) {
+fn run_crash_cycles(
+    specification: &ImageSpecification,
+    seed: u64,
+    cycles: u64,
+    flushes: bool,
+) -> (u64, u64, u64) {
     let design = &specification.design;
     let mut files = MemoryFiles::default();
     let image_header = specification.build_image_header(7).expect("the device fits");
@@ -43,7 +48,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
         }
         erases += image.device.stats().total_erases();
         files = files_of(image);
-        files.lose_host(&mut random);
+        files.crash_server_machine(&mut random);
         if cycle % 8 == 0 {
             let report = audit_backing(files.clone()).expect("an image");
             assert_eq!(
@@ -64,7 +69,7 @@ fn survive(specification: &ImageSpecification, seed: u64, cycles: u64, flushes: 
 fn cut_while_opening(files: MemoryFiles, random: &mut Xoshiro256PlusPlus) -> MemoryFiles {
     let image = Image::open_on(files, HOST).expect("the image is whole");
     let mut files = files_of(image);
-    files.lose_host(random);
+    files.crash_server_machine(random);
     files
 }
 
@@ -73,7 +78,7 @@ fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
     for design in DESIGNS {
         let (mut pages, mut torn, mut erases) = (0, 0, 0);
         for seed in 0..12 {
-            let counted = survive(&specification(design, 1024), seed, 40, true);
+            let counted = run_crash_cycles(&specification(design, 1024), seed, 40, true);
             pages += counted.0;
             torn += counted.1;
             erases += counted.2;
@@ -89,25 +94,28 @@ fn flushed_data_of_an_image_survives_a_crash_of_the_server_machine() {
 #[test]
 fn old_data_does_not_reappear_after_a_crash_while_erases_wait_for_a_sync() {
     for design in DESIGNS {
-        let specification = grouped(design);
+        let specification = specification_with_grouped_erases(design);
         let mut erases = 0;
         for seed in 100..106 {
-            erases += survive(&specification, seed, 30, false).2;
+            erases += run_crash_cycles(&specification, seed, 30, false).2;
         }
         assert!(erases > 100 || design == "integrated", "{design}: garbage collection is at work: {erases}");
     }
 }
 
 /// Makes the specification of an image whose erases may wait in groups for a joint sync.
-fn grouped(design: &str) -> ImageSpecification {
+fn specification_with_grouped_erases(design: &str) -> ImageSpecification {
     with_settings(design, 1024, &["device.blocks_per_plane=26", "gc.low_blocks=5"])
 }
 
 #[test]
 fn several_erases_of_an_image_share_a_sync() {
     let mut files = MemoryFiles::default();
-    create_on(&mut files, &grouped("page-map").build_image_header(7).expect("the device fits"))
-        .expect("memory takes everything");
+    create_on(
+        &mut files,
+        &specification_with_grouped_erases("page-map").build_image_header(7).expect("the device fits"),
+    )
+    .expect("memory takes everything");
     let mut image = Image::open_on(files, HOST).expect("a new image");
     let mut script = Script::new(3, 200);
     let before = medium_of(&image.device).backing().syncs;
@@ -146,7 +154,7 @@ fn a_session_that_syncs_nothing_loses_pages_when_the_server_machine_crashes() {
     perform(&mut image.device, Op::Flush).expect("there is room");
     oracle.acknowledge(Op::Flush);
     let mut files = files_of(image);
-    files.lose_host(&mut random);
+    files.crash_server_machine(&mut random);
     match Image::open_on(files, PROCESS) {
         Err(error) => assert!(error.to_string().contains("damaged"), "{error}"),
         Ok(mut image) => {

@@ -20,9 +20,9 @@ use wearwell_serve::image::{AuditVerdict, Image, audit, create};
 use crate::image_support;
 
 /// Environment variable with the path of the image for the writer process.
-const IMAGE: &str = "WEARWELL_TEST_IMAGE";
+const IMAGE_PATH_VARIABLE: &str = "WEARWELL_TEST_IMAGE";
 /// Environment variable with the seed of the writer process.
-const SEED: &str = "WEARWELL_TEST_SEED";
+const SEED_VARIABLE: &str = "WEARWELL_TEST_SEED";
 /// Number of logical pages of the image.
 const PAGES: u64 = 200;
 
@@ -39,7 +39,7 @@ const MIXTURES: [(&str, &str, &[&str]); 2] = [
 ];
 
 /// Returns name, design and settings of all designs whose writer is to be killed.
-fn killed() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
+fn killed_designs() -> impl Iterator<Item = (&'static str, &'static str, &'static [&'static str])> {
     let wanted = std::env::var("WEARWELL_KILL_DESIGNS").ok();
     let is_wanted =
         move |name: &str| wanted.as_ref().is_none_or(|list| list.split(',').any(|one| one == name));
@@ -56,8 +56,8 @@ fn cycles() -> u64 {
 #[test]
 #[ignore = "the child process of the test below"]
 fn the_child_process_writes_to_an_image_until_it_is_killed() {
-    let path = std::env::var(IMAGE).expect("the parent says which image");
-    let seed = std::env::var(SEED).expect("the parent says which seed").parse().expect("a number");
+    let path = std::env::var(IMAGE_PATH_VARIABLE).expect("the parent says which image");
+    let seed = std::env::var(SEED_VARIABLE).expect("the parent says which seed").parse().expect("a number");
     let mut image = Image::open(Path::new(&path), PROCESS).expect("nobody else uses it");
     let mut script = Script::new(seed, PAGES);
     let mut pipe = std::io::stderr();
@@ -81,8 +81,8 @@ fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
             "image_kill::the_child_process_writes_to_an_image_until_it_is_killed",
             "--nocapture",
         ])
-        .env(IMAGE, path)
-        .env(SEED, seed.to_string())
+        .env(IMAGE_PATH_VARIABLE, path)
+        .env(SEED_VARIABLE, seed.to_string())
         .stderr(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
@@ -111,7 +111,7 @@ fn work_and_kill(path: &Path, seed: u64, after: Duration) -> (u64, u64) {
 fn flushed_data_of_an_image_survives_kill_9_of_its_writer() {
     let (mut kills, mut pages, mut operations) = (0, 0, 0);
     let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
-    for (name, design, settings) in killed() {
+    for (name, design, settings) in killed_designs() {
         let directory = tempfile::tempdir().expect("a temporary directory");
         let path = directory.path().join("image");
         create(&path, &with_settings(design, 4096, settings)).expect("a new directory");

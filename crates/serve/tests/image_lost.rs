@@ -123,7 +123,7 @@ fn damage(files: &mut MemoryFiles, model: &mut Model, design: &str, share: u64) 
 
 /// Writes ten times the capacity to the logical pages that are not lost, with restarts in between. Checks that lost
 /// pages stay lost and are found by an audit until they are written or trimmed. Returns the number of lost pages.
-fn outlive(design: &str, seed: u64, share: u64) -> usize {
+fn write_over_damage_and_restarts(design: &str, seed: u64, share: u64) -> usize {
     let (mut files, mut model) = worked_on(design, seed);
     let lost = damage(&mut files, &mut model, design, share);
     let what = format!("{design}, seed {seed}");
@@ -195,7 +195,8 @@ fn seeds() -> u64 {
 fn an_image_with_unreadable_pages_accepts_ten_capacities_of_writes() {
     for design in DESIGNS.into_iter().filter(|design| !matches!(*design, "dftl" | "wearwell")) {
         for share in [100, 20] {
-            let lost: usize = (0..seeds()).map(|seed| outlive(design, seed, share)).sum();
+            let lost: usize =
+                (0..seeds()).map(|seed| write_over_damage_and_restarts(design, seed, share)).sum();
             println!("{design}: one page in {share}, {lost} logical pages lost over {} images", seeds());
         }
     }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use image_damage::{End, Worked, worked_on};
+use image_damage::{ImageAfterWork, SessionEnd, worked_on};
 use image_support::{DESIGNS, HOST, MemoryFiles, Oracle, PROCESS, SECTOR, Violation};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -44,7 +44,7 @@ fn lost(device: &mut Rescued, oracle: &Oracle, what: &str) -> BTreeSet<u64> {
     violations.iter().map(page).collect()
 }
 
-impl Worked {
+impl ImageAfterWork {
     /// Damages both copies of `len` bytes of metadata: in its own file and in the mirror.
     fn destroy(&self, files: &mut MemoryFiles, file: ImageFile, at: u64, len: u64) {
         let copy = self.layout.mirror_offset(file, at);
@@ -91,7 +91,7 @@ struct Tally {
 impl Tally {
     /// Opens or rescues a damaged image and counts the outcome. Returns the number of lost pages if the image was
     /// rescued.
-    fn add(&mut self, worked: &Worked, files: MemoryFiles, what: &str) -> Option<usize> {
+    fn add(&mut self, worked: &ImageAfterWork, files: MemoryFiles, what: &str) -> Option<usize> {
         if Image::open_on(files.clone(), PROCESS).is_ok() {
             self.whole += 1;
             return None;
@@ -116,7 +116,9 @@ impl Tally {
 fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
     for design in DESIGNS {
         let mut tally = Tally::default();
-        for (options, end) in [(PROCESS, End::Killed), (HOST, End::Killed), (PROCESS, End::Closed)] {
+        for (options, end) in
+            [(PROCESS, SessionEnd::Killed), (HOST, SessionEnd::Killed), (PROCESS, SessionEnd::Closed)]
+        {
             let worked = worked_on(design, options, end);
             for (file, at, len) in worked.places() {
                 let mut files = worked.files.clone();
@@ -146,7 +148,7 @@ fn a_rescue_returns_only_newest_versions_whatever_metadata_is_damaged() {
 fn a_rescue_after_damage_in_several_places_returns_no_wrong_page() {
     let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
     for design in RESCUED {
-        let worked = worked_on(design, PROCESS, End::Killed);
+        let worked = worked_on(design, PROCESS, SessionEnd::Killed);
         let places = worked.places();
         let mut tally = Tally::default();
         for draw in 0..60 {
@@ -166,7 +168,7 @@ fn a_rescue_after_damage_in_several_places_returns_no_wrong_page() {
 #[test]
 fn a_rescue_without_a_journal_returns_only_newest_versions() {
     for design in RESCUED {
-        for end in [End::Killed, End::Closed] {
+        for end in [SessionEnd::Killed, SessionEnd::Closed] {
             let worked = worked_on(design, PROCESS, end);
             let mut files = worked.files.clone();
             worked.destroy(&mut files, ImageFile::Journal, 0, worked.layout.journal_file_bytes());
@@ -179,7 +181,7 @@ fn a_rescue_without_a_journal_returns_only_newest_versions() {
 #[test]
 fn a_rescue_of_an_undamaged_image_returns_all_pages() {
     for design in RESCUED {
-        let worked = worked_on(design, PROCESS, End::Closed);
+        let worked = worked_on(design, PROCESS, SessionEnd::Closed);
         let mut device = rescue(worked.files.clone()).expect("nothing is damaged");
         assert_eq!(lost(&mut device, &worked.oracle, design), BTreeSet::new(), "{design}");
         assert_eq!(device.unproven_version_count(), 0, "{design}");
@@ -188,7 +190,7 @@ fn a_rescue_of_an_undamaged_image_returns_all_pages() {
 
 #[test]
 fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
-    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let worked = worked_on("page-map", PROCESS, SessionEnd::Closed);
     let mut files = worked.files.clone();
     worked.destroy(&mut files, ImageFile::ImageHeader, 0, 512);
     let error = rescue(files).expect_err("nobody knows the geometry").to_string();
@@ -198,7 +200,7 @@ fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
 /// Programs that copy a disk ask for holes first, and would copy zeros for a hole without reading it.
 #[test]
 fn a_rescued_image_reports_unproven_pages_as_errors_not_as_holes() {
-    let worked = worked_on("page-map", PROCESS, End::Closed);
+    let worked = worked_on("page-map", PROCESS, SessionEnd::Closed);
     let mut files = worked.files.clone();
     worked.destroy(&mut files, ImageFile::Nvram, 0, SECTOR);
     let mut device = rescue(files).expect("one sector is lost");

@@ -48,7 +48,7 @@ impl Limited {
 
     /// Connects a client that is ready to send requests.
     fn client(&self) -> Client {
-        Client::connect(&self.socket()).ready()
+        Client::connect(&self.socket()).negotiated()
     }
 }
 
@@ -105,14 +105,14 @@ fn a_rate_limit_counts_reads_of_holes_as_data_and_trims_not() {
     let mut client = limited.client();
     // Each would take hours if it cost bytes.
     for _ in 0..20 {
-        client.done(TRIM, 0, 0, MIB as u32, &[]);
-        client.done(ZERO, 0, 0, MIB as u32, &[]);
-        client.done(FLUSH, 0, 0, 0, &[]);
+        client.request_successfully(TRIM, 0, 0, MIB as u32, &[]);
+        client.request_successfully(WRITE_ZEROES, 0, 0, MIB as u32, &[]);
+        client.request_successfully(FLUSH, 0, 0, 0, &[]);
     }
     assert_eq!(limited_requests(&limited.control()), 0);
     client.request(READ, 0, 0, 4096, &[]);
     client.request(READ, 0, 0, 4096, &[]);
-    client.request(ZERO, NO_HOLE, 0, 4096, &[]);
+    client.request(WRITE_ZEROES, NO_HOLE, 0, 4096, &[]);
     wait_until_limited(&limited.control(), 1);
     limited.server.stop().expect("the engine is sound");
 }
@@ -178,7 +178,7 @@ fn a_server_that_ends_leaves_the_socket_file_of_its_successor() {
     second.open_nbd(&ListenAddress::Unix(nbd.clone())).unwrap();
     first.server.stop().expect("the engine is sound");
     assert!(!control.exists(), "its own socket file is removed");
-    let _client = Client::connect(&nbd).ready();
+    let _client = Client::connect(&nbd).negotiated();
     second.stop().expect("the engine is sound");
     assert!(!nbd.exists());
 }

@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
 use common::client::FLUSH;
-use common::{DESIGNS, MIB, PAGE, Random, Served};
+use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice};
 use serde_json::Value;
 use wearwell_serve::ListenAddress;
 use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
@@ -18,8 +18,8 @@ use wearwell_serve::http::{HTTP_TRANSFER_TIMEOUT, REQUEST_HEADER_MAX_BYTES};
 use crate::common;
 
 /// Serves a device of this design with metrics, and returns the server and the address of the metrics.
-fn with_metrics(design: &str) -> (Served, SocketAddr) {
-    let mut served = Served::new(design, 8 * MIB);
+fn with_metrics(design: &str) -> (ServedDevice, SocketAddr) {
+    let mut served = ServedDevice::new(design, 8 * MIB);
     let any = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(ListenAddress::Tcp(address)) = served.server().open_metrics(&any) else {
         panic!("a port is free")
@@ -104,7 +104,7 @@ impl Exposition {
 }
 
 /// Sends a command to the control socket and returns its answer.
-fn control(served: &Served, command: &str) -> Value {
+fn control(served: &ServedDevice, command: &str) -> Value {
     let mut lines = BufReader::new(UnixStream::connect(served.control()).expect("the server listens"));
     writeln!(lines.get_mut(), "{{\"command\": \"{command}\"}}").unwrap();
     let mut reply = String::new();
@@ -118,11 +118,11 @@ fn prometheus_metrics_equal_the_figures_of_stats_and_health() {
         let (served, address) = with_metrics(design);
         let (mut client, mut random) = (served.client(), Random::new(8));
         for number in 0..6000 {
-            let byte = if number % 3 == 0 { 1 } else { random.word() as u8 };
-            client.write(random.below(2048) * PAGE, &[byte; 4096]);
+            let byte = if number % 3 == 0 { 1 } else { random.next_u64() as u8 };
+            client.write(random.below(2048) * PAGE_BYTES, &[byte; 4096]);
         }
         client.read(0, 8192);
-        client.done(FLUSH, 0, 0, 0, &[]);
+        client.request_successfully(FLUSH, 0, 0, 0, &[]);
         let (metrics, stats, health) =
             (scrape(address), control(&served, "stats"), control(&served, "health"));
         let number = |value: &Value| value.as_f64().unwrap();
@@ -218,7 +218,7 @@ fn the_metrics_port_refuses_requests_other_than_scrapes() {
 
 #[test]
 fn metrics_are_served_only_on_loopback_addresses() {
-    let mut served = Served::new("page-map", 8 * MIB);
+    let mut served = ServedDevice::new("page-map", 8 * MIB);
     let everybody = ListenAddress::Tcp("0.0.0.0:0".parse().unwrap());
     let error = served.server().open_metrics(&everybody).expect_err("it is refused");
     assert!(error.to_string().contains("loopback"), "{error}");
@@ -250,9 +250,9 @@ fn hostile_and_slow_metrics_clients_delay_no_other_client() {
         // Asks and does not read.
         let _ = connect(address).write_all(b"GET /metrics HTTP/1.1\r\n\r\n");
         let asked = Instant::now();
-        good.write(round % 256 * PAGE, &[round as u8; 4096]);
+        good.write(round % 256 * PAGE_BYTES, &[round as u8; 4096]);
         longest = longest.max(asked.elapsed());
-        assert_eq!(good.read(round % 256 * PAGE, 4096), [round as u8; 4096]);
+        assert_eq!(good.read(round % 256 * PAGE_BYTES, 4096), [round as u8; 4096]);
         assert_eq!(scrape(address).get("host_writes_total"), (round + 1) as f64);
         std::thread::sleep(Duration::from_millis(20));
     }

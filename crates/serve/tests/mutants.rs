@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use versions::{Kind, NOTHING, Oracle, Request, Value, Violation, Wrong, page_of};
+use versions::{NOTHING, Oracle, Request, RequestKind, Value, Violation, ViolationKind, page_of};
 
 use crate::versions;
 
@@ -88,7 +88,7 @@ impl Drive {
 
     /// Executes a write, trim or flush request.
     fn execute(&mut self, request: &Request) {
-        if request.kind == Kind::Flush {
+        if request.kind == RequestKind::Flush {
             return self.flush();
         }
         for (block, &value) in (request.first..).zip(&request.values) {
@@ -133,7 +133,7 @@ impl Drive {
 
     /// Simulates a loss of power: the content of the volatile cache is lost, except some blocks that had been written
     /// to the medium already.
-    fn cut(&mut self) {
+    fn cut_power(&mut self) {
         for (block, versions) in std::mem::take(&mut self.cache) {
             if self.random.random_range(0..3) == 0 {
                 let value = versions[self.random.random_range(0..versions.len())];
@@ -182,7 +182,7 @@ fn run_until_violation(defect: Defect, seed: u64) -> (u64, u64, Vec<Violation>) 
         in_flight
             .drain(..random.random_range(0..=in_flight.len()))
             .for_each(|request| drive.execute(&request));
-        drive.cut();
+        drive.cut_power();
         let found: Vec<Violation> =
             (0..BLOCKS).filter_map(|block| oracle.judge(block, &drive.medium[block as usize])).collect();
         if !found.is_empty() {
@@ -222,10 +222,10 @@ fn the_oracle_distinguishes_lost_stale_and_resurrected_data() {
     };
     let bytes = |value| page_of(value, BLOCK_BYTES);
     assert_eq!(judge(&[(3, 1)], &bytes((3, 1))), None);
-    assert_eq!(judge(&[(3, 1)], &bytes(NOTHING)), Some(Wrong::Lost));
-    assert_eq!(judge(&[(3, 1), (3, 2)], &bytes((3, 1))), Some(Wrong::Stale));
-    assert_eq!(judge(&[(3, 1), NOTHING], &bytes((3, 1))), Some(Wrong::Resurrected));
-    assert_eq!(judge(&[(3, 1)], &bytes((4, 1))), Some(Wrong::Foreign));
+    assert_eq!(judge(&[(3, 1)], &bytes(NOTHING)), Some(ViolationKind::Lost));
+    assert_eq!(judge(&[(3, 1), (3, 2)], &bytes((3, 1))), Some(ViolationKind::Stale));
+    assert_eq!(judge(&[(3, 1), NOTHING], &bytes((3, 1))), Some(ViolationKind::Resurrected));
+    assert_eq!(judge(&[(3, 1)], &bytes((4, 1))), Some(ViolationKind::Foreign));
     let torn = [&bytes((3, 1))[..2048], &bytes((3, 2))[..2048]].concat();
-    assert_eq!(judge(&[(3, 1)], &torn), Some(Wrong::Torn));
+    assert_eq!(judge(&[(3, 1)], &torn), Some(ViolationKind::Torn));
 }

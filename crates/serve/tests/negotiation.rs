@@ -1,18 +1,18 @@
 //! Tests of the NBD negotiation, byte by byte as the protocol defines it.
 
 use common::client::*;
-use common::{MIB, Served};
+use common::{MIB, ServedDevice};
 use wearwell_serve::nbd::{Export, HeaderForm, MetadataContexts, Negotiation, NegotiationState};
 
 use crate::common;
 
 /// Serves a device with default settings.
-fn served() -> Served {
-    Served::new("page-map", 8 * MIB)
+fn served() -> ServedDevice {
+    ServedDevice::new("page-map", 8 * MIB)
 }
 
 /// Connects a client that has sent its handshake flags.
-fn begun(served: &Served) -> Client {
+fn begun(served: &ServedDevice) -> Client {
     let mut client = served.connect();
     client.send(&3_u32.to_be_bytes());
     client
@@ -22,7 +22,7 @@ fn begun(served: &Served) -> Client {
 fn the_nbd_list_option_names_the_only_export() {
     let served = served();
     let replies = begun(&served).option(LIST, &[]);
-    let entry = [counted("drive"), b"a test drive".to_vec()].concat();
+    let entry = [length_prefixed("drive"), b"a test drive".to_vec()].concat();
     assert_eq!(replies, [(REP_SERVER, entry), (REP_ACK, vec![])]);
     assert_eq!(begun(&served).option(LIST, b"x")[0].0, ERR_INVALID);
 }
@@ -139,23 +139,30 @@ fn nbd_metadata_contexts_are_listed_by_name_or_namespace_and_set_by_name_only() 
         let contexts = replies.iter().filter(|(kind, _)| *kind == REP_META_CONTEXT);
         contexts.map(|(_, data)| String::from_utf8(data[4..].to_vec()).unwrap()).collect()
     };
-    let listed =
-        |client: &mut Client, wanted: &[&str]| names(&client.option(LIST_META_CONTEXT, &queries("", wanted)));
-    assert_eq!(listed(&mut client, &[]), [ALLOCATION, STATE]);
-    assert_eq!(listed(&mut client, &["base:"]), [ALLOCATION]);
-    assert_eq!(listed(&mut client, &["x-wearwell:", "x-other:page"]), [STATE]);
+    let listed = |client: &mut Client, wanted: &[&str]| {
+        names(&client.option(LIST_META_CONTEXT, &context_option_data("", wanted)))
+    };
+    assert_eq!(listed(&mut client, &[]), [ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]);
+    assert_eq!(listed(&mut client, &["base:"]), [ALLOCATION_CONTEXT]);
+    assert_eq!(listed(&mut client, &["x-wearwell:", "x-other:page"]), [PAGE_STATE_CONTEXT]);
     assert_eq!(listed(&mut client, &["base"]), [""; 0]);
 
-    let set = queries("", &[ALLOCATION, STATE]);
+    let set = context_option_data("", &[ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]);
     assert_eq!(client.option(SET_META_CONTEXT, &set)[0].0, ERR_INVALID, "without structured replies");
     client.option(STRUCTURED_REPLY, &[]);
-    assert_eq!(names(&client.option(SET_META_CONTEXT, &queries("", &["base:"]))), [""; 0]);
-    assert_eq!(client.option(SET_META_CONTEXT, &queries("other", &[ALLOCATION]))[0].0, ERR_UNKNOWN);
+    assert_eq!(names(&client.option(SET_META_CONTEXT, &context_option_data("", &["base:"]))), [""; 0]);
+    assert_eq!(
+        client.option(SET_META_CONTEXT, &context_option_data("other", &[ALLOCATION_CONTEXT]))[0].0,
+        ERR_UNKNOWN
+    );
     let replies = client.option(SET_META_CONTEXT, &set);
-    assert_eq!(names(&replies), [ALLOCATION, STATE]);
+    assert_eq!(names(&replies), [ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]);
     assert_ne!(replies[0].1[..4], replies[1].1[..4], "each context has a number of its own");
     // The last list counts.
-    assert_eq!(names(&client.option(SET_META_CONTEXT, &queries("", &[STATE]))), [STATE]);
+    assert_eq!(
+        names(&client.option(SET_META_CONTEXT, &context_option_data("", &[PAGE_STATE_CONTEXT]))),
+        [PAGE_STATE_CONTEXT]
+    );
     client.option(GO, &info_request("", &[3]));
     let status = client.status(0, 4096, 0);
     assert_eq!(status.len(), 1);
@@ -189,7 +196,7 @@ fn extended_headers_are_acknowledged_and_include_structured_replies() {
     assert_eq!(client.option(STRUCTURED_REPLY, b"x")[0].0, ERR_INVALID);
     let info = transmission_flags(&client.option(INFO, &info_request("", &[])));
     assert_eq!(info, before | DF_ALLOWED | STATUS_PAYLOAD_ALLOWED);
-    assert_eq!(client.option(SET_META_CONTEXT, &queries("", &[ALLOCATION])).len(), 2);
+    assert_eq!(client.option(SET_META_CONTEXT, &context_option_data("", &[ALLOCATION_CONTEXT])).len(), 2);
     let go = client.option(GO, &info_request("", &[]));
     assert_eq!(transmission_flags(&go), info);
 }
@@ -227,7 +234,7 @@ fn nbd_negotiation_does_not_depend_on_how_bytes_are_split() {
         option_bytes(STARTTLS, &[]),
         option_bytes(77, &vec![1; 70_000]),
         option_bytes(STRUCTURED_REPLY, &[]),
-        option_bytes(SET_META_CONTEXT, &queries("drive", &[ALLOCATION])),
+        option_bytes(SET_META_CONTEXT, &context_option_data("drive", &[ALLOCATION_CONTEXT])),
         option_bytes(GO, &info_request("drive", &[3])),
         b"first request".to_vec(),
     ]

@@ -7,12 +7,12 @@
 use std::collections::HashMap;
 
 use common::client::*;
-use common::{DESIGNS, Random, Served};
+use common::{DESIGNS, Random, ServedDevice};
 
 use crate::common;
 
 /// Size of a block, bytes.
-const BLOCK: u64 = 4096;
+const BLOCK_BYTES: u64 = 4096;
 /// Number of blocks that are used.
 const BLOCKS: u64 = 600;
 /// Number of connections.
@@ -28,9 +28,9 @@ const CONTENTS: u64 = 40;
 /// with neighbouring numbers differ little.
 fn content(number: u64) -> Vec<u8> {
     if number == 0 {
-        return vec![0; BLOCK as usize];
+        return vec![0; BLOCK_BYTES as usize];
     }
-    let mut bytes = Random::new(number / 4).bytes(BLOCK as usize / 2).repeat(2);
+    let mut bytes = Random::new(number / 4).bytes(BLOCK_BYTES as usize / 2).repeat(2);
     bytes[100] = number as u8;
     bytes
 }
@@ -84,7 +84,7 @@ impl Oracle {
     fn issue(&mut self, client: &mut Client) -> Option<(u64, InFlight)> {
         let (first, count) = self.free_run()?;
         let run = first as usize..(first + count) as usize;
-        let (offset, len) = (first * BLOCK, (count * BLOCK) as u32);
+        let (offset, len) = (first * BLOCK_BYTES, (count * BLOCK_BYTES) as u32);
         let flags = if self.random.below(100) < 15 { FUA } else { 0 };
         let mut expected = None;
         let cookie = match self.random.below(100) {
@@ -97,7 +97,7 @@ impl Oracle {
             55..63 => {
                 self.blocks[run].fill(0);
                 let hole = if self.random.below(2) == 0 { NO_HOLE } else { 0 };
-                client.request(ZERO, flags | hole, offset, len, &[])
+                client.request(WRITE_ZEROES, flags | hole, offset, len, &[])
             }
             63..70 => {
                 self.blocks[run].fill(0);
@@ -126,7 +126,7 @@ impl Oracle {
 
 /// Runs random operations on a served design, and returns the number of blocks compared.
 fn run(design: &str, seed: u64) -> u64 {
-    let served = Served::new(design, BLOCKS * BLOCK);
+    let served = ServedDevice::new(design, BLOCKS * BLOCK_BYTES);
     let mut clients: Vec<Client> = (0..CONNECTIONS).map(|_| served.client()).collect();
     let mut flying: Vec<HashMap<u64, InFlight>> = (0..CONNECTIONS).map(|_| HashMap::new()).collect();
     let mut oracle = Oracle {
@@ -158,7 +158,7 @@ fn run(design: &str, seed: u64) -> u64 {
     for first in (0..BLOCKS).step_by(100) {
         let expected = oracle.bytes(first, 100);
         assert!(
-            last.read(first * BLOCK, (100 * BLOCK) as u32) == expected,
+            last.read(first * BLOCK_BYTES, (100 * BLOCK_BYTES) as u32) == expected,
             "{design}: at the end, near {first}"
         );
     }
@@ -182,21 +182,21 @@ fn every_served_design_returns_the_last_write_of_each_block() {
 #[test]
 fn concurrent_connections_never_change_each_others_regions() {
     for design in DESIGNS {
-        let served = Served::new(design, 8 * 256 * BLOCK);
+        let served = ServedDevice::new(design, 8 * 256 * BLOCK_BYTES);
         let path = served.socket();
         let threads: Vec<_> = (0..8_u64)
             .map(|number| {
                 let path = path.clone();
                 std::thread::spawn(move || {
-                    let mut client = Client::connect(&path).ready();
+                    let mut client = Client::connect(&path).negotiated();
                     let (mut random, mut blocks) = (Random::new(number), vec![0; 256]);
                     for _ in 0..800 {
                         let block = random.below(256);
                         let version = random.below(CONTENTS);
-                        client.write((number * 256 + block) * BLOCK, &content(version));
+                        client.write((number * 256 + block) * BLOCK_BYTES, &content(version));
                         blocks[block as usize] = version;
                         let other = random.below(256);
-                        let read = client.read((number * 256 + other) * BLOCK, BLOCK as u32);
+                        let read = client.read((number * 256 + other) * BLOCK_BYTES, BLOCK_BYTES as u32);
                         assert!(read == content(blocks[other as usize]), "region {number}, block {other}");
                     }
                 })

@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use common::client::*;
-use common::{MIB, PAGE, Random, Served, config};
+use common::{MIB, PAGE_BYTES, Random, ServedDevice, config};
 use wearwell::stats::{Stats, nonzero_counts_by_cause};
 use wearwell_config::Config;
 use wearwell_replay::input::Input;
@@ -30,18 +30,18 @@ fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
     for _ in 0..OPERATIONS {
         let sector = random.below(SIZE / 512);
         let sectors = (1 + random.below(24)).min(SIZE / 512 - sector);
-        let (page, pages) = (sector / 8, (1 + random.below(3)).min(SIZE / PAGE - sector / 8));
-        let (offset, len) = (page * PAGE, (pages * PAGE) as u32);
+        let (page, pages) = (sector / 8, (1 + random.below(3)).min(SIZE / PAGE_BYTES - sector / 8));
+        let (offset, len) = (page * PAGE_BYTES, (pages * PAGE_BYTES) as u32);
         match random.below(100) {
             0..60 => {
                 let content = Random::new(random.below(contents)).bytes(1 << 11).repeat(2 * pages as usize);
                 client.write(offset, &content);
             }
             60..70 => client.write(sector * 512, &vec![random.below(3) as u8; sectors as usize * 512]),
-            70..78 => client.done(TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
-            78..82 => client.done(ZERO, NO_HOLE, offset, len, &[]),
+            70..78 => client.request_successfully(TRIM, 0, sector * 512, sectors as u32 * 512, &[]),
+            78..82 => client.request_successfully(WRITE_ZEROES, NO_HOLE, offset, len, &[]),
             82..95 => drop(client.read(sector * 512, sectors as u32 * 512)),
-            95..98 => client.done(FLUSH, 0, 0, 0, &[]),
+            95..98 => client.request_successfully(FLUSH, 0, 0, 0, &[]),
             _ => remap(control.as_mut(), &mut random),
         }
     }
@@ -51,10 +51,10 @@ fn work(client: &mut Client, contents: u64, with_remaps: Option<&Path>) {
 fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Random) {
     use std::io::{BufRead as _, Write as _};
     let Some(control) = control else { return };
-    let [target, source] = [0, 1].map(|_| random.below(SIZE / PAGE) * PAGE);
+    let [target, source] = [0, 1].map(|_| random.below(SIZE / PAGE_BYTES) * PAGE_BYTES);
     let mode = if random.below(2) == 0 || target == source { "copy" } else { "move" };
     let command = format!(
-        "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\"source\":{source},\"len\":{PAGE}}}]}}\n"
+        "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\"source\":{source},\"len\":{PAGE_BYTES}}}]}}\n"
     );
     control.write_all(command.as_bytes()).unwrap();
     let mut reply = String::new();
@@ -76,7 +76,7 @@ fn replay(config: &Config, design: &str, path: &Path, reads_payloads: bool) -> R
 type Counts = BTreeMap<String, u64>;
 
 /// Returns the numbers of programs, reads and erases of the live device, by cause.
-fn live(stats: &Stats) -> [Counts; 3] {
+fn live_operation_counts(stats: &Stats) -> [Counts; 3] {
     [
         nonzero_counts_by_cause(&stats.programs),
         nonzero_counts_by_cause(&stats.reads),
@@ -92,7 +92,7 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
     let path = folder.path().join(file);
     let mut device = specification.build().unwrap();
     device.record_trace_to(&path, &specification.config.to_toml()).unwrap();
-    let served = Served::of(device);
+    let served = ServedDevice::of(device);
     let control = served.control();
     // So many that something is left to collect where equal pages are stored once and compressed.
     let contents = if design == "integrated" { 20_000 } else { 150 };
@@ -105,7 +105,7 @@ fn assert_replays_alike(design: &str, settings: &[&str], file: &str, remaps: boo
     let record = replay(&specification.config, design, &path, path.extension().is_some_and(|it| it == "ops"));
     assert_eq!(record.trace.requests, requests);
     let again = [record.programs_by_cause, record.reads_by_cause, record.erases_by_cause];
-    assert_eq!(live(stats), again, "{design}: programs, reads, erases by cause");
+    assert_eq!(live_operation_counts(stats), again, "{design}: programs, reads, erases by cause");
     let host = (record.host_page_writes, record.host_page_reads, record.host_page_trims);
     assert_eq!(host, (stats.host_page_writes, stats.host_page_reads, stats.host_page_trims));
     let forms = [("recycled", stats.recycled_writes), ("deduplicated", stats.deduplicated_writes)];
@@ -145,7 +145,7 @@ fn a_failed_recording_is_reported_and_the_device_continues() {
         "this test writes to /dev/full, which this system does not have"
     );
     device.record_trace_to(Path::new("/dev/full"), "").unwrap();
-    let served = Served::of(device);
+    let served = ServedDevice::of(device);
     let mut client = served.client();
     // Frames leave the recorder when they are full.
     let mut random = Random::new(1);

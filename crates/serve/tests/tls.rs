@@ -38,7 +38,7 @@ fn tls(requires_client_certificate: bool) -> TlsConfig {
 }
 
 /// A server with TLS and one drive of 16 MiB, on a Unix socket and a TCP port.
-struct Secure {
+struct TlsServer {
     /// The running server.
     server: Server<FlashDevice>,
     /// TCP address of the server.
@@ -47,7 +47,7 @@ struct Secure {
     folder: tempfile::TempDir,
 }
 
-impl Secure {
+impl TlsServer {
     /// Starts the server, with or without the requirement of client certificates.
     fn start(requires_client_certificate: bool) -> Self {
         let device = specification("page-map", 16 * MIB).build().expect("it fits");
@@ -113,7 +113,7 @@ fn encrypt<S: std::io::Read + std::io::Write>(
 
 #[test]
 fn a_tls_client_is_served_like_an_unencrypted_one() {
-    let secure = Secure::start(false);
+    let secure = TlsServer::start(false);
     let mut client = encrypt(secure.plain(), None);
     client.ready_after_flags();
     let mut random = Random::new(1);
@@ -147,7 +147,7 @@ fn a_tls_client_is_served_like_an_unencrypted_one() {
 
 #[test]
 fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
-    let secure = Secure::start(false);
+    let secure = TlsServer::start(false);
     let mut client = secure.plain();
     client.ready_after_flags();
     client.write(0, &[1; 4096]);
@@ -157,7 +157,7 @@ fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
         (INFO, info_request("drive", &[])),
         (GO, info_request("drive", &[])),
         (STRUCTURED_REPLY, vec![]),
-        (SET_META_CONTEXT, queries("drive", &[ALLOCATION])),
+        (SET_META_CONTEXT, context_option_data("drive", &[ALLOCATION_CONTEXT])),
     ] {
         let replies = client.option(number, &data);
         assert_eq!(
@@ -176,11 +176,11 @@ fn tls_is_offered_on_a_socket_file_and_required_over_tcp() {
 /// An attacker between client and server could insert options before the TLS handshake.
 #[test]
 fn nbd_options_sent_before_the_tls_handshake_are_discarded() {
-    let secure = Secure::start(false);
+    let secure = TlsServer::start(false);
     let mut client = secure.plain();
     assert_eq!(client.option(STRUCTURED_REPLY, &[]), [(REP_ACK, vec![])]);
     let mut client = encrypt(client, None);
-    let refused = client.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION]));
+    let refused = client.option(SET_META_CONTEXT, &context_option_data("drive", &[ALLOCATION_CONTEXT]));
     assert_eq!(refused[0].0, ERR_INVALID, "structured replies have to be agreed on again");
     assert_eq!(client.option(STARTTLS, &[])[0].0, ERR_INVALID, "it is encrypted already");
     client.ready_after_flags();
@@ -202,7 +202,7 @@ fn nbd_options_sent_before_the_tls_handshake_are_discarded() {
 
 #[test]
 fn tls_clients_without_a_required_certificate_are_refused() {
-    let secure = Secure::start(true);
+    let secure = TlsServer::start(true);
     let mut client = encrypt(secure.plain_tcp(), Some("client"));
     client.ready_after_flags();
     client.write(0, &[1; 4096]);
@@ -237,7 +237,7 @@ fn files_without_valid_certificates_are_refused_with_a_sentence() {
 /// One client never begins the TLS handshake, and another disconnects in the middle of it.
 #[test]
 fn silent_and_vanishing_tls_clients_delay_no_other_client() {
-    let secure = Secure::start(false);
+    let secure = TlsServer::start(false);
     let silent: Vec<Client> = (0..50)
         .map(|_| {
             let mut client = secure.plain();

@@ -1,7 +1,7 @@
 //! Tests of NBD requests and replies: the effect of each command, and the errors for illegal requests.
 
 use common::client::*;
-use common::{DESIGNS, MIB, PAGE, Random, Served, config};
+use common::{DESIGNS, MIB, PAGE_BYTES, Random, ServedDevice, config};
 use wearwell::logical_page_form::LogicalPageForm;
 use wearwell_serve::device::Extent;
 use wearwell_serve::memory_device::MemoryDeviceSpecification;
@@ -15,7 +15,7 @@ const SIZE: u64 = 8 * MIB;
 #[test]
 fn writes_at_any_byte_offset_read_back_and_leave_their_neighbours_unchanged() {
     for design in DESIGNS {
-        let served = Served::new(design, SIZE);
+        let served = ServedDevice::new(design, SIZE);
         let mut client = served.client();
         let mut expected = vec![0_u8; 64 << 10];
         let mut random = Random::new(1);
@@ -34,14 +34,19 @@ fn writes_at_any_byte_offset_read_back_and_leave_their_neighbours_unchanged() {
 #[test]
 fn trimmed_and_zeroed_sectors_read_as_zeros_at_once() {
     for design in DESIGNS {
-        let served = Served::new(design, SIZE);
+        let served = ServedDevice::new(design, SIZE);
         let mut client = served.client();
         let ranges = [(512, 512), (4096, 4096), (5 * 512, 9 * 512), (0, 64 << 10), (4096 - 512, 1024)];
-        for (command, flags) in [(TRIM, 0), (ZERO, 0), (ZERO, NO_HOLE), (ZERO, FAST_ZERO | FUA), (TRIM, FUA)]
-        {
+        for (command, flags) in [
+            (TRIM, 0),
+            (WRITE_ZEROES, 0),
+            (WRITE_ZEROES, NO_HOLE),
+            (WRITE_ZEROES, FAST_ZERO | FUA),
+            (TRIM, FUA),
+        ] {
             for (offset, len) in ranges {
                 client.write(0, &vec![0xa5; 64 << 10]);
-                client.done(command, flags, offset, len, &[]);
+                client.request_successfully(command, flags, offset, len, &[]);
                 let mut expected = vec![0xa5; 64 << 10];
                 expected[offset as usize..][..len as usize].fill(0);
                 assert!(client.read(0, 64 << 10) == expected, "{design}: {command} {flags} {offset}+{len}");
@@ -53,20 +58,20 @@ fn trimmed_and_zeroed_sectors_read_as_zeros_at_once() {
 
 #[test]
 fn one_write_zeroes_request_may_cover_the_whole_device() {
-    let served = Served::new("page-map", 64 * MIB);
+    let served = ServedDevice::new("page-map", 64 * MIB);
     let mut client = served.client();
     client.write(63 * MIB, &[1; 4096]);
-    client.done(ZERO, 0, 0, 64 << 20, &[]);
+    client.request_successfully(WRITE_ZEROES, 0, 0, 64 << 20, &[]);
     assert_eq!(client.read(63 * MIB, 4096), [0; 4096]);
-    client.done(ZERO, NO_HOLE, 0, 64 << 20, &[]);
+    client.request_successfully(WRITE_ZEROES, NO_HOLE, 0, 64 << 20, &[]);
     let device = served.stop();
-    assert_eq!(device.device().stats().host_page_writes, 1 + 64 * MIB / PAGE, "one by one on request");
+    assert_eq!(device.device().stats().host_page_writes, 1 + 64 * MIB / PAGE_BYTES, "one by one on request");
 }
 
 /// Checks the values of `base:allocation` and of Wearwell's own metadata context.
 #[test]
 fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
-    let served = Served::new("remap", SIZE);
+    let served = ServedDevice::new("remap", SIZE);
     let mut client = served.client();
     let of = |client: &mut Client, offset, len, flags| {
         let status = client.status(offset, len, flags);
@@ -75,8 +80,8 @@ fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
         (first.clone(), second.clone())
     };
     assert_eq!(of(&mut client, 0, 1 << 20, 0), (vec![(1 << 20, 3)], vec![(1 << 20, 0)]));
-    client.write(PAGE, &[1; 8192]);
-    client.write(4 * PAGE, &Random::new(2).bytes(4096));
+    client.write(PAGE_BYTES, &[1; 8192]);
+    client.write(4 * PAGE_BYTES, &Random::new(2).bytes(4096));
     // Pages 1 and 2 have one content, so they share a page.
     let allocation = vec![(4096, 3), (8192, 0), (4096, 3), (4096, 0), (12288, 3)];
     let state = vec![(4096, 0), (8192, 2), (4096, 0), (4096, 1), (12288, 0)];
@@ -94,15 +99,15 @@ fn nbd_block_status_reports_holes_and_how_pages_are_stored() {
 
 #[test]
 fn a_block_status_reply_ends_after_the_maximum_number_of_extents_and_can_be_continued() {
-    let served = Served::new("page-map", 64 * MIB);
+    let served = ServedDevice::new("page-map", 64 * MIB);
     let mut client = served.client();
     for page in (0..10_000).step_by(2) {
-        client.request(WRITE, 0, page * PAGE, 4096, &[1; 4096]);
+        client.request(WRITE, 0, page * PAGE_BYTES, 4096, &[1; 4096]);
     }
     (0..5000).for_each(|_| assert_eq!(client.reply().errno, 0));
     let (mut offset, mut replies) = (0, 0);
-    while offset < 10_000 * PAGE {
-        let status = client.status(offset, (10_000 * PAGE - offset) as u32, 0);
+    while offset < 10_000 * PAGE_BYTES {
+        let status = client.status(offset, (10_000 * PAGE_BYTES - offset) as u32, 0);
         for (k, &(len, value)) in status[0].1.iter().enumerate() {
             assert_eq!((len, value), (4096, if k % 2 == 0 { 0 } else { 3 }));
             offset += len;
@@ -114,7 +119,7 @@ fn a_block_status_reply_ends_after_the_maximum_number_of_extents_and_can_be_cont
 
 #[test]
 fn nbd_reads_with_the_flag_df_are_answered_in_one_chunk() {
-    let served = Served::new("page-map", 64 * MIB);
+    let served = ServedDevice::new("page-map", 64 * MIB);
     let mut client = served.client();
     let bytes = Random::new(3).bytes(32 << 20);
     client.write(MIB, &bytes);
@@ -124,12 +129,12 @@ fn nbd_reads_with_the_flag_df_are_answered_in_one_chunk() {
 
 #[test]
 fn nbd_requests_of_length_zero_change_nothing() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut client = served.client();
     client.write(0, &[9; 4096]);
-    for command in [READ, WRITE, TRIM, CACHE, ZERO] {
+    for command in [READ, WRITE, TRIM, CACHE, WRITE_ZEROES] {
         for offset in [0, 512, SIZE] {
-            client.done(command, 0, offset, 0, &[]);
+            client.request_successfully(command, 0, offset, 0, &[]);
         }
     }
     assert_eq!(client.read(0, 4096), [9; 4096]);
@@ -138,7 +143,7 @@ fn nbd_requests_of_length_zero_change_nothing() {
 /// Every illegal request is answered with an errno, and the connection continues.
 #[test]
 fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut good = served.client();
     good.write(0, &[0x11; 4096]);
     let mut client = served.client();
@@ -147,21 +152,21 @@ fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
         ("a read at the end", READ, 0, SIZE, 512, EINVAL),
         ("a read at 2^63", READ, 0, 1 << 63, 512, EINVAL),
         ("a read at the last byte of all", READ, 0, u64::MAX - 511, 512, EINVAL),
-        ("zeros past the end", ZERO, 0, SIZE - 512, 1024, ENOSPC),
-        ("zeros that wrap around", ZERO, 0, u64::MAX - 511, 1024, ENOSPC),
+        ("zeros past the end", WRITE_ZEROES, 0, SIZE - 512, 1024, ENOSPC),
+        ("zeros that wrap around", WRITE_ZEROES, 0, u64::MAX - 511, 1024, ENOSPC),
         ("a trim past the end", TRIM, 0, SIZE - 512, 1024, EINVAL),
         ("a cache past the end", CACHE, 0, SIZE, 512, EINVAL),
-        ("a status past the end", STATUS, 0, SIZE - 512, 1024, EINVAL),
-        ("a status of nothing", STATUS, 0, 0, 0, EINVAL),
+        ("a status past the end", BLOCK_STATUS, 0, SIZE - 512, 1024, EINVAL),
+        ("a status of nothing", BLOCK_STATUS, 0, 0, 0, EINVAL),
         ("a read of 33 MiB", READ, 0, 0, 33 << 20, EINVAL),
         ("a read of 4 GiB", READ, 0, 0, u32::MAX, EINVAL),
         ("a read of half a sector", READ, 0, 0, 256, EINVAL),
         ("a trim from the middle of a sector", TRIM, 0, 100, 512, EINVAL),
-        ("zeros of one byte", ZERO, 0, 0, 1, EINVAL),
+        ("zeros of one byte", WRITE_ZEROES, 0, 0, 1, EINVAL),
         ("an unknown flag", READ, 1 << 15, 0, 512, EINVAL),
         ("a flag of another command", TRIM, NO_HOLE, 0, 512, EINVAL),
         ("one extent of a read", READ, REQ_ONE, 0, 512, EINVAL),
-        ("fast zeros that are no hole", ZERO, FAST_ZERO | NO_HOLE, 0, 4096, ENOTSUP),
+        ("fast zeros that are no hole", WRITE_ZEROES, FAST_ZERO | NO_HOLE, 0, 4096, ENOTSUP),
         ("a payload length, which was not negotiated", READ, 1 << 5, 0, 512, EINVAL),
         ("the command to resize", 8, 0, 0, 512, EINVAL),
         ("an unknown command", 77, 0, 0, 0, EINVAL),
@@ -185,7 +190,7 @@ fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
         assert_eq!(good.read(0, 4096), [0x11; 4096], "a write {name} changed something");
     }
     // Not an error, though it may look like one: a flush with a range and FUA.
-    client.done(FLUSH, FUA, 12_345, 7, &[]);
+    client.request_successfully(FLUSH, FUA, 12_345, 7, &[]);
     client.write(0, &[0x22; 4096]);
     assert_eq!(good.read(0, 4096), [0x22; 4096]);
     served.stop();
@@ -193,11 +198,11 @@ fn illegal_nbd_requests_are_answered_with_an_errno_and_keep_the_connection() {
 
 #[test]
 fn nbd_commands_and_flags_that_were_not_negotiated_are_refused() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut client = served.connect();
     client.send(&3_u32.to_be_bytes());
     client.option(GO, &info_request("", &[]));
-    for (command, flags) in [(STATUS, 0), (READ, DF)] {
+    for (command, flags) in [(BLOCK_STATUS, 0), (READ, DF)] {
         let reply = client.call(command, flags, 0, 512, &[]);
         assert_eq!(
             (reply.errno, reply.message.as_str()),
@@ -211,7 +216,7 @@ fn nbd_commands_and_flags_that_were_not_negotiated_are_refused() {
 
 #[test]
 fn bytes_that_are_no_nbd_request_end_only_their_connection() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut good = served.client();
     let mut bad = served.client();
     bad.write(0, &[3; 4096]);
@@ -233,7 +238,7 @@ fn bytes_that_are_no_nbd_request_end_only_their_connection() {
 /// are.
 #[test]
 fn a_write_cut_off_by_a_disconnect_is_not_executed() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut good = served.client();
     good.write(0, &vec![1; 64 << 10]);
     for sent in [1, 28, 29, 4096, (64 << 10) + 27] {
@@ -257,7 +262,7 @@ fn a_write_cut_off_by_a_disconnect_is_not_executed() {
 /// Replies that a client does not receive block the requests of this client only.
 #[test]
 fn a_client_that_accepts_no_replies_delays_no_other_client() {
-    let served = Served::new("page-map", 64 * MIB);
+    let served = ServedDevice::new("page-map", 64 * MIB);
     let mut slow = served.client();
     let bytes = Random::new(4).bytes(1 << 20);
     slow.write(0, &bytes);
@@ -273,7 +278,7 @@ fn a_client_that_accepts_no_replies_delays_no_other_client() {
     };
     let mut good = served.client();
     for k in 0..1000_u64 {
-        good.write((k % 100 + 1024) * PAGE, &[k as u8; 4096]);
+        good.write((k % 100 + 1024) * PAGE_BYTES, &[k as u8; 4096]);
     }
     for k in 0..400 {
         let reply = slow.reply();
@@ -284,13 +289,13 @@ fn a_client_that_accepts_no_replies_delays_no_other_client() {
 
 #[test]
 fn an_acknowledged_write_is_visible_to_all_connections() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut clients: Vec<Client> = (0..8).map(|_| served.client()).collect();
     for k in 0..200_u64 {
         let writer = (k % 8) as usize;
-        clients[writer].write(k % 5 * PAGE, &[k as u8; 4096]);
+        clients[writer].write(k % 5 * PAGE_BYTES, &[k as u8; 4096]);
         for client in &mut clients {
-            assert_eq!(client.read(k % 5 * PAGE, 512), [k as u8; 512]);
+            assert_eq!(client.read(k % 5 * PAGE_BYTES, 512), [k as u8; 512]);
         }
     }
 }
@@ -300,15 +305,15 @@ fn an_acknowledged_write_is_visible_to_all_connections() {
 #[test]
 fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
     let waiting = |client: &mut Client| client.status(0, 4096, 0)[1].1[0].1 == 5;
-    let served = Served::new("integrated", SIZE);
+    let served = ServedDevice::new("integrated", SIZE);
     let (mut one, mut other) = (served.client(), served.client());
     for k in 1..50_u64 {
         one.write(0, &Random::new(k).bytes(4096));
         assert!(waiting(&mut other), "the test needs pages that wait");
-        other.done(FLUSH, 0, 0, 0, &[]);
+        other.request_successfully(FLUSH, 0, 0, 0, &[]);
         assert!(!waiting(&mut one), "flush {k} forgot a page");
         let fua = Random::new(1000 + k).bytes(4096);
-        one.done(WRITE, FUA, 0, 4096, &fua);
+        one.request_successfully(WRITE, FUA, 0, 4096, &fua);
         assert!(!waiting(&mut one), "FUA {k} was ignored");
     }
     served.stop();
@@ -318,12 +323,12 @@ fn a_flush_makes_acknowledged_writes_of_all_connections_durable() {
 fn a_device_with_a_write_buffer_can_be_served() {
     let settings = ["buffer.pages=64"];
     let specification = MemoryDeviceSpecification::new("page-map", config(&settings), Some(SIZE)).unwrap();
-    let served = Served::of(specification.build().unwrap());
+    let served = ServedDevice::of(specification.build().unwrap());
     let mut client = served.client();
     client.write(0, &[1; 4096]);
     client.write(512, &[2; 512]);
     assert_eq!(client.status(0, 4096, 0)[1].1, [(4096, 5)], "it waits");
-    client.done(FLUSH, 0, 0, 0, &[]);
+    client.request_successfully(FLUSH, 0, 0, 0, &[]);
     assert_eq!(client.status(0, 4096, 0)[1].1, [(4096, 1)], "it is stored");
     let page = client.read(0, 4096);
     assert!(page[..512] == [1; 512] && page[512..1024] == [2; 512] && page[1024..] == [1; 3072]);
@@ -333,10 +338,10 @@ fn a_device_with_a_write_buffer_can_be_served() {
 
 #[test]
 fn stopping_a_server_answers_the_requests_that_have_arrived() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut client = served.client();
     for k in 0..200 {
-        client.request(WRITE, 0, k * PAGE, 4096, &[k as u8; 4096]);
+        client.request(WRITE, 0, k * PAGE_BYTES, 4096, &[k as u8; 4096]);
     }
     let reader = std::thread::spawn(move || {
         (0..200).for_each(|_| assert_eq!(client.reply().errno, 0));
@@ -383,9 +388,9 @@ fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() 
     let path = folder.path().join("socket");
     let mut server = Server::start(Broken, "drive", "");
     server.open_nbd(&ListenAddress::Unix(path.clone())).unwrap();
-    let (mut client, mut other) = (Client::connect(&path).ready(), Client::connect(&path).ready());
+    let (mut client, mut other) = (Client::connect(&path).negotiated(), Client::connect(&path).negotiated());
     assert_eq!(client.call(TRIM, 0, 0, 4096, &[]).errno, EIO);
-    let reply = client.call(ZERO, 0, 0, 4096, &[]);
+    let reply = client.call(WRITE_ZEROES, 0, 0, 4096, &[]);
     assert_eq!((reply.errno, reply.message.as_str()), (ENOSPC, "no room"));
     assert!(!server.has_every_export_failed());
     client.request(WRITE, 0, 0, 4096, &[0; 4096]);
@@ -398,7 +403,7 @@ fn device_errors_reach_the_client_and_an_engine_panic_disconnects_all_clients() 
 
 #[test]
 fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_files() {
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let folder = tempfile::tempdir().unwrap();
     let device = || common::specification("page-map", SIZE).build().unwrap();
     let mut server = Server::start(device(), "drive", "");
@@ -412,14 +417,14 @@ fn a_server_refuses_addresses_in_use_or_not_local_and_replaces_stale_socket_file
     let stale = folder.path().join("stale");
     drop(std::os::unix::net::UnixListener::bind(&stale).unwrap());
     server.open_nbd(&ListenAddress::Unix(stale.clone())).unwrap();
-    Client::connect(&stale).ready().write(0, &[1; 512]);
+    Client::connect(&stale).negotiated().write(0, &[1; 512]);
     server.stop().unwrap();
     assert!(!stale.exists(), "a server takes its socket away");
 }
 
 #[test]
 fn a_tcp_client_is_served_like_one_on_a_socket_file() {
-    let mut served = Served::new("page-map", SIZE);
+    let mut served = ServedDevice::new("page-map", SIZE);
     let any_port = ListenAddress::Tcp("127.0.0.1:0".parse().unwrap());
     let Ok(ListenAddress::Tcp(address)) = served.server().open_nbd(&any_port) else { panic!("it is free") };
     let mut stream = std::net::TcpStream::connect(address).unwrap();
@@ -442,7 +447,7 @@ fn a_tcp_client_is_served_like_one_on_a_socket_file() {
 fn reads_of_a_disconnected_client_are_dropped() {
     /// Number of reads that the client sends before it disconnects.
     const READS: u64 = 200;
-    let served = Served::new("page-map", SIZE);
+    let served = ServedDevice::new("page-map", SIZE);
     let mut client = served.client();
     for cookie in 0..READS {
         client.send(&request_bytes(READ, 0, cookie, 0, SIZE as u32));
@@ -452,6 +457,6 @@ fn reads_of_a_disconnected_client_are_dropped() {
     assert_eq!(served.client().read(0, 4096).len(), 4096);
     let patience = std::time::Duration::from_secs(10);
     assert!(started.elapsed() < patience, "another client waited {:?}", started.elapsed());
-    let reads = served.end().reads;
+    let reads = served.stop_and_audit().reads;
     assert!(reads < READS / 4, "{reads} reads were executed");
 }

@@ -85,8 +85,8 @@ pub fn answer_control_line(line: &[u8], device: &mut FlashDevice) -> String {
 fn execute_command(command: Command, device: &mut FlashDevice) -> Value {
     match command {
         Command::Remap { ranges, mode, durable } => remap_ranges(device, &ranges, mode, durable),
-        Command::Flush {} => outcome_answer(device.flush()),
-        Command::Snapshot { directory } => outcome_answer(device.snapshot(&directory)),
+        Command::Flush {} => answer_without_results(device.flush()),
+        Command::Snapshot { directory } => answer_without_results(device.snapshot(&directory)),
         Command::Stats {} => success_answer(report::stats_answer(device)),
         Command::Health {} => success_answer(report::health_answer(device)),
         Command::Wa {} => success_answer(report::write_amplification_answer(device)),
@@ -140,14 +140,14 @@ pub(super) struct Scrub {
     /// First flash page that the next slice of the scrub may read; `None` if the scrub is finished.
     next_page: Option<Ppn>,
     /// Number of flash pages that the scrub has read so far.
-    read_pages: u64,
+    scrubbed_page_count: u64,
     /// Result of the scrub so far: the error that ended it, as a sentence, or `Ok`.
     outcome: Result<(), String>,
 }
 
 impl Default for Scrub {
     fn default() -> Self {
-        Self { next_page: Some(Ppn(0)), read_pages: 0, outcome: Ok(()) }
+        Self { next_page: Some(Ppn(0)), scrubbed_page_count: 0, outcome: Ok(()) }
     }
 }
 
@@ -169,7 +169,7 @@ impl Scrub {
         match device.scrub(first, Self::SCRUB_SLICE_PAGES) {
             Ok(scrubbed) => {
                 self.next_page = scrubbed.next_page;
-                self.read_pages += u64::from(scrubbed.read_pages);
+                self.scrubbed_page_count += u64::from(scrubbed.read_pages);
             }
             Err(error) => self.outcome = Err(error.to_string()),
         }
@@ -186,7 +186,7 @@ impl Scrub {
         let one = |&(lpn, ppn): &(Lpn, Ppn)| json!({ "offset": u64::from(lpn.0) * page_bytes, "len": page_bytes, "flash_page": ppn.0 });
         json!({
             "ok": true,
-            "read_pages": self.read_pages,
+            "read_pages": self.scrubbed_page_count,
             "lost_logical_pages": lost.len(),
             "lost": lost.iter().take(Self::LISTED_LOST_PAGES_MAX).map(one).collect::<Vec<_>>(),
         })
@@ -194,7 +194,7 @@ impl Scrub {
 }
 
 /// Returns the answer to a control command that has no results of its own: success, or the error as a sentence.
-fn outcome_answer(outcome: Result<(), DeviceError>) -> Value {
+fn answer_without_results(outcome: Result<(), DeviceError>) -> Value {
     match outcome {
         Ok(()) => json!({ "ok": true }),
         Err(error) => error_answer(&error.to_string()),

@@ -133,8 +133,8 @@ impl DashboardSite {
             Ok(DashboardAnswer::EventStream { .. }) if request.is_head_request() => {
                 http::begin_unbounded_answer(socket, EVENT_STREAM_CONTENT_TYPE)
             }
-            Ok(DashboardAnswer::EventStream { export, place }) => {
-                self.serve_event_stream(socket, export, place)
+            Ok(DashboardAnswer::EventStream { export, subscriber_slot }) => {
+                self.serve_event_stream(socket, export, subscriber_slot)
             }
         }
     }
@@ -169,7 +169,7 @@ impl DashboardSite {
             let sentence = DeviceStopped.to_string();
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         }
-        let Some(place) = self.subscriber_limit.take_slot() else {
+        let Some(subscriber_slot) = self.subscriber_limit.take_slot() else {
             let max_places = self.subscriber_limit.max_slots;
             let sentence = format!(
                 "the dashboard has the largest possible number of viewers ({max_places}): close one of the browser \
@@ -177,7 +177,7 @@ impl DashboardSite {
             );
             return Err(Answer::refusal("503 Service Unavailable", &sentence));
         };
-        Ok(DashboardAnswer::EventStream { export, place })
+        Ok(DashboardAnswer::EventStream { export, subscriber_slot })
     }
 
     /// Adds a client to the receivers of updates of export number `export`, and waits until the client disconnects.
@@ -191,8 +191,8 @@ impl DashboardSite {
         socket.set_send_buffer_bytes(SEND_BUFFER_BYTES)?;
         http::begin_unbounded_answer(socket, EVENT_STREAM_CONTENT_TYPE)?;
         socket.set_read_timeout(None)?;
-        let place = Arc::new(subscriber_slot);
-        self.feed.add_subscriber(UpdateSubscriber::new(export, Arc::clone(socket), &place));
+        let subscriber_slot = Arc::new(subscriber_slot);
+        self.feed.add_subscriber(UpdateSubscriber::new(export, Arc::clone(socket), &subscriber_slot));
         // A client has nothing to say on this connection: what it sends ends it too.
         { &**socket }.read(&mut [0]).map(|_| ())
     }
@@ -210,7 +210,7 @@ enum DashboardAnswer {
         /// Index of the export whose device the updates describe.
         export: usize,
         /// The client's slot among the limited number of clients that receive updates.
-        place: UpdateSubscriberSlot,
+        subscriber_slot: UpdateSubscriberSlot,
     },
 }
 

@@ -58,9 +58,9 @@ pub const TRIM: u16 = 4;
 /// Number of the NBD cache (prefetch) command.
 pub const CACHE: u16 = 5;
 /// Number of the NBD write-zeroes command.
-pub const ZERO: u16 = 6;
+pub const WRITE_ZEROES: u16 = 6;
 /// Number of the NBD block-status command.
-pub const STATUS: u16 = 7;
+pub const BLOCK_STATUS: u16 = 7;
 
 /// Command flag: the request is durable before its reply.
 pub const FUA: u16 = 1;
@@ -85,9 +85,9 @@ pub const ENOSPC: u32 = 28;
 pub const ENOTSUP: u32 = 95;
 
 /// Name of the standard metadata context, which reports holes.
-pub const ALLOCATION: &str = "base:allocation";
+pub const ALLOCATION_CONTEXT: &str = "base:allocation";
 /// Name of Wearwell's own metadata context, which reports how pages are stored.
-pub const STATE: &str = "x-wearwell:page-state";
+pub const PAGE_STATE_CONTEXT: &str = "x-wearwell:page-state";
 
 /// A reply of the server, whether simple, structured or extended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -112,28 +112,28 @@ pub struct Client<S = UnixStream> {
     cookie: u64,
     /// Length in bytes of each read that is in flight, by its cookie. (A simple reply does not contain the length of
     /// its data.)
-    reads: std::collections::HashMap<u64, u32>,
+    read_lengths_in_flight: std::collections::HashMap<u64, u32>,
     /// Offset of each request in flight, by its cookie, if extended headers were negotiated. Every reply has to repeat
     /// the offset.
-    extended: Option<std::collections::HashMap<u64, u64>>,
+    request_offsets_in_flight: Option<std::collections::HashMap<u64, u64>>,
 }
 
 /// Returns the data of an NBD option that consists of an export name and a list of queries.
-pub fn queries(export: &str, queries: &[&str]) -> Vec<u8> {
-    let mut data = counted(export);
+pub fn context_option_data(export: &str, queries: &[&str]) -> Vec<u8> {
+    let mut data = length_prefixed(export);
     data.extend((queries.len() as u32).to_be_bytes());
-    data.extend(queries.iter().flat_map(|query| counted(query)));
+    data.extend(queries.iter().flat_map(|query| length_prefixed(query)));
     data
 }
 
 /// Returns a text preceded by its length in 4 bytes, as NBD options contain it.
-pub fn counted(text: &str) -> Vec<u8> {
+pub fn length_prefixed(text: &str) -> Vec<u8> {
     [&(text.len() as u32).to_be_bytes(), text.as_bytes()].concat()
 }
 
 /// Returns the data of the options `INFO` and `GO`: an export name and the requested types of information.
 pub fn info_request(export: &str, kinds: &[u16]) -> Vec<u8> {
-    let mut data = counted(export);
+    let mut data = length_prefixed(export);
     data.extend((kinds.len() as u16).to_be_bytes());
     data.extend(kinds.iter().flat_map(|kind| kind.to_be_bytes()));
     data
@@ -181,21 +181,26 @@ impl Client {
 impl<S: Read + Write> Client<S> {
     /// Makes a client over an open connection, which may be of any kind.
     pub fn over(stream: S) -> Self {
-        Self { stream, cookie: 0, reads: std::collections::HashMap::new(), extended: None }
+        Self {
+            stream,
+            cookie: 0,
+            read_lengths_in_flight: std::collections::HashMap::new(),
+            request_offsets_in_flight: None,
+        }
     }
 
     /// Completes the usual NBD negotiation, with structured replies, block sizes and both metadata contexts.
-    pub fn ready(mut self) -> Self {
+    pub fn negotiated(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
         self.ready_after_flags();
         self
     }
 
-    /// Completes the usual NBD negotiation as [`Client::ready`] does, with extended headers.
+    /// Completes the usual NBD negotiation as [`Client::negotiated`] does, with extended headers.
     pub fn ready_extended(mut self) -> Self {
         self.send(&3_u32.to_be_bytes());
         assert_eq!(self.option(EXTENDED_HEADERS, &[]), [(REP_ACK, vec![])]);
-        self.extended = Some(std::collections::HashMap::new());
+        self.request_offsets_in_flight = Some(std::collections::HashMap::new());
         self.set_contexts_and_go();
         self
     }
@@ -208,7 +213,10 @@ impl<S: Read + Write> Client<S> {
 
     /// Sets both metadata contexts, and chooses the export `drive`.
     fn set_contexts_and_go(&mut self) {
-        let contexts = self.option(SET_META_CONTEXT, &queries("drive", &[ALLOCATION, STATE]));
+        let contexts = self.option(
+            SET_META_CONTEXT,
+            &context_option_data("drive", &[ALLOCATION_CONTEXT, PAGE_STATE_CONTEXT]),
+        );
         assert_eq!(contexts.len(), 3, "two contexts and an acknowledgement");
         let replies = self.option(GO, &info_request("drive", &[3]));
         assert_eq!(replies.last(), Some(&(REP_ACK, vec![])));
@@ -268,12 +276,12 @@ impl<S: Read + Write> Client<S> {
 
     /// Sends a request without waiting; returns its cookie.
     pub fn request(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) -> u64 {
-        if self.extended.is_none() {
+        if self.request_offsets_in_flight.is_none() {
             self.cookie += 1;
             let mut bytes = request_bytes(command, flags, self.cookie, offset, len);
             bytes.extend(payload);
             if command == READ {
-                self.reads.insert(self.cookie, len);
+                self.read_lengths_in_flight.insert(self.cookie, len);
             }
             self.send(&bytes);
             return self.cookie;
@@ -292,7 +300,7 @@ impl<S: Read + Write> Client<S> {
         payload: &[u8],
     ) -> u64 {
         self.cookie += 1;
-        let offsets = self.extended.as_mut().expect("extended headers were negotiated");
+        let offsets = self.request_offsets_in_flight.as_mut().expect("extended headers were negotiated");
         offsets.insert(self.cookie, offset);
         self.send(&[&extended_bytes(command, flags, self.cookie, offset, len), payload].concat());
         self.cookie
@@ -327,12 +335,12 @@ impl<S: Read + Write> Client<S> {
         let mut reply = Reply::default();
         loop {
             match self.number(4) {
-                0x6e8a_278c if self.extended.is_some() => {
+                0x6e8a_278c if self.request_offsets_in_flight.is_some() => {
                     let (flags, kind) = (self.number(2), self.number(2));
                     reply.cookie = self.number(8);
                     let (offset, len) = (self.number(8), self.number(8));
                     let payload = self.bytes(len as usize);
-                    let offsets = self.extended.as_mut().expect("it is extended");
+                    let offsets = self.request_offsets_in_flight.as_mut().expect("it is extended");
                     assert_eq!(offsets.get(&reply.cookie), Some(&offset), "a reply repeats the offset");
                     take_chunk(&mut reply, kind as u16, &payload);
                     if flags & 1 == 1 {
@@ -340,11 +348,13 @@ impl<S: Read + Write> Client<S> {
                         return reply;
                     }
                 }
-                _ if self.extended.is_some() => panic!("a client with extended headers gets no other reply"),
+                _ if self.request_offsets_in_flight.is_some() => {
+                    panic!("a client with extended headers gets no other reply")
+                }
                 0x6744_6698 => {
                     reply.errno = self.number(4) as u32;
                     reply.cookie = self.number(8);
-                    if let Some(len) = self.reads.remove(&reply.cookie)
+                    if let Some(len) = self.read_lengths_in_flight.remove(&reply.cookie)
                         && reply.errno == 0
                     {
                         reply.data = self.bytes(len as usize);
@@ -359,7 +369,7 @@ impl<S: Read + Write> Client<S> {
                     let payload = self.bytes(len);
                     take_chunk(&mut reply, kind as u16, &payload);
                     if flags & 1 == 1 {
-                        self.reads.remove(&reply.cookie);
+                        self.read_lengths_in_flight.remove(&reply.cookie);
                         return reply;
                     }
                 }
@@ -377,20 +387,20 @@ impl<S: Read + Write> Client<S> {
     }
 
     /// Sends a request, receives its reply, and checks that the request succeeded.
-    pub fn done(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
+    pub fn request_successfully(&mut self, command: u16, flags: u16, offset: u64, len: u32, payload: &[u8]) {
         let reply = self.call(command, flags, offset, len, payload);
         assert_eq!(reply, Reply { cookie: reply.cookie, ..Reply::default() });
     }
 
     /// Writes `bytes` at `offset`, which must succeed.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
-        self.done(WRITE, 0, offset, bytes.len() as u32, bytes);
+        self.request_successfully(WRITE, 0, offset, bytes.len() as u32, bytes);
     }
 
     /// Returns the extents of a block-status request, which must succeed: for each metadata context its number, and
     /// pairs of length and value.
     pub fn status(&mut self, offset: u64, len: u32, flags: u16) -> Vec<(u32, Vec<(u64, u64)>)> {
-        let reply = self.call(STATUS, flags, offset, len, &[]);
+        let reply = self.call(BLOCK_STATUS, flags, offset, len, &[]);
         assert_eq!(reply.errno, 0, "{}", reply.message);
         reply.extents
     }

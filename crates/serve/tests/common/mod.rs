@@ -16,12 +16,12 @@ use wearwell_serve::{FlashDevice, ListenAddress, Server};
 pub const DESIGNS: [&str; 7] = ["page-map", "recyclable", "remap", "delta", "integrated", "dftl", "wearwell"];
 
 /// Size of a page, bytes.
-pub const PAGE: u64 = 4096;
+pub const PAGE_BYTES: u64 = 4096;
 /// Number of bytes in a mebibyte.
 pub const MIB: u64 = 1 << 20;
 
 /// A device behind two Unix sockets: one for NBD, and the control socket.
-pub struct Served {
+pub struct ServedDevice {
     /// The running server.
     server: Server<FlashDevice>,
     /// Directory with the socket files, and the image if there is one.
@@ -39,7 +39,7 @@ pub fn specification(design: &str, size_bytes: u64) -> MemoryDeviceSpecification
     MemoryDeviceSpecification::new(design, config(&[]), Some(size_bytes)).expect("it is possible")
 }
 
-impl Served {
+impl ServedDevice {
     /// Serves a new device of a design in memory.
     pub fn new(design: &str, size_bytes: u64) -> Self {
         Self::of(specification(design, size_bytes).build().expect("it fits"))
@@ -104,12 +104,12 @@ impl Served {
     /// Connects a client that is ready to send requests, with structured replies, block sizes and both metadata
     /// contexts.
     pub fn client(&self) -> Client {
-        self.connect().ready()
+        self.connect().negotiated()
     }
 
     /// Ends the server and returns the counts of client commands that its device executed. Checks that the device
     /// passes the audit.
-    pub fn end(self) -> HostCommandCounts {
+    pub fn stop_and_audit(self) -> HostCommandCounts {
         let device = self.server.stop().expect("the engine is sound");
         let commands = device.host_command_counts();
         device.into_live_device().check().expect("every law holds");
@@ -128,17 +128,17 @@ impl Random {
     }
 
     /// Returns the next random number of 64 bits.
-    pub fn word(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         rand::Rng::next_u64(&mut self.0)
     }
 
     /// Returns a random number less than `bound`.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.word() % bound
+        self.next_u64() % bound
     }
 
     /// Returns `count` random bytes.
     pub fn bytes(&mut self, count: usize) -> Vec<u8> {
-        (0..count.div_ceil(8)).flat_map(|_| self.word().to_le_bytes()).take(count).collect()
+        (0..count.div_ceil(8)).flat_map(|_| self.next_u64().to_le_bytes()).take(count).collect()
     }
 }

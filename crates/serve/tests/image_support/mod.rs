@@ -96,8 +96,8 @@ pub enum Refusal {
     ShortWrite,
 }
 
-/// Files of an image in memory. The server machine that would hold them can be crashed ([`MemoryFiles::lose_host`]),
-/// and writes can be made to fail.
+/// Files of an image in memory. The server machine that would hold them can be crashed
+/// ([`MemoryFiles::crash_server_machine`]), and writes can be made to fail.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryFiles {
     /// The files of the image, in the order of `ImageFile::ALL`.
@@ -118,7 +118,7 @@ pub struct MemoryFiles {
 impl MemoryFiles {
     /// Simulates a crash of the server machine: every sector written since the last sync of its file keeps one of its
     /// states (old, new or between), independently of all others.
-    pub fn lose_host(&mut self, random: &mut Xoshiro256PlusPlus) {
+    pub fn crash_server_machine(&mut self, random: &mut Xoshiro256PlusPlus) {
         for file in &mut self.files {
             for (number, states) in std::mem::take(&mut file.pending) {
                 let chosen = random.random_range(0..=states.len());
@@ -314,7 +314,7 @@ impl Oracle {
             Op::Write(page, _) => self.0.acknowledge(page, false),
             Op::Trim(page, pages) => (page..page + pages).for_each(|page| self.0.acknowledge(page, false)),
             Op::Flush => {
-                let now = self.0.moment();
+                let now = self.0.advance_clock();
                 self.0.flushed(now);
             }
         }

@@ -38,7 +38,7 @@ pub fn value_of(bytes: &[u8]) -> Option<Value> {
 
 /// Kind of error that the oracle found in a block.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Wrong {
+pub enum ViolationKind {
     /// The block holds a mix of values, or bytes that were never written.
     Torn,
     /// The block holds the content of another block.
@@ -57,7 +57,7 @@ pub struct Violation {
     /// Number of the block.
     pub block: u64,
     /// Kind of the error.
-    pub wrong: Wrong,
+    pub wrong: ViolationKind,
     /// Content that was found; `None` if the block is not filled with one value.
     pub found: Option<Value>,
     /// Contents that the block may have.
@@ -75,7 +75,7 @@ struct Version {
 
 /// Kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum RequestKind {
     /// Write of new contents.
     Write,
     /// Write of zeros.
@@ -90,7 +90,7 @@ pub enum Kind {
 #[derive(Clone, Debug)]
 pub struct Request {
     /// Kind of the request.
-    pub kind: Kind,
+    pub kind: RequestKind,
     /// First block of the request.
     pub first: u64,
     /// New content of each block of the request.
@@ -135,7 +135,7 @@ impl Oracle {
     }
 
     /// Advances the oracle's clock and returns its value, which is greater than the moment of every earlier event.
-    pub fn moment(&mut self) -> u64 {
+    pub fn advance_clock(&mut self) -> u64 {
         self.clock += 1;
         self.clock
     }
@@ -147,7 +147,7 @@ impl Oracle {
 
     /// Records that the newest version of a block is acknowledged.
     pub fn acknowledge(&mut self, block: u64, is_durable: bool) {
-        let now = self.moment();
+        let now = self.advance_clock();
         let versions = &mut self.blocks[block as usize];
         if is_durable {
             versions.drain(..versions.len() - 1);
@@ -169,13 +169,13 @@ impl Oracle {
     /// were found.
     pub fn draw(&mut self, random: &mut Xoshiro256PlusPlus) -> Option<Request> {
         let kind = match random.random_range(0..100) {
-            0..85 => Kind::Write,
-            85..89 => Kind::Zero,
-            89..93 => Kind::Trim,
+            0..85 => RequestKind::Write,
+            85..89 => RequestKind::Zero,
+            89..93 => RequestKind::Trim,
             _ => {
-                let sent_at = self.moment();
+                let sent_at = self.advance_clock();
                 return Some(Request {
-                    kind: Kind::Flush,
+                    kind: RequestKind::Flush,
                     first: 0,
                     values: vec![],
                     is_durable: true,
@@ -191,7 +191,7 @@ impl Oracle {
             self.issue(block, value);
         }
         let is_durable = random.random_range(0..100) < 15;
-        Some(Request { kind, first, values, is_durable, sent_at: self.moment() })
+        Some(Request { kind, first, values, is_durable, sent_at: self.advance_clock() })
     }
 
     /// Draws consecutive blocks that no request in flight uses, and returns the first block and the number of blocks.
@@ -214,18 +214,18 @@ impl Oracle {
 
     /// Draws the next content of a block. A third of the contents occurs in other blocks too, so that designs share,
     /// recycle and remap pages.
-    fn new_value(&mut self, kind: Kind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
+    fn new_value(&mut self, kind: RequestKind, block: u64, random: &mut Xoshiro256PlusPlus) -> Value {
         self.version += 1;
         match kind {
-            Kind::Write if random.random_range(0..3) == 0 => (SHARED, random.random_range(0..30)),
-            Kind::Write => (1 + block, self.version),
+            RequestKind::Write if random.random_range(0..3) == 0 => (SHARED, random.random_range(0..30)),
+            RequestKind::Write => (1 + block, self.version),
             _ => NOTHING,
         }
     }
 
     /// Records that a request is acknowledged.
     pub fn complete(&mut self, request: &Request) {
-        if request.kind == Kind::Flush {
+        if request.kind == RequestKind::Flush {
             return self.flushed(request.sent_at);
         }
         for block in request.first..request.first + request.values.len() as u64 {
@@ -245,11 +245,11 @@ impl Oracle {
         *versions = vec![Version { value: found.unwrap_or(NOTHING), acknowledged_at: Some(0) }];
         let wrong = match found {
             Some(value) if allowed.contains(&value) => return None,
-            None => Wrong::Torn,
-            Some(NOTHING) => Wrong::Lost,
-            Some((owner, _)) if owner != 1 + block => Wrong::Foreign,
-            Some(_) if allowed[0] == NOTHING => Wrong::Resurrected,
-            Some(_) => Wrong::Stale,
+            None => ViolationKind::Torn,
+            Some(NOTHING) => ViolationKind::Lost,
+            Some((owner, _)) if owner != 1 + block => ViolationKind::Foreign,
+            Some(_) if allowed[0] == NOTHING => ViolationKind::Resurrected,
+            Some(_) => ViolationKind::Stale,
         };
         Some(Violation { block, wrong, found, allowed })
     }

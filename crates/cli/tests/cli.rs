@@ -420,7 +420,7 @@ fn command_line_flags_override_the_configuration_file() {
 /// Bug: `--set` overrode an option with one value even if it came before the option, and options with several values
 /// overrode every `--set`.
 #[test]
-fn of_an_option_and_a_setting_of_the_same_key_the_last_on_the_command_line_counts() {
+fn the_last_option_or_setting_of_a_key_on_the_command_line_counts() {
     let shown = |arguments: &[&str], line: &str| {
         let text = output_of_status(DONE, &[&["config"], arguments].concat());
         assert!(text.contains(line), "{arguments:?}: `{line}` is missing in:\n{text}");
@@ -581,7 +581,7 @@ fn contradictions_on_the_command_line_are_refused() {
 
 /// A device that is impossible gives exit status 2, like other mistakes in the configuration.
 #[test]
-fn a_device_that_cannot_be_built_is_a_mistake_in_the_configuration() {
+fn an_impossible_device_is_refused_as_a_configuration_mistake() {
     let spec = "uniform:pages=10,requests=10";
     let settings = ["--device", "bench-8g", "--set", "device.blocks_per_plane=4"];
     let arguments = [&["replay", "--workload", spec][..], &settings].concat();
@@ -792,7 +792,7 @@ mod interruption {
     const LONG_WORKLOAD: &str = "uniform:pages=200000,requests=1000000000";
 
     /// Starts the program `wearwell` with these arguments without waiting for its end.
-    fn start(arguments: &[&str]) -> Child {
+    fn start_wearwell(arguments: &[&str]) -> Child {
         let mut command = Command::new(env!("CARGO_BIN_EXE_wearwell"));
         command.args(arguments).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
     }
@@ -887,7 +887,7 @@ mod interruption {
     fn ctrl_c_during_a_replay_writes_a_partial_record() {
         let fixture = Fixture::new(1);
         let json = fixture.path("run.json");
-        let mut child = start(&["replay", "--workload", LONG_WORKLOAD, "--json", &json]);
+        let mut child = start_wearwell(&["replay", "--workload", LONG_WORKLOAD, "--json", &json]);
         wait_until_running(&mut child);
         interrupt(&child);
         let output = output_of_interrupted(child);
@@ -902,8 +902,15 @@ mod interruption {
     fn ctrl_c_during_compare_keeps_the_finished_runs() {
         let fixture = Fixture::new(1);
         let json = fixture.path("runs.json");
-        let mut child =
-            start(&["compare", "--workload", LONG_WORKLOAD, "--designs", "page-map,dftl", "--json", &json]);
+        let mut child = start_wearwell(&[
+            "compare",
+            "--workload",
+            LONG_WORKLOAD,
+            "--designs",
+            "page-map,dftl",
+            "--json",
+            &json,
+        ]);
         wait_until_running(&mut child);
         interrupt(&child);
         assert_eq!(output_of_interrupted(child).status.code(), Some(PARTIAL));
@@ -917,7 +924,7 @@ mod interruption {
         let fixture = Fixture::new(1);
         let json = fixture.path("run.json");
         let workload = "uniform:pages=1000,requests=10";
-        let mut child = start(&[
+        let mut child = start_wearwell(&[
             "replay",
             "--workload",
             workload,
@@ -942,7 +949,7 @@ mod interruption {
         let fixture = Fixture::new(1);
         let fifo = fixture.path("never-ending.csv");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
-        let mut child = start(&["replay", &fifo, "--format", "csv"]);
+        let mut child = start_wearwell(&["replay", &fifo, "--format", "csv"]);
         // The survey waits for the rest of the trace, which ends only after the signal.
         let mut writer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
         std::io::Write::write_all(

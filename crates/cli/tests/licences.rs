@@ -7,14 +7,14 @@ use std::process::Command;
 
 /// Parser of an SPDX licence expression: `A OR B`, `A AND B`, `A WITH exception`, parentheses, and the old `A/B` for
 /// `OR`.
-struct Expression<'a> {
+struct LicenceExpression<'a> {
     /// Words and punctuation marks of the expression, in order.
     tokens: Vec<&'a str>,
     /// Index of the first token that has not been parsed.
     next_token: usize,
 }
 
-impl<'a> Expression<'a> {
+impl<'a> LicenceExpression<'a> {
     /// Splits a licence expression into tokens.
     fn new(text: &'a str) -> Self {
         let mut tokens = Vec::new();
@@ -143,7 +143,7 @@ fn every_dependency_has_an_allowed_licence() {
     assert!(packages.len() > 50, "only {} packages: the list is not whole", packages.len());
     let is_refused = |(name, licence): &&(String, String)| {
         let more = exceptions.get(name).into_iter().flatten();
-        !Expression::is_allowed(licence, &allowed.iter().chain(more).cloned().collect())
+        !LicenceExpression::is_allowed(licence, &allowed.iter().chain(more).cloned().collect())
     };
     let refused: Vec<_> = packages.iter().filter(is_refused).collect();
     assert!(refused.is_empty(), "licences outside deny.toml: {refused:?}");
@@ -163,7 +163,7 @@ fn every_allowed_licence_is_used_by_a_dependency() {
     let packages = dependencies();
     for licence in &allowed {
         let fewer: BTreeSet<String> = allowed.iter().filter(|name| *name != licence).cloned().collect();
-        let is_needed = packages.iter().any(|(_, licence)| !Expression::is_allowed(licence, &fewer));
+        let is_needed = packages.iter().any(|(_, licence)| !LicenceExpression::is_allowed(licence, &fewer));
         assert!(is_needed, "no dependency needs {licence}: take it out of deny.toml");
     }
 }
@@ -176,9 +176,9 @@ fn licence_expressions_are_parsed_as_spdx_defines() {
     let refused_ones =
         ["", "GPL-3.0", "MIT AND GPL-2.0", "GPL-2.0 OR MIT AND Apache-2.0", "(MIT", "MIT Zlib", "mit"];
     for text in allowed_ones {
-        assert!(Expression::is_allowed(text, &allowed), "{text:?} is refused");
+        assert!(LicenceExpression::is_allowed(text, &allowed), "{text:?} is refused");
     }
     for text in refused_ones {
-        assert!(!Expression::is_allowed(text, &allowed), "{text:?} is allowed");
+        assert!(!LicenceExpression::is_allowed(text, &allowed), "{text:?} is allowed");
     }
 }

@@ -63,7 +63,7 @@ fn names_in_backquotes(line: &str) -> impl Iterator<Item = &str> {
 
 /// Returns whether a name is in the list of names that Wearwell does not define; an entry that ends in an underscore
 /// covers every name that begins with it.
-fn is_of_others(name: &str) -> bool {
+fn is_defined_elsewhere(name: &str) -> bool {
     NAMES_OF_OTHERS.iter().any(|&other| name == other || other.ends_with('_') && name.starts_with(other))
 }
 
@@ -94,7 +94,7 @@ fn names_in_comments_and_documents_exist() {
     let mut gone = Vec::new();
     let mut seen = 0;
     for (path, line) in &mentions {
-        for name in names_in_backquotes(line).filter(|name| !is_of_others(name)) {
+        for name in names_in_backquotes(line).filter(|name| !is_defined_elsewhere(name)) {
             seen += 1;
             // Counters of the server have this prefix, and the ending that Prometheus wants.
             let counter = name.strip_prefix("wearwell_").unwrap_or(name).trim_end_matches("_total");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// Path of the program `wearwell` that the tests start.
 const WEARWELL: &str = env!("CARGO_BIN_EXE_wearwell");
 /// Bytes of a page of the served device.
-const PAGE: usize = 4096;
+const PAGE_BYTES: usize = 4096;
 
 /// A running server of a device in memory, with its sockets in a temporary folder.
 struct Server {
@@ -21,7 +21,7 @@ struct Server {
 }
 
 /// Waits until a server accepts connections on the Unix socket at this path.
-fn wait_for_file(path: &Path) {
+fn wait_for_server(path: &Path) {
     let deadline = Instant::now() + Duration::from_secs(30);
     while UnixStream::connect(path).is_err() {
         assert!(Instant::now() < deadline, "nobody listens at {}", path.display());
@@ -39,7 +39,7 @@ impl Server {
         command.arg("--control").arg(folder.path().join("control"));
         command.current_dir(folder.path());
         let server = Self { child: command.spawn().unwrap(), folder };
-        wait_for_file(&server.file("nbd"));
+        wait_for_server(&server.file("nbd"));
         server
     }
 
@@ -82,7 +82,7 @@ fn choose_export(stream: &mut (impl std::io::Read + std::io::Write)) {
 /// Writes bytes at the start of a page over NBD, and checks that the write succeeds.
 fn write_page(stream: &mut UnixStream, page: u64, bytes: &[u8]) {
     let head = [0x25, 0x60, 0x95, 0x13, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7];
-    let offset = (page * PAGE as u64).to_be_bytes();
+    let offset = (page * PAGE_BYTES as u64).to_be_bytes();
     stream.write_all(&[&head[..], &offset, &(bytes.len() as u32).to_be_bytes(), bytes].concat()).unwrap();
     let mut reply = [0; 16];
     stream.read_exact(&mut reply).unwrap();
@@ -99,7 +99,7 @@ fn sigint_and_sigterm_end_a_server_in_order_and_remove_its_sockets() {
     for signal in ["-TERM", "-INT"] {
         let server = Server::start(&[]);
         let mut client = server.client();
-        write_page(&mut client, 3, &[7; PAGE]);
+        write_page(&mut client, 3, &[7; PAGE_BYTES]);
         let (output, folder) = server.end_with_signal(signal);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         assert!(text(&output.stderr).contains("serving page-map, 16 MiB at nbd+unix:///wearwell?socket="));
@@ -118,7 +118,7 @@ fn the_printed_address_of_a_server_is_a_percent_encoded_uri() {
         .args(["serve", "--memory", "--size", "16MiB", "--export", "my disk/\u{e4}", "--socket"])
         .arg(&socket);
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
-    wait_for_file(&socket);
+    wait_for_server(&socket);
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     let mut said = String::new();
     child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
@@ -157,7 +157,7 @@ fn a_broken_standard_error_changes_no_exit_status() {
     let mut server = Command::new(WEARWELL);
     server.args(["serve", "--memory", "--size", "16MiB", "--socket", &path("nbd")]).stderr(full());
     let mut server = server.spawn().unwrap();
-    wait_for_file(Path::new(&path("nbd")));
+    wait_for_server(Path::new(&path("nbd")));
     choose_export(&mut UnixStream::connect(path("nbd")).unwrap());
     assert!(Command::new("kill").arg(server.id().to_string()).status().unwrap().success());
     assert_eq!(server.wait().unwrap().code(), Some(0));
@@ -184,7 +184,7 @@ fn a_server_on_a_local_port_prints_its_address() {
 fn metrics_are_served_at_the_printed_address() {
     let mut server = Server::start(&["--metrics", "127.0.0.1:0"]);
     let mut client = server.client();
-    write_page(&mut client, 3, &[7; PAGE]);
+    write_page(&mut client, 3, &[7; PAGE_BYTES]);
     let lines = BufReader::new(server.child.stderr.take().unwrap()).lines().map(|line| line.unwrap());
     let said = lines.into_iter().find(|line| line.contains("metrics at ")).unwrap();
     let address = said.split("http://").nth(1).and_then(|rest| rest.strip_suffix("/metrics")).unwrap();
@@ -222,7 +222,7 @@ fn a_recording_replays_to_the_same_counts_on_the_command_line() {
     let server = Server::start(&["--design", "remap", "--set", "remap.size_mib=1", "--record", "run.wwt"]);
     let mut client = server.client();
     for k in 0..9000_u64 {
-        write_page(&mut client, k * 7919 % 4096, &[(k % 251) as u8 + 1; PAGE]);
+        write_page(&mut client, k * 7919 % 4096, &[(k % 251) as u8 + 1; PAGE_BYTES]);
     }
     let mut control = UnixStream::connect(server.file("control")).unwrap();
     control.write_all(b"{\"command\": \"stats\"}\n").unwrap();
@@ -264,7 +264,7 @@ fn top_on_a_small_terminal_prints_only_the_lines_that_fit() {
 fn top_prints_text_without_escape_codes_into_a_pipe() {
     let server = Server::start(&["--quiet"]);
     let mut client = server.client();
-    (0..64).for_each(|page| write_page(&mut client, page, &[1; PAGE]));
+    (0..64).for_each(|page| write_page(&mut client, page, &[1; PAGE_BYTES]));
     let mut top = Command::new(WEARWELL);
     let output =
         top.arg("top").arg(server.file("control")).args(["--interval", "0.05", "--count", "2"]).output();

@@ -25,7 +25,7 @@ impl Server {
         let mut command = Command::new(WEARWELL);
         command.args(["serve", "--memory", "--size", "16MiB", "--export", "disk", "--socket"]).arg(&socket);
         let child = command.args(arguments).stderr(Stdio::piped()).spawn().unwrap();
-        wait_for(&socket);
+        wait_for_server(&socket);
         Self { child, folder }
     }
 
@@ -54,7 +54,7 @@ impl Server {
 }
 
 /// Waits until a server accepts connections on this Unix socket.
-fn wait_for(socket: &Path) {
+fn wait_for_server(socket: &Path) {
     let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
     while UnixStream::connect(socket).is_err() {
         assert!(std::time::Instant::now() < deadline, "nobody listens at {}", socket.display());
@@ -75,7 +75,7 @@ fn connect_good_and_bad_client(server: &Server) {
 
 /// Returns the only line that contains `part`, and fails if there is none or several.
 #[track_caller]
-fn only<'a>(lines: &'a [String], part: &str) -> &'a str {
+fn only_line_containing<'a>(lines: &'a [String], part: &str) -> &'a str {
     let found: Vec<_> = lines.iter().filter(|line| line.contains(part)).collect();
     assert_eq!(found.len(), 1, "`{part}` in {lines:#?}");
     found[0]
@@ -94,11 +94,13 @@ fn a_server_log_line_has_time_level_connection_export_and_message() {
     connect_good_and_bad_client(&server);
     let lines = server.end();
     assert!(lines.iter().all(|line| begins_with_a_time(line)), "{lines:#?}");
-    only(&lines, "  INFO serving page-map, 16 MiB at nbd+unix:///disk?socket=");
-    let goodbye = only(&lines, "the client disconnected");
+    only_line_containing(&lines, "  INFO serving page-map, 16 MiB at nbd+unix:///disk?socket=");
+    let goodbye = only_line_containing(&lines, "the client disconnected");
     assert!(goodbye.contains("  INFO connection{number="), "{goodbye}");
-    let nonsense =
-        only(&lines, "the client sent bytes that are no NBD request: the server closed the connection");
+    let nonsense = only_line_containing(
+        &lines,
+        "the client sent bytes that are no NBD request: the server closed the connection",
+    );
     assert!(nonsense.contains("  WARN connection{number="), "{nonsense}");
     assert!(nonsense.contains("export=\"disk\"}: the client sent"), "{nonsense}");
     let number = |line: &str| line.split("number=").nth(1).unwrap().split(' ').next().unwrap().to_owned();
@@ -110,8 +112,11 @@ fn log_lines_to_the_systemd_journal_begin_with_their_level() {
     let server = Server::start(&["--log-format", "journal", "--log-level", "debug"]);
     connect_good_and_bad_client(&server);
     let lines = server.end();
-    assert!(only(&lines, "serving page-map").starts_with("<6>serving page-map"));
-    assert!(only(&lines, "sent bytes that are no NBD request").starts_with("<4>connection{number="));
+    assert!(only_line_containing(&lines, "serving page-map").starts_with("<6>serving page-map"));
+    assert!(
+        only_line_containing(&lines, "sent bytes that are no NBD request")
+            .starts_with("<4>connection{number=")
+    );
     assert!(lines.iter().any(|line| line.starts_with("<7>connection{")), "{lines:#?}");
 }
 
@@ -176,8 +181,10 @@ fn a_refused_request_is_logged_at_debug_level() {
     assert_eq!(reply[4..8], [0, 0, 0, 22], "EINVAL");
     drop(client);
     let lines = server.end();
-    let refusal =
-        only(&lines, "a request is refused: the range of 4096 bytes from byte 4278190080 on reaches beyond");
+    let refusal = only_line_containing(
+        &lines,
+        "a request is refused: the range of 4096 bytes from byte 4278190080 on reaches beyond",
+    );
     assert!(refusal.contains(" DEBUG ") && refusal.contains("export=\"disk\""), "{refusal}");
     assert!(refusal.contains("connection{number=") && refusal.ends_with("errno=22"), "{refusal}");
 }

@@ -71,7 +71,7 @@ fn exported_bytes(stream: &mut (impl std::io::Read + std::io::Write)) -> u64 {
 }
 
 /// Sends SIGTERM to a server, and returns its output when it has ended.
-fn end(child: Child) -> Output {
+fn end_server(child: Child) -> Output {
     assert!(Command::new("kill").arg(child.id().to_string()).status().unwrap().success());
     child.wait_with_output().unwrap()
 }
@@ -95,7 +95,7 @@ fn socket_activation_serves_early_clients_and_keeps_the_socket() {
         let ready = notifications.wait_for("READY=1");
         assert!(ready.contains("STATUS=serving page-map, 16 MiB"), "{ready}");
         assert_eq!(exported_bytes(&mut early), 16 << 20);
-        let output = end(child);
+        let output = end_server(child);
         assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
         let stopping = notifications.wait_for("STOPPING=1");
         assert!(stopping.contains("STATUS=answering what has arrived"), "{stopping}");
@@ -123,7 +123,7 @@ fn systemd_socket_names_select_the_protocol_also_over_tcp() {
     let mut answer = [0; 64];
     let count = stream.read(&mut answer).unwrap();
     assert_eq!(text(&answer[..count]), "{\"ok\":true}\n");
-    let output = end(child);
+    let output = end_server(child);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     notifications.wait_for("STOPPING=1");
 }
@@ -201,6 +201,6 @@ fn the_command_of_the_example_systemd_unit_serves_an_image() {
     notifications.wait_for(&opening);
     notifications.wait_for("READY=1");
     assert_eq!(exported_bytes(&mut UnixStream::connect(&path).unwrap()), 16 << 20);
-    let output = end(child);
+    let output = end_server(child);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
 }

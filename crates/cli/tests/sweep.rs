@@ -39,7 +39,7 @@ fn stderr(output: &Output) -> String {
 }
 
 /// Returns the JSON result that a sweep printed to standard output.
-fn swept(output: &Output) -> Value {
+fn sweep_result_json(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stderr(output)))
 }
 
@@ -63,7 +63,7 @@ fn sweep_runs_equal_compare_runs_with_the_same_settings() {
     let folder = tempfile::tempdir().unwrap();
     let done = sweep(folder.path(), SWEEP_FILE, &["--jobs", "2", "--json", "-"]);
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
-    let result = swept(&done);
+    let result = sweep_result_json(&done);
     assert_eq!(result["failures"].as_array().unwrap().len(), 0);
     let mut compared = Vec::new();
     for seed in ["1", "2"] {
@@ -82,7 +82,7 @@ fn sweep_runs_equal_compare_runs_with_the_same_settings() {
             "--json",
             "-",
         ]);
-        compared.extend(identities_and_figures(&swept(&done)));
+        compared.extend(identities_and_figures(&sweep_result_json(&done)));
     }
     compared.sort();
     assert_eq!(compared.len(), 8);
@@ -94,7 +94,7 @@ fn a_resumed_sweep_executes_only_unfinished_runs() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
-    let first = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let first = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
     let stamps = || {
         let files = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap());
         let mut stamps: Vec<_> =
@@ -104,10 +104,10 @@ fn a_resumed_sweep_executes_only_unfinished_runs() {
     };
     let before = stamps();
     assert_eq!(before.len(), 8);
-    assert_eq!(swept(&sweep(folder.path(), SWEEP_FILE, &resume)), first);
+    assert_eq!(sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume)), first);
     assert_eq!(stamps(), before);
     let extended = SWEEP_FILE.replace("[1, 2]", "[1, 2, 3]");
-    let more = swept(&sweep(folder.path(), &extended, &resume));
+    let more = sweep_result_json(&sweep(folder.path(), &extended, &resume));
     assert_eq!(more["runs"].as_array().unwrap().len(), 12);
     let after = stamps();
     assert_eq!((after.len(), after.iter().filter(|one| before.contains(one)).count()), (12, 8));
@@ -122,7 +122,7 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
         .replace("[0.07, 0.28]", "[0.07, 9.0]");
     let done = sweep(folder.path(), &file, &["--json", "-", "--csv", csv.to_str().unwrap()]);
     assert_eq!(done.status.code(), Some(3), "{}", stderr(&done));
-    let result = swept(&done);
+    let result = sweep_result_json(&done);
     assert_eq!(result["runs"].as_array().unwrap().len(), 4);
     assert_eq!(result["failures"].as_array().unwrap().len(), 12);
     let said = stderr(&done);

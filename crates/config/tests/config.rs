@@ -36,7 +36,7 @@ fn resolve(list: &[&str]) -> Result<ResolvedDevice, ConfigError> {
 }
 
 /// Returns the message with which a configuration is refused.
-fn sentence<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
+fn refusal_message<T: std::fmt::Debug>(result: Result<T, ConfigError>) -> String {
     result.unwrap_err().to_string()
 }
 
@@ -50,25 +50,25 @@ fn assert_contains_all(sentence: &str, parts: &[&str]) {
 
 #[test]
 fn an_unknown_key_in_a_file_is_refused_with_its_line_and_the_nearest_name() {
-    let refused = sentence(config_of_file("[gc]\nlow_blocks = 3\npolicie = \"fifo\"\n"));
+    let refused = refusal_message(config_of_file("[gc]\nlow_blocks = 3\npolicie = \"fifo\"\n"));
     assert_contains_all(&refused, &["drive.toml:3:", "`policie`", "did you mean `policy`?"]);
 }
 
 #[test]
 fn an_unknown_section_is_refused_with_its_line_and_the_nearest_name() {
-    let refused = sentence(config_of_file("\n[devise]\npreset = \"lab-8g\"\n"));
+    let refused = refusal_message(config_of_file("\n[devise]\npreset = \"lab-8g\"\n"));
     assert_contains_all(&refused, &["drive.toml:2:", "`devise`", "did you mean `device`?"]);
 }
 
 #[test]
 fn an_unknown_named_value_is_refused_with_the_nearest_valid_one() {
-    let refused = sentence(config_of_file("[timing]\nmode = \"evnt\"\n"));
+    let refused = refusal_message(config_of_file("[timing]\nmode = \"evnt\"\n"));
     assert_contains_all(&refused, &["drive.toml:2:", "`evnt`", "did you mean `event`?"]);
 }
 
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
-    let refused = sentence(config_of_file("[device]\n\nchannels = \"four\"\n"));
+    let refused = refusal_message(config_of_file("[device]\n\nchannels = \"four\"\n"));
     assert_contains_all(&refused, &["drive.toml:3:", "four", "expected a whole number"]);
 }
 
@@ -88,13 +88,13 @@ fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
         ("replay.seed=9223372036854775808", "at most 9223372036854775807 (2^63 - 1)"),
         ("replay.seed=18_446_744_073_709_551_615", "at most 9223372036854775807 (2^63 - 1)"),
     ] {
-        let refused = sentence(Config::from_text_and_settings(None, &[setting.to_owned()]));
+        let refused = refusal_message(Config::from_text_and_settings(None, &[setting.to_owned()]));
         assert!(
             refused.starts_with(&format!("setting `{setting}`: ")) && refused.contains(said),
             "{refused}"
         );
     }
-    let in_file = sentence(config_of_file("[replay]\nseed = 18446744073709551615\n"));
+    let in_file = refusal_message(config_of_file("[replay]\nseed = 18446744073709551615\n"));
     assert_contains_all(&in_file, &["drive.toml:2: ", "at most 9223372036854775807"]);
     assert!(Config::from_text_and_settings(None, &["replay.seed=9223372036854775807".into()]).is_ok());
     let spare = Config::from_text_and_settings(None, &["device.spare_bytes=65537".into()]).unwrap();
@@ -104,17 +104,17 @@ fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
 
 #[test]
 fn negative_counts_are_refused() {
-    assert_contains_all(&sentence(config_of_file("[buffer]\npages = -1\n")), &["drive.toml:2:", "-1"]);
+    assert_contains_all(&refusal_message(config_of_file("[buffer]\npages = -1\n")), &["drive.toml:2:", "-1"]);
 }
 
 #[test]
 fn broken_toml_is_refused_with_its_line() {
-    assert_contains_all(&sentence(config_of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
+    assert_contains_all(&refusal_message(config_of_file("[gc]\npolicy = \n")), &["drive.toml:2:"]);
 }
 
 #[test]
 fn the_error_for_a_misspelt_setting_names_it_and_the_nearest_key() {
-    let refused = sentence(Config::from_text_and_settings(None, &to_settings(&["gc.polcy=fifo"])));
+    let refused = refusal_message(Config::from_text_and_settings(None, &to_settings(&["gc.polcy=fifo"])));
     assert_contains_all(&refused, &["setting `gc.polcy=fifo`", "did you mean `policy`?"]);
 }
 
@@ -128,7 +128,7 @@ fn settings_that_are_not_section_key_value_are_refused() {
         (".policy=1", "unknown name"),
         ("gc.wear.dynamic=true", "unknown name"),
     ] {
-        let refused = sentence(Config::from_text_and_settings(None, &to_settings(&[setting])));
+        let refused = refusal_message(Config::from_text_and_settings(None, &to_settings(&[setting])));
         assert_contains_all(&refused, &[setting, wanted]);
     }
 }
@@ -150,7 +150,7 @@ fn only_the_wearwell_design_limits_its_fingerprint_store_by_default() {
 
 #[test]
 fn a_delta_map_journal_without_a_map_on_flash_is_refused() {
-    let refused = sentence(resolve(&["delta.journal_pages=4"]));
+    let refused = refusal_message(resolve(&["delta.journal_pages=4"]));
     assert_contains_all(&refused, &["delta.journal_pages", "delta.cache_entries"]);
     assert!(resolve(&["delta.journal_pages=4", "delta.cache_entries=100"]).is_ok());
 }
@@ -180,7 +180,7 @@ fn impossible_geometries_are_refused_with_field_and_bound() {
             vec!["32 bits"],
         ),
     ] {
-        assert_contains_all(&sentence(resolve(&list)), &parts);
+        assert_contains_all(&refusal_message(resolve(&list)), &parts);
     }
 }
 
@@ -194,7 +194,7 @@ fn a_device_with_too_many_planes_is_refused() {
         "device.blocks_per_plane=1",
         "device.pages_per_block=1",
     ]);
-    assert_contains_all(&sentence(refused), &["4294967296 planes", "at most 65536"]);
+    assert_contains_all(&refusal_message(refused), &["4294967296 planes", "at most 65536"]);
 }
 
 #[test]
@@ -214,21 +214,21 @@ fn over_provisioning_refers_to_logical_or_physical_pages() {
 fn over_provisioning_out_of_range_is_refused() {
     for share in ["0", "-0.1", "+nan", "+inf"] {
         let setting = format!("device.over_provisioning={share}");
-        assert_contains_all(&sentence(resolve(&[&setting])), &["device.over_provisioning is"]);
+        assert_contains_all(&refusal_message(resolve(&[&setting])), &["device.over_provisioning is"]);
     }
     let all = resolve(&["device.over_provisioning=1.0", "device.over_provisioning_of=physical"]);
-    assert_contains_all(&sentence(all), &["device.over_provisioning is 1", "nothing is exported"]);
+    assert_contains_all(&refusal_message(all), &["device.over_provisioning is 1", "nothing is exported"]);
 }
 
 #[test]
 fn exported_pages_of_zero_or_of_all_flash_are_refused() {
     let refused = resolve(&["device.preset=lab-8g", "device.logical_pages=2097152"]);
     assert_contains_all(
-        &sentence(refused),
+        &refusal_message(refused),
         &["the device would export 2097152 logical pages, but its flash has 2097152 pages"],
     );
     assert_contains_all(
-        &sentence(resolve(&["device.logical_pages=0"])),
+        &refusal_message(resolve(&["device.logical_pages=0"])),
         &["the device would export no logical page"],
     );
     assert_eq!(
@@ -264,16 +264,16 @@ fn settings_out_of_range_are_refused_not_clamped() {
         "replay.time_scale=-2",
     ] {
         let (name, _) = setting.split_once('=').unwrap();
-        assert_contains_all(&sentence(resolve(&[setting])), &[name]);
+        assert_contains_all(&refusal_message(resolve(&[setting])), &[name]);
     }
 }
 
 #[test]
 fn an_unknown_device_and_an_unknown_design_are_refused_with_the_nearest_name() {
-    let refused = sentence(resolve(&["device.preset=lab-8gb"]));
+    let refused = refusal_message(resolve(&["device.preset=lab-8gb"]));
     assert_contains_all(&refused, &["unknown device `lab-8gb`", "did you mean `lab-8g`?", "auto", "tlc-1t"]);
     let config = Config::default();
-    let refused = sentence(config.design_parts("pagemap", &config.resolve_device(1000).unwrap()));
+    let refused = refusal_message(config.design_parts("pagemap", &config.resolve_device(1000).unwrap()));
     assert_contains_all(&refused, &["unknown design `pagemap`", "did you mean `page-map`?", "recyclable"]);
 }
 
@@ -483,14 +483,15 @@ fn over_provisioning_excludes_the_blocks_that_gc_keeps_free() {
 /// share. The refusal must not advise fewer blocks, because their number follows from the input.
 #[test]
 fn a_device_fit_that_needs_too_many_pages_is_refused_by_its_name() {
-    let refused = sentence(try_resolve_for_footprint(&["device.fit=1e-7"], 1_000));
+    let refused = refusal_message(try_resolve_for_footprint(&["device.fit=1e-7"], 1_000));
     assert_contains_all(&refused, &["device.fit=0.0000001", "raise device.fit"]);
     assert!(!refused.contains("blocks_per_plane"), "{refused}");
 }
 
 #[test]
 fn a_device_fit_that_no_geometry_reaches_is_refused() {
-    let refused = sentence(try_resolve_for_footprint(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
+    let refused =
+        refusal_message(try_resolve_for_footprint(&["device.fit=0.9", "device.preset=tlc-1t"], 50_000));
     assert_contains_all(&refused, &["the input touches 90.00 %", "tlc-1t", "MiB"]);
     assert!(!refused.contains("  "), "{refused}");
     assert!(
@@ -520,7 +521,7 @@ fn a_number_without_a_digit_before_its_point_is_a_number_in_settings_and_explain
         assert_eq!(config.device.over_provisioning, Some(0.15), "{text}");
     }
     assert_eq!(config_of_settings(&["device.over_provisioning=2."]).device.over_provisioning, Some(2.0));
-    let refused = sentence(config_of_file("[device]\nover_provisioning = .15\n"));
+    let refused = refusal_message(config_of_file("[device]\nover_provisioning = .15\n"));
     assert_contains_all(&refused, &["drive.toml:2: ", "write 0.15, not .15"]);
 }
 
@@ -553,7 +554,7 @@ fn settings_that_the_timeline_engine_ignores_are_reported() {
 
 /// Bug: the value 0 of `timing.delta_codec_units` was documented as "no limit" and refused.
 #[test]
-fn the_units_that_make_deltas_may_be_without_a_limit() {
+fn zero_delta_codec_units_mean_no_limit() {
     assert!(try_resolve_for_footprint(&["timing.delta_codec_units=0"], 1_000).is_ok());
 }
 
@@ -561,7 +562,7 @@ fn the_units_that_make_deltas_may_be_without_a_limit() {
 /// recorded with 0.
 #[test]
 fn a_gc_threshold_of_0_blocks_is_refused() {
-    let refused = sentence(try_resolve_for_footprint(&["gc.low_blocks=0"], 1_000));
+    let refused = refusal_message(try_resolve_for_footprint(&["gc.low_blocks=0"], 1_000));
     assert_contains_all(&refused, &["gc.low_blocks is 0; it must be from 1 to"]);
     assert_eq!(resolved_for_footprint(&["gc.low_blocks=1"], 1_000).gc_options.gc_start_free_blocks, 1);
 }

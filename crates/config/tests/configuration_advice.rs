@@ -22,7 +22,7 @@ fn refusal(design: &str, settings: &[String], is_image: bool) -> Option<(&'stati
 }
 
 /// Returns the settings that result if the user follows the advice of a refusal: one list for each alternative.
-fn followed(advice: &str, settings: &[String]) -> Vec<Vec<String>> {
+fn settings_following_advice(advice: &str, settings: &[String]) -> Vec<Vec<String>> {
     let without = |settings: &[String], key: &str| -> Vec<String> {
         settings.iter().filter(|setting| setting.split('=').next() != Some(key)).cloned().collect()
     };
@@ -53,7 +53,7 @@ fn followed(advice: &str, settings: &[String]) -> Vec<Vec<String>> {
 /// settings were refused at all.
 fn assert_advice_is_accepted(design: &str, settings: &[String], is_image: bool) -> bool {
     let Some((reason, advice)) = refusal(design, settings, is_image) else { return false };
-    let followed = followed(&advice, settings);
+    let followed = settings_following_advice(&advice, settings);
     assert!(!followed.is_empty(), "{design} with {settings:?}: {reason}: {advice}");
     for settings in followed {
         let again = refusal(design, &settings, is_image);
@@ -114,7 +114,7 @@ fn is_accepted_apart_from_parts(design: &str, settings: &[String]) -> bool {
 /// Regression: refusals advised `parts.map=lazy` where it was set, a reverse map that the map forbids, or settings that
 /// the chosen parts do not have.
 #[test]
-fn whoever_follows_the_advice_of_a_refusal_is_accepted() {
+fn settings_that_follow_the_advice_of_a_refusal_are_accepted() {
     let mut refused = 0;
     for design in ALL.iter().map(|design| design.name) {
         for (at, first) in SETTINGS.iter().enumerate() {

@@ -190,7 +190,7 @@ fn options_of_sharing_without_effect_are_reported() {
 /// Bug: `recovery.spare_read_us`, the time of reading a spare area, was accepted, without effect, in a run without a
 /// loss of power.
 #[test]
-fn the_price_of_a_spare_read_counts_only_if_power_is_lost() {
+fn the_spare_read_time_is_ignored_without_a_power_loss() {
     let price = "recovery.spare_read_us=3";
     let ignored = [("recovery.spare_read_us".to_owned(), true)];
     assert_eq!(ignored_by_designs(&[price], &["geckoftl"]), ignored);

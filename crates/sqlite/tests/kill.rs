@@ -25,7 +25,7 @@ use crate::common;
 /// Number of row slots: the keys of the rows that transactions change.
 const SLOTS: u64 = 300;
 /// Environment variable with the arguments of the child process.
-const CHILD: &str = "WEARWELL_SQLITE_CHILD";
+const CHILD_ARGUMENTS_VARIABLE: &str = "WEARWELL_SQLITE_CHILD";
 
 /// Configuration of a device so small that garbage collection and checkpoints of the write-ahead log run all the time.
 const SETTINGS: [&str; 7] = [
@@ -90,7 +90,7 @@ fn stored(connection: &Connection) -> Model {
 /// Runs as the child process of the other tests. Without the environment variable it does nothing.
 #[test]
 fn the_child_process_commits_transactions_until_it_is_killed() {
-    let Ok(arguments) = std::env::var(CHILD) else { return };
+    let Ok(arguments) = std::env::var(CHILD_ARGUMENTS_VARIABLE) else { return };
     let [parameters, journal, synchronous] =
         arguments.split(' ').collect::<Vec<_>>().try_into().expect("three arguments");
     let connection = open("killed", parameters);
@@ -130,7 +130,7 @@ fn run_and_kill(arguments: &str, lifetime: Duration) -> u64 {
             "--nocapture",
             "--test-threads=1",
         ])
-        .env(CHILD, arguments)
+        .env(CHILD_ARGUMENTS_VARIABLE, arguments)
         .stdout(Stdio::piped())
         .spawn()
         .expect("it can be started");
@@ -167,7 +167,7 @@ fn create(directory: &Path) {
 
 /// Repeats cycles of running the child process, killing it and comparing the database with the model, in this journal
 /// mode and with this setting of `synchronous`.
-fn torture(journal: &str, synchronous: &str) {
+fn run_kill_cycles(journal: &str, synchronous: &str) {
     let folder = tempfile::tempdir().expect("there is room for a folder");
     let directory = folder.path().join("image");
     create(&directory);
@@ -199,16 +199,16 @@ fn torture(journal: &str, synchronous: &str) {
 
 #[test]
 fn acknowledged_transactions_in_wal_mode_survive_kill_9() {
-    torture("wal", "full");
+    run_kill_cycles("wal", "full");
 }
 
 #[test]
 fn acknowledged_transactions_with_a_rollback_journal_survive_kill_9() {
-    torture("delete", "full");
+    run_kill_cycles("delete", "full");
 }
 
 /// Without a sync at each commit, the last transactions may be lost, but no earlier one.
 #[test]
 fn wal_mode_without_syncs_keeps_a_prefix_of_transactions_after_kill_9() {
-    torture("wal", "normal");
+    run_kill_cycles("wal", "normal");
 }

@@ -1,14 +1,14 @@
 //! Finds the rows (reported results) of a paper that Wearwell's results do not reproduce.
 
 use super::results::{ReproducedResult, Results};
-use super::target::{Difference, ReportedResult, ReportedResults};
+use super::target::{DifferenceReason, ReportedResult, ReportedResults};
 
 /// Returns whether Wearwell's values differ from the reported ones in at least one of the rows (reported results) that
 /// the reason `difference` explains.
 pub(super) fn explains_a_differing_row(
     targets: &ReportedResults,
     results: &Results,
-    difference: &Difference,
+    difference: &DifferenceReason,
 ) -> bool {
     differing_row_ids(targets, results).any(|row| difference.rows.iter().any(|other| other == row))
 }

@@ -179,15 +179,15 @@ impl Experiment {
     /// # Errors
     /// [`MissingRecordReason::Interrupted`] if the observer ended the run, [`MissingRecordReason::NotRun`] with the
     /// reason in all other cases.
-    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<Record, MissingRecordReason> {
-        let mut record = Record {
+    pub fn run(&self, on_progress: OnProgress<'_>) -> Result<ExperimentRecord, MissingRecordReason> {
+        let mut record = ExperimentRecord {
             name: self.name.clone(),
             key: self.definition_digest(),
             code: code_digest(),
             substitute: self.is_substitute(),
             input: self.source.name(),
             scale: self.input_share,
-            ..Record::default()
+            ..ExperimentRecord::default()
         };
         let input = self.source.input().map_err(MissingRecordReason::NotRun)?;
         match &self.work {
@@ -293,7 +293,7 @@ fn missing_record_reason(error: &ReplayError) -> MissingRecordReason {
 
 /// Result of an experiment: its figures, and all that is needed to judge and reproduce them.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Record {
+pub struct ExperimentRecord {
     /// Name of the experiment that was run.
     pub name: String,
     /// Digest of the experiment's definition when it was run, from [`Experiment::definition_digest`].
@@ -337,7 +337,7 @@ const NON_FIGURE_FIELDS: [&str; 9] = [
     "ram_bytes_by_structure",
 ];
 
-impl Record {
+impl ExperimentRecord {
     /// Returns a digest of all figures of the record, which changes if any bit of any figure changes.
     pub fn figures_digest(&self) -> String {
         let lines = self.figures.iter().map(|(name, value)| format!("{name} {:016x}\n", value.to_bits()));
@@ -425,7 +425,7 @@ impl Record {
     }
 }
 
-impl Record {
+impl ExperimentRecord {
     /// Adds the points of the run's progress curve as figures `curve.K.device_s` and `curve.K.host_pages`.
     fn add_curve_figures(&mut self, run: &RunRecord) {
         for (k, point) in run.series.iter().take(MAX_CURVE_POINTS).enumerate() {
@@ -464,14 +464,14 @@ fn add_flattened_numbers(name: &str, value: &serde_json::Value, into: &mut BTree
 #[derive(Debug, Default)]
 pub struct ExperimentRecords {
     /// Record of each experiment, or the reason why it was not run, by the name of the experiment.
-    records: BTreeMap<String, Result<Record, String>>,
+    records: BTreeMap<String, Result<ExperimentRecord, String>>,
     /// Names of the experiments that have been used for the current row (reported result).
     used_experiment_names: RefCell<BTreeSet<String>>,
 }
 
 impl ExperimentRecords {
     /// Adds the record of a finished experiment to those of the paper.
-    pub fn add_record(&mut self, record: Record) {
+    pub fn add_record(&mut self, record: ExperimentRecord) {
         self.records.insert(record.name.clone(), Ok(record));
     }
 
@@ -521,11 +521,11 @@ impl ExperimentRecords {
 
 /// The record of one experiment, for access to its figures (numbers by dotted name).
 #[derive(Clone, Copy, Debug)]
-pub struct ExperimentRun<'a>(&'a Record);
+pub struct ExperimentRun<'a>(&'a ExperimentRecord);
 
 impl ExperimentRun<'_> {
     /// Returns the record of the experiment.
-    pub fn record(&self) -> &Record {
+    pub fn record(&self) -> &ExperimentRecord {
         self.0
     }
 

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use wearwell_replay::replay::Progress;
 
-use super::experiment::{self, Experiment, ExperimentConditions, ExperimentSize, Record};
+use super::experiment::{self, Experiment, ExperimentConditions, ExperimentRecord, ExperimentSize};
 use super::missing_record::MissingRecordReason;
 use super::results::Results;
 use super::target::Paper;
@@ -123,9 +123,10 @@ pub fn run_experiment_jobs(
         results.experiments = stored_experiment_records(&options.result_folder);
     }
     let code = experiment::code_digest();
-    let is_wanted =
-        |record: &Record| wanted_jobs.iter().any(|job| job.experiment.definition_digest() == record.key);
-    let may_stand = |record: &Record| record.code == code || record.quick_digest.is_some();
+    let is_wanted = |record: &ExperimentRecord| {
+        wanted_jobs.iter().any(|job| job.experiment.definition_digest() == record.key)
+    };
+    let may_stand = |record: &ExperimentRecord| record.code == code || record.quick_digest.is_some();
     results.experiments.retain(|record| is_wanted(record) && may_stand(record));
     let task = |job| OutdatedExperimentJob {
         job,
@@ -155,7 +156,7 @@ struct OutdatedExperimentJob<'a> {
     /// The experiment, with its scaled-down counterpart if it has one.
     job: &'a ExperimentJob,
     /// Record of the experiment that older code made; `None` if there is none.
-    older_record: Option<Record>,
+    older_record: Option<ExperimentRecord>,
 }
 
 impl OutdatedExperimentJob<'_> {
@@ -169,13 +170,13 @@ impl OutdatedExperimentJob<'_> {
     fn run(
         &self,
         on_progress: wearwell_replay::replay::OnProgress<'_>,
-    ) -> Result<Record, MissingRecordReason> {
+    ) -> Result<ExperimentRecord, MissingRecordReason> {
         let quick =
             self.job.scaled_down_experiment.as_ref().map(|quick| quick.run(on_progress)).transpose()?;
         let digest = quick.map(|quick| quick.figures_digest());
         match &self.older_record {
             Some(record) if digest.is_some() && record.quick_digest == digest => Ok(record.clone()),
-            _ => Ok(Record { quick_digest: digest, ..self.job.experiment.run(on_progress)? }),
+            _ => Ok(ExperimentRecord { quick_digest: digest, ..self.job.experiment.run(on_progress)? }),
         }
     }
 }
@@ -187,7 +188,7 @@ enum WorkerMessage {
     /// The experiment has made progress.
     Progressed(usize, Progress),
     /// The experiment has ended, with its record or the reason why there is none.
-    Ends(usize, Result<Box<Record>, MissingRecordReason>),
+    Ends(usize, Result<Box<ExperimentRecord>, MissingRecordReason>),
 }
 
 /// Runs the experiments of `tasks`, at most `max_parallel_tasks` of them at a time. Returns false if the observer ended
@@ -306,7 +307,7 @@ fn handle_worker_messages(
 /// Adds the record of a finished experiment to `results`, or the reason why the experiment could not be run.
 fn store_experiment_outcome(
     name: &str,
-    outcome: Result<Box<Record>, MissingRecordReason>,
+    outcome: Result<Box<ExperimentRecord>, MissingRecordReason>,
     results: &mut Results,
     observer: &mut dyn ExperimentObserver,
 ) {
@@ -325,7 +326,7 @@ fn store_experiment_outcome(
 
 /// Reads the records of experiments that an earlier run stored in `results.json` of the folder; returns none if the
 /// file cannot be read.
-fn stored_experiment_records(folder: &Path) -> Vec<Record> {
+fn stored_experiment_records(folder: &Path) -> Vec<ExperimentRecord> {
     results_in_folder(folder).map(|results| results.experiments).unwrap_or_default()
 }
 

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use super::differing_rows::differing_row_ids;
-use super::experiment::{ExperimentSize, Record};
+use super::experiment::{ExperimentRecord, ExperimentSize};
 use super::figures::DrawnFigure;
 use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
@@ -316,7 +316,7 @@ fn ratios_text(target: &ReportedResult, values: &[NamedValue]) -> String {
 }
 
 /// Returns the cells of the table of experiments for one record.
-fn experiment_cells(record: &Record) -> [String; 4] {
+fn experiment_cells(record: &ExperimentRecord) -> [String; 4] {
     let mut input = format!("`{}`", record.input);
     if let Some(sha256) = &record.sha256 {
         write!(input, " (SHA-256 {sha256})").expect("a string takes everything");

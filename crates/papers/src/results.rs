@@ -13,7 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{self, ExperimentConditions, ExperimentRecords, ExperimentSize, InputKind, Record};
+use super::experiment::{
+    self, ExperimentConditions, ExperimentRecord, ExperimentRecords, ExperimentSize, InputKind,
+};
 use super::target::{Paper, ReportedResult};
 use super::traces::OriginalTraces;
 use super::verdict::{self, NamedValue, Verdict};
@@ -37,7 +39,7 @@ pub struct Results {
     /// Wearwell's result for each row (reported result) of the paper, in the order of the paper's evaluation.
     pub rows: Vec<ReproducedResult>,
     /// Records of the finished experiments, in the order in which the paper's experiments are listed.
-    pub experiments: Vec<Record>,
+    pub experiments: Vec<ExperimentRecord>,
     /// Names of the experiments that were not run, each with the reason.
     pub not_run: BTreeMap<String, String>,
     /// Names of the full-size experiments that were run by older code and whose figures may be different with the
@@ -121,7 +123,7 @@ impl Results {
 
     /// Returns the record of the experiment whose definition has this digest
     /// ([`Experiment::definition_digest`](experiment::Experiment::definition_digest)).
-    pub fn record_of_digest(&self, key: &str) -> Option<&Record> {
+    pub fn record_of_digest(&self, key: &str) -> Option<&ExperimentRecord> {
         self.experiments.iter().find(|record| record.key == key)
     }
 
@@ -134,12 +136,12 @@ impl Results {
         let defined: BTreeSet<String> =
             experiments(paper, &setting).iter().map(experiment::Experiment::definition_digest).collect();
         // The key of an original trace depends on the user's file, so the catalogue alone does not define it.
-        let is_defined = |record: &Record| record.sha256.is_some() || defined.contains(&record.key);
-        let digest_today = |record: &Record| {
+        let is_defined = |record: &ExperimentRecord| record.sha256.is_some() || defined.contains(&record.key);
+        let digest_today = |record: &ExperimentRecord| {
             let same = quick?.experiments.iter().find(|other| other.name == record.name)?;
             Some(same.figures_digest())
         };
-        let is_older = |record: &&Record| match (quick, &record.quick_digest) {
+        let is_older = |record: &&ExperimentRecord| match (quick, &record.quick_digest) {
             _ if !is_defined(record) => true,
             (None, _) => record.code != experiment::code_digest(),
             (Some(_), Some(digest)) => digest_today(record).as_ref() != Some(digest),
@@ -147,7 +149,7 @@ impl Results {
         };
         let mut older: BTreeSet<String> =
             self.experiments.iter().filter(is_older).map(|record| record.name.clone()).collect();
-        let has_counterpart = |record: &Record| record.quick_digest.is_some();
+        let has_counterpart = |record: &ExperimentRecord| record.quick_digest.is_some();
         if quick.is_some() && (!older.is_empty() || !self.experiments.iter().any(has_counterpart)) {
             let alone = self.experiments.iter().filter(|record| !has_counterpart(record));
             older.extend(alone.map(|record| record.name.clone()));

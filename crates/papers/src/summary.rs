@@ -9,7 +9,7 @@ use super::markdown::{format_number, markdown_table, values_text};
 use super::result_counts::ResultCounts;
 use super::results::{ReproducedResult, Results};
 use super::target::{
-    AbstractClaim, Difference, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
+    AbstractClaim, DifferenceReason, Paper, PaperStatement, ReasonSupport, ReportedResult, ReportedResults,
     matches_pattern,
 };
 use super::verdict::NamedValue;
@@ -118,7 +118,7 @@ const UNTESTED_MARK: &str = "**Untested.**";
 
 /// Returns what supports the reason for a difference from the paper: experiments and their figures, or the statements
 /// of the paper that contradict each other.
-pub fn reason_support_text(difference: &Difference, results: &Results) -> String {
+pub fn reason_support_text(difference: &DifferenceReason, results: &Results) -> String {
     match difference.reason_support() {
         ReasonSupport::Confirmed => tested_by_sentence(difference, results),
         ReasonSupport::DifferenceRemains => {
@@ -136,7 +136,7 @@ pub fn reason_support_text(difference: &Difference, results: &Results) -> String
 }
 
 /// Returns a sentence that names the experiments that tested the reason, with their figures.
-fn tested_by_sentence(difference: &Difference, results: &Results) -> String {
+fn tested_by_sentence(difference: &DifferenceReason, results: &Results) -> String {
     let one = |name: &String| {
         let Some(record) = results.experiments.iter().find(|record| matches_pattern(name, &record.name))
         else {
@@ -159,7 +159,7 @@ pub fn tested_reasons_sentence(targets: &ReportedResults, results: &Results) -> 
         .differences
         .iter()
         .filter(|difference| explains_a_differing_row(targets, results, difference));
-    let standings: Vec<ReasonSupport> = used.map(Difference::reason_support).collect();
+    let standings: Vec<ReasonSupport> = used.map(DifferenceReason::reason_support).collect();
     if standings.is_empty() {
         return String::new();
     }

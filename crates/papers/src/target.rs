@@ -102,7 +102,7 @@ pub struct ReportedResults {
     pub beside: Vec<UnjudgedValues>,
     /// Reasons why values measured by Wearwell differ from the reported ones.
     #[serde(default, rename = "difference")]
-    pub differences: Vec<Difference>,
+    pub differences: Vec<DifferenceReason>,
     /// The results that the paper reports (rows of its evaluation), in the order of their ids.
     #[serde(rename = "target")]
     pub rows: Vec<ReportedResult>,
@@ -111,7 +111,7 @@ pub struct ReportedResults {
 /// A reason why some results of Wearwell differ from the reported ones, found when they were compared.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Difference {
+pub struct DifferenceReason {
     /// Ids of the rows (reported results) whose difference the reason explains.
     pub rows: Vec<String>,
     /// The reason for the difference, and what supports it.
@@ -163,7 +163,7 @@ pub enum ReasonSupport {
     Untested,
 }
 
-impl Difference {
+impl DifferenceReason {
     /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
     pub fn reason_support(&self) -> ReasonSupport {
         if !self.tested_by.is_empty() && self.remains.is_empty() {
@@ -180,7 +180,7 @@ impl Difference {
     }
 }
 
-impl Difference {
+impl DifferenceReason {
     /// Returns whether the experiment is one of those that tested this reason for a difference.
     pub fn is_tested_by(&self, experiment: &str) -> bool {
         self.tested_by.iter().any(|pattern| matches_pattern(pattern, experiment))

@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use wearwell_papers::differing_rows::differing_row_ids;
-use wearwell_papers::experiment::{Experiment, ExperimentRecords, ExperimentWork, InputKind, Record};
+use wearwell_papers::experiment::{
+    Experiment, ExperimentRecord, ExperimentRecords, ExperimentWork, InputKind,
+};
 use wearwell_papers::request_source::RequestSource;
 use wearwell_papers::result_counts::{OutcomeCounts, ResultCounts};
 use wearwell_papers::results::ReproducedResult;
 use wearwell_papers::target::{
-    ComparisonKind, Difference, Evidence, NeededInput, ReasonSupport, ReportedResult, ReportedResults,
+    ComparisonKind, DifferenceReason, Evidence, NeededInput, ReasonSupport, ReportedResult, ReportedResults,
     ReportedValue, UnjudgedValues,
 };
 use wearwell_papers::verdict::{self, NamedValue, Outcome};
@@ -218,7 +220,12 @@ fn minimal_records(experiments: &[Experiment]) -> ExperimentRecords {
     let mut runs = ExperimentRecords::default();
     for experiment in experiments {
         let figures = insisted.map(|name| (name.to_owned(), 1.0)).into();
-        runs.add_record(Record { name: experiment.name.clone(), scale: 1.0, figures, ..Record::default() });
+        runs.add_record(ExperimentRecord {
+            name: experiment.name.clone(),
+            scale: 1.0,
+            figures,
+            ..ExperimentRecord::default()
+        });
     }
     runs
 }
@@ -478,9 +485,12 @@ fn a_load_made_for_this_project_is_never_called_reproduced() {
 
 #[test]
 fn a_generated_load_counts_as_the_papers_only_if_the_paper_generates_loads() {
-    let record =
-        |name: &str, substitute: bool| Record { name: name.to_owned(), substitute, ..Record::default() };
-    let original = Record { sha256: Some("0".to_owned()), ..record("original", false) };
+    let record = |name: &str, substitute: bool| ExperimentRecord {
+        name: name.to_owned(),
+        substitute,
+        ..ExperimentRecord::default()
+    };
+    let original = ExperimentRecord { sha256: Some("0".to_owned()), ..record("original", false) };
     let mut runs = ExperimentRecords::default();
     for record in [record("generated", false), record("substitute", true), original] {
         runs.add_record(record);
@@ -967,7 +977,7 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
         for difference in &targets.differences {
             let of = difference.rows.join(", ");
             for name in &difference.tested_by {
-                let alone = Difference { tested_by: vec![name.clone()], ..difference.clone() };
+                let alone = DifferenceReason { tested_by: vec![name.clone()], ..difference.clone() };
                 assert!(
                     defined.iter().any(|experiment| alone.is_tested_by(experiment)),
                     "{of}: there is no experiment {name} that could test the reason"
@@ -1010,8 +1020,8 @@ fn reasons_for_differences_name_the_experiments_that_tested_them() {
 /// Checks that the reason for a difference has at most one ground: experiments, a contradiction in the paper, or no
 /// reported figure. A contradiction must quote figures from at least two places of the paper. Rows without a reported
 /// figure must compare only a direction.
-fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
-    let Difference { rows, tested_by, contradiction, has_no_figure, remains, .. } = difference;
+fn assert_single_ground(targets: &ReportedResults, difference: &DifferenceReason) {
+    let DifferenceReason { rows, tested_by, contradiction, has_no_figure, remains, .. } = difference;
     let of = rows.join(", ");
     let grounds = [!tested_by.is_empty(), !contradiction.is_empty(), *has_no_figure];
     assert!(grounds.into_iter().filter(|&ground| ground).count() <= 1, "{of} claims two things");
@@ -1030,7 +1040,7 @@ fn assert_single_ground(targets: &ReportedResults, difference: &Difference) {
 
 #[test]
 fn a_tested_reason_is_confirmed_only_if_no_difference_remains() {
-    let of = |keys: &str| -> Difference {
+    let of = |keys: &str| -> DifferenceReason {
         toml::from_str(&format!("rows = [\"X-01\"]\nwhy = \"A cause.\"\n{keys}")).unwrap()
     };
     let tested = of("tested_by = [\"a/*\"]");
@@ -1039,7 +1049,7 @@ fn a_tested_reason_is_confirmed_only_if_no_difference_remains() {
     assert_eq!(remaining.reason_support(), ReasonSupport::DifferenceRemains);
     assert_eq!(of("").reason_support(), ReasonSupport::Untested);
     let results = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);
-    let text = |difference: &Difference| summary::reason_support_text(difference, &results);
+    let text = |difference: &DifferenceReason| summary::reason_support_text(difference, &results);
     assert_eq!(text(&tested), "Tested by `a/*` (not run at this size).");
     let not_gone = "Tested by `a/*` (not run at this size). **A difference remains:** 3 instead of 2.";
     assert_eq!(text(&remaining), not_gone);
@@ -1214,9 +1224,9 @@ fn an_interrupted_parallel_reproduction_keeps_its_finished_experiments() {
 #[test]
 fn a_deleted_result_folder_ends_the_reproduction() {
     /// Observer that deletes the folder of results when an experiment begins.
-    struct Vandal(PathBuf);
+    struct FolderDeletingObserver(PathBuf);
 
-    impl ExperimentObserver for Vandal {
+    impl ExperimentObserver for FolderDeletingObserver {
         fn experiment_begins(&mut self, _: usize, _: usize, _: &str, _: Option<Duration>) -> ControlFlow<()> {
             let _ = std::fs::remove_dir_all(&self.0);
             ControlFlow::Continue(())
@@ -1238,7 +1248,7 @@ fn a_deleted_result_folder_ends_the_reproduction() {
         Paper::RecyclableSsd,
         &jobs,
         &options,
-        &mut Vandal(options.result_folder.clone()),
+        &mut FolderDeletingObserver(options.result_folder.clone()),
     );
     assert!(outcome.is_err());
 }
@@ -1302,12 +1312,12 @@ fn a_full_size_record_of_older_code_is_kept_if_the_scaled_down_run_is_unchanged(
 fn full_size_results_of_older_code_are_marked() {
     let defined = experiments(Paper::RecyclableSsd, &setting_of_size(ExperimentSize::Full));
     let of = |name: &str| defined.iter().find(|experiment| experiment.name == name).unwrap();
-    let record = |name: &str, figure: f64| Record {
+    let record = |name: &str, figure: f64| ExperimentRecord {
         name: name.to_owned(),
         key: of(name).definition_digest(),
         scale: 1.0,
         figures: [("write_reduction".to_owned(), figure)].into(),
-        ..Record::default()
+        ..ExperimentRecord::default()
     };
     let names = ["homes/infinite", "mail/infinite", "web/infinite"];
     let mut quick = Results::new_empty(Paper::RecyclableSsd, ExperimentSize::Quick, 1);

@@ -100,7 +100,7 @@ struct DriveTurns {
 }
 
 /// Permission of the current thread to use the drive. The turn of the thread ends when this value is dropped.
-struct Turn<'a>(&'a DriveTurns);
+struct DriveTurn<'a>(&'a DriveTurns);
 
 impl DriveTurns {
     /// Locks the identity of the thread that uses the drive.
@@ -110,13 +110,13 @@ impl DriveTurns {
 
     /// Waits until no other thread uses the drive. Returns an error if the current thread already uses it (a victim
     /// policy called its own drive), or if ctrl-C ends the wait.
-    fn wait_for_turn(&self, py: Python<'_>) -> PyResult<Turn<'_>> {
+    fn wait_for_turn(&self, py: Python<'_>) -> PyResult<DriveTurn<'_>> {
         let thread = thread::current().id();
         loop {
             match &mut *self.lock_user_thread() {
                 free @ None => {
                     *free = Some(thread);
-                    return Ok(Turn(self));
+                    return Ok(DriveTurn(self));
                 }
                 Some(user) if *user == thread => {
                     return Err(refusal_error(
@@ -139,7 +139,7 @@ impl DriveTurns {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for DriveTurn<'_> {
     fn drop(&mut self) {
         *self.0.lock_user_thread() = None;
         self.0.turn_ended.notify_one();

@@ -141,7 +141,7 @@ fn an_image_counts_its_successive_server_sessions() {
         let server = bench.start(bench.serve());
         let mut client = bench.client();
         (0..50).for_each(|page| {
-            assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page))
+            assert!(client.read(page * PAGE_BYTES, PAGE_BYTES as u32) == page_pattern(page));
         });
         let health = bench.send_control_command("health");
         assert_eq!(

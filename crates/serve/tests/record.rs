@@ -54,7 +54,8 @@ fn remap(control: Option<&mut std::os::unix::net::UnixStream>, random: &mut Rand
     let [target, source] = [0, 1].map(|_| random.below(SIZE / PAGE_BYTES) * PAGE_BYTES);
     let mode = if random.below(2) == 0 || target == source { "copy" } else { "move" };
     let command = format!(
-        "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\"source\":{source},\"len\":{PAGE_BYTES}}}]}}\n"
+        "{{\"command\":\"remap\",\"mode\":\"{mode}\",\"ranges\":[{{\"target\":{target},\
+         \"source\":{source},\"len\":{PAGE_BYTES}}}]}}\n"
     );
     control.write_all(command.as_bytes()).unwrap();
     let mut reply = String::new();

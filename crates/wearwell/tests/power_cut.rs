@@ -492,7 +492,8 @@ fn every_cut_of(family: &str) {
     let tally = cuts_of(&designs_with_prefix(family), false, share);
     let Tally { possible_cuts, cuts, second_cuts, compared_pages, victims, scenarios, .. } = tally;
     println!(
-        "{family}: {cuts} cuts of {possible_cuts}, {second_cuts} cuts of recoveries, {compared_pages} pages compared"
+        "{family}: {cuts} cuts of {possible_cuts}, {second_cuts} cuts of recoveries, \
+         {compared_pages} pages compared"
     );
     assert!(cuts.abs_diff(possible_cuts / share) <= scenarios, "{cuts} cuts of {possible_cuts}");
     assert!(victims > 10 * scenarios, "garbage collection has to be at work");
@@ -506,7 +507,8 @@ fn devices_with_failing_blocks_lose_no_durable_write_at_power_cuts() {
     let Tally { possible_cuts, cuts, second_cuts, compared_pages, victims, scenarios, full_devices } =
         cuts_of(&designs(), true, share);
     println!(
-        "failing: {cuts} cuts, {second_cuts} cuts of recoveries, {compared_pages} pages compared, {full_devices} times full"
+        "failing: {cuts} cuts, {second_cuts} cuts of recoveries, {compared_pages} pages compared, \
+         {full_devices} times full"
     );
     assert!(full_devices * 10_000 < cuts, "{full_devices} of {cuts} recovered devices had no room left");
     assert!(cuts.abs_diff(possible_cuts / share) <= scenarios, "{cuts} cuts of {possible_cuts}");

@@ -1170,7 +1170,7 @@ fn csv_traces_with_a_header_and_named_columns_are_read() {
     assert_refused(
         USAGE,
         &["trace", "info", "x", "--columns", "t=1,op=1"],
-        &["op, offset and length are needed"],
+        &["the keys op, offset and length are required"],
     );
 }
 

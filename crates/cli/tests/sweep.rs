@@ -131,7 +131,11 @@ fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let csv = fs::read_to_string(csv).unwrap();
     assert_eq!(csv.lines().count(), 17);
     assert_eq!(
-        csv.lines().filter(|line| line.contains("nowhere.csv: cannot open the trace: No such file")).count(),
+        csv.lines()
+            .filter(|line| line.contains(
+                "nowhere.csv: cannot open the trace, so remove the cause or name another file: No such file"
+            ))
+            .count(),
         8
     );
 }

@@ -74,8 +74,8 @@ pub(crate) fn write_trace(
             (request.offset_bytes, request.len_bytes) =
                 if request.op == Op::Flush { (0, 0) } else { (offset, length) };
             writer.write(&request).map_err(|error| match error {
-                TraceError::UnwritableRequest { expected, .. } => at(&format!(
-                    "offset_bytes is {} and length_bytes {}: give {expected}",
+                TraceError::UnwritableRequest { requirement, .. } => at(&format!(
+                    "offset_bytes is {} and length_bytes is {}, but {requirement}",
                     request.offset_bytes, request.len_bytes
                 )),
                 other => refusal_error(other),

@@ -13,7 +13,7 @@ use crate::Format;
 #[non_exhaustive]
 pub enum TraceError {
     /// The trace file cannot be opened, or its first bytes cannot be read.
-    #[error("{file}: cannot open the trace: {source}")]
+    #[error("{file}: cannot open the trace, so remove the cause or name another file: {source}")]
     CannotOpen {
         /// Name of the trace file.
         file: String,
@@ -22,8 +22,9 @@ pub enum TraceError {
     },
     /// A line of a trace in a text format cannot be parsed.
     #[error(
-        "{file}: line {line_number}, column {column}: expected {expected}, found {}{BAD_LINE_ADVICE}",
-        if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") }
+        "{file}: line {line_number}, column {column}: found {found_text}, but {requirement}; correct the line, leave \
+         bad lines out by --skip-bad-lines, or name another format by --format or other columns by --columns",
+        found_text = if found.is_empty() { "nothing".to_owned() } else { format!("`{found}`") }
     )]
     BadLine {
         /// Name of the trace file.
@@ -32,13 +33,16 @@ pub enum TraceError {
         line_number: u64,
         /// Position of the error in its line, in characters, from 1.
         column: usize,
-        /// Description of what the format expects at the position of the error.
-        expected: &'static str,
+        /// Sentence on what the format requires at the position of the error.
+        requirement: &'static str,
         /// Start of the text that was found at the position of the error.
         found: String,
     },
     /// A record of a trace in a binary format cannot be parsed.
-    #[error("{file}: record {record} at byte {offset}: expected {expected}{BAD_RECORD_ADVICE}")]
+    #[error(
+        "{file}: record {record} at byte {offset} is refused: {requirement}; get the file again from its source, or \
+         name another format by --format"
+    )]
     BadRecord {
         /// Name of the trace file.
         file: String,
@@ -46,11 +50,11 @@ pub enum TraceError {
         record: u64,
         /// Offset of the refused record in the decompressed file.
         offset: u64,
-        /// Description of what the format expects in the refused record.
-        expected: &'static str,
+        /// Sentence on what the format requires of the refused record.
+        requirement: &'static str,
     },
     /// A file next to a capture (sizes or bytes of its pages) ends too early or is damaged.
-    #[error("{file}: line {line_number}: {reason}")]
+    #[error("{file}: the file beside the capture that line {line_number} needs is damaged: {reason}")]
     BadSidecar {
         /// Name of the trace file.
         file: String,
@@ -74,7 +78,7 @@ pub enum TraceError {
     },
     /// The file does not begin with the header of a native trace, or the header has a version, flags or a page size
     /// that this version of Wearwell cannot read.
-    #[error("{file}: {reason}")]
+    #[error("{file}: the trace cannot be read as a native one: {reason}")]
     UnreadableHeader {
         /// Name of the trace file.
         file: String,
@@ -121,13 +125,13 @@ pub enum TraceError {
         candidates: Vec<Format>,
     },
     /// The trace format needs an option that is not set, because the file lacks a fact that only the user knows.
-    #[error("{file}: the format {format} {reason}")]
+    #[error("{file}: a trace in the format {format} needs an option that is not set: {reason}")]
     NeedsOption {
         /// Name of the trace file.
         file: String,
         /// Format of the trace file.
         format: Format,
-        /// Why the trace format needs the missing option: the end of the error message, which also names the option.
+        /// Sentence on why the trace format needs the missing option, which it names.
         reason: &'static str,
     },
     /// An option is set that has no meaning for the format of the trace.
@@ -145,14 +149,13 @@ pub enum TraceError {
     Write(#[from] io::Error),
     /// A request has a property that the output trace format cannot hold.
     #[error(
-        "request {request} cannot be written, because the output trace can hold only {expected}: change the request or \
-         leave it out"
+        "request {request} cannot be written to the output trace: {requirement}; change the request or leave it out"
     )]
     UnwritableRequest {
         /// Number of the request that cannot be written, from 1.
         request: u64,
-        /// Description of the requests that the output trace can hold, for the error message.
-        expected: &'static str,
+        /// Sentence on what a request in the output trace must be like.
+        requirement: &'static str,
     },
     /// The text about where a trace comes from is longer than a native trace can hold.
     #[error(
@@ -183,14 +186,15 @@ pub enum TraceError {
     },
 }
 
-/// Advice at the end of the error message about a line that cannot be parsed. It is removed from the messages about
-/// lines that are skipped.
-const BAD_LINE_ADVICE: &str = "; correct the line, leave bad lines out by --skip-bad-lines, or name another format by \
-                               --format or other columns by --columns";
+/// Beginning of the advice in the error message about a line that cannot be parsed. The advice is removed from the
+/// messages about lines that are skipped.
+#[cfg(feature = "readers")]
+const BAD_LINE_ADVICE_START: &str = "; correct the line, leave bad lines out";
 
-/// Advice at the end of the error message about a record that cannot be parsed. It is removed from the messages about
-/// records that are skipped.
-const BAD_RECORD_ADVICE: &str = "; get the file again from its source, or name another format by --format";
+/// Beginning of the advice in the error message about a record that cannot be parsed. The advice is removed from the
+/// messages about records that are skipped.
+#[cfg(feature = "readers")]
+const BAD_RECORD_ADVICE_START: &str = "; get the file again from its source";
 
 impl TraceError {
     /// Returns the number of requests read before the damage if this error is [`Self::TruncatedOrCorrupt`]; `None` for
@@ -210,15 +214,15 @@ impl TraceError {
 pub(crate) struct ParseRefusal {
     /// Byte offset of the wrong text in its line.
     pub byte_offset: usize,
-    /// Description of what the format expects at `byte_offset`.
-    pub expected: &'static str,
+    /// Sentence on what the format requires at `byte_offset`.
+    pub requirement: &'static str,
 }
 
 #[cfg(feature = "readers")]
 impl ParseRefusal {
     /// Creates a refusal of a whole line or record; the reported position is its start.
-    pub(crate) fn of_whole_record(expected: &'static str) -> Self {
-        Self { byte_offset: 0, expected }
+    pub(crate) fn of_whole_record(requirement: &'static str) -> Self {
+        Self { byte_offset: 0, requirement }
     }
 }
 
@@ -241,9 +245,31 @@ impl RejectedRecords {
         self.rejected_count += 1;
         if self.first_error_messages.len() < Self::KEPT_ERROR_MESSAGES_MAX {
             let message = error.to_string();
-            let advice = [BAD_LINE_ADVICE, BAD_RECORD_ADVICE];
-            let finding = advice.into_iter().find_map(|advice| message.strip_suffix(advice));
-            self.first_error_messages.push(finding.unwrap_or(&message).to_owned());
+            let advice = [BAD_LINE_ADVICE_START, BAD_RECORD_ADVICE_START];
+            let finding = advice.into_iter().find_map(|start| message.rsplit_once(start));
+            self.first_error_messages.push(finding.map_or(&*message, |(finding, _)| finding).to_owned());
         }
+    }
+}
+
+#[cfg(all(test, feature = "readers"))]
+mod tests {
+    use super::{RejectedRecords, TraceError};
+
+    #[test]
+    fn messages_about_skipped_lines_and_records_are_kept_without_advice() {
+        let (file, found, requirement) = ("t".to_owned(), "x; y".to_owned(), "a line must be short");
+        let line = TraceError::BadLine { file: file.clone(), line_number: 3, column: 1, found, requirement };
+        let record = TraceError::BadRecord { file, record: 2, offset: 9, requirement };
+        let mut rejected = RejectedRecords::default();
+        rejected.add_error(&line);
+        rejected.add_error(&record);
+        assert_eq!(
+            rejected.first_error_messages,
+            [
+                "t: line 3, column 1: found `x; y`, but a line must be short",
+                "t: record 2 at byte 9 is refused: a line must be short"
+            ]
+        );
     }
 }

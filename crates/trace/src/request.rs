@@ -115,20 +115,20 @@ impl Request {
 #[inline]
 pub(crate) fn check_request_limits(request: &Request) -> Result<(), &'static str> {
     let (max, message) = match request.op {
-        Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write of at most 1 GiB"),
-        Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap of at most 1 GiB"),
-        Op::Trim | Op::Zero => (TRIM_MAX_BYTES, "a trim or zeroing of at most 16 TiB"),
-        Op::Flush | Op::Phase => (0, "a flush or phase without length"),
+        Op::Read | Op::Write => (REQUEST_MAX_BYTES, "a read or write must have at most 1 GiB"),
+        Op::Remap(_) => (REQUEST_MAX_BYTES, "a remap must have at most 1 GiB"),
+        Op::Trim | Op::Zero => (TRIM_MAX_BYTES, "a trim or zeroing must have at most 16 TiB"),
+        Op::Flush | Op::Phase => (0, "a flush or phase must have the length 0"),
     };
     if request.len_bytes > max {
         return Err(message);
     }
     if request.offset_bytes.max(request.remap_source_offset_bytes) > OFFSET_MAX_BYTES {
-        return Err("an address below 2^62");
+        return Err("the addresses of a request must be at most 2^62 bytes");
     }
     let parts = request.offset_bytes | request.len_bytes | request.remap_source_offset_bytes;
     if matches!(request.op, Op::Remap(_)) && !parts.is_multiple_of(PAGE_BYTES) {
-        return Err("a remap whose offset, length and source are multiples of 4096 bytes");
+        return Err("the offset, length and source of a remap must be multiples of 4096 bytes");
     }
     Ok(())
 }

@@ -24,18 +24,21 @@ pub trait TraceWriter {
 /// Returns an error for a request that a trace reader would refuse, so that every written trace can be read again.
 /// `number` is the number of the request for the error message, from 1.
 pub(crate) fn check_writable(request: &Request, number: u64) -> Result<(), TraceError> {
-    let refuse = |expected| Err(TraceError::UnwritableRequest { request: number, expected });
+    let refuse = |requirement| Err(TraceError::UnwritableRequest { request: number, requirement });
     let pages = request.pages();
     let content = request.content.len() as u64;
     match check_request_limits(request) {
         Err(reason) => refuse(reason),
-        Ok(()) if !request.payload.is_empty() => {
-            refuse("requests without page bytes, as they are read without --bytes")
+        Ok(()) if !request.payload.is_empty() => refuse(
+            "a request in the output trace must be without page bytes: read the capture without --bytes",
+        ),
+        Ok(()) if content > MAX_REQUEST_PAGES => {
+            refuse("a request in the output trace must have content for at most 2^18 + 1 pages of 4096 bytes")
         }
-        Ok(()) if content > MAX_REQUEST_PAGES => refuse("requests with content for at most 2^18 + 1 pages"),
-        Ok(()) if content != 0 && content != pages.end - pages.start => {
-            refuse("requests that have the contents of all pages of 4096 bytes that they touch, or of none")
-        }
+        Ok(()) if content != 0 && content != pages.end - pages.start => refuse(
+            "a request in the output trace must have the contents of all pages of 4096 bytes that it touches, or of \
+             none",
+        ),
         Ok(()) => Ok(()),
     }
 }

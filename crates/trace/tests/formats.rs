@@ -315,41 +315,81 @@ fn assert_message(name: &str, bad_line: &str, expected: &str) {
 #[test]
 fn a_bad_trace_line_is_reported_by_line_column_and_expectation() {
     let cases = [
-        ("msr", "1,h,0,Erase,0,1,2", "column 7: expected Read or Write, found `Erase`"),
+        (
+            "msr",
+            "1,h,0,Erase,0,1,2",
+            "column 7: found `Erase`, but the fourth field of the line must be Read or Write",
+        ),
         (
             "msr",
             "1,h,0,Read,0,2000000000,2",
-            "column 1: expected a read or write of at most 1 GiB, found `1,h,0,Read,0,2000000000,2`",
+            "column 1: found `1,h,0,Read,0,2000000000,2`, but a read or write must have at most 1 GiB",
         ),
-        ("msr", "1,h,0,Read,-5,1,2", "column 12: expected an offset in bytes, found `-5`"),
-        ("spc", "0,1,2,w,x", "column 9: expected a time in seconds, found `x`"),
-        ("alibaba", "0,W,1,2,3,4", "column 11: expected five columns, found `4`"),
-        ("systor", "1.5,,X,0,1,2", "column 6: expected type R or W, found `X`"),
-        ("tencent", "1,2,3,7,5", "column 7: expected type 0 (read) or 1 (write), found `7`"),
-        ("disksim", "1.5 0 8 8", "column 10: expected flags, bit 0 set for a read, found nothing"),
-        ("mqsim", "1.5 0 8 8 0", "column 1: expected an integer time, found `1.5 0 8 8 0`"),
-        ("wiscsee", "1 X read 0 0 0 0 F", "column 3: expected action D or C, found `X`"),
+        (
+            "msr",
+            "1,h,0,Read,-5,1,2",
+            "column 12: found `-5`, but the fifth field of the line must be the offset, a whole number of bytes",
+        ),
+        (
+            "spc",
+            "0,1,2,w,x",
+            "column 9: found `x`, but the fifth field of the line must be the time in seconds, such as 0.000125",
+        ),
+        ("alibaba", "0,W,1,2,3,4", "column 11: found `4`, but the line must end after its fifth field"),
+        (
+            "systor",
+            "1.5,,X,0,1,2",
+            "column 6: found `X`, but the third field of the line must be the type, R (read) or W (write)",
+        ),
+        (
+            "tencent",
+            "1,2,3,7,5",
+            "column 7: found `7`, but the fourth field of the line must be the type, 0 (read) or 1 (write)",
+        ),
+        (
+            "disksim",
+            "1.5 0 8 8",
+            "column 10: found nothing, but the fifth field of the line must be the flags, a hexadecimal number whose \
+             bit 0 is set for a read",
+        ),
+        (
+            "mqsim",
+            "1.5 0 8 8 0",
+            "column 1: found `1.5 0 8 8 0`, but the first field of the line must be the time, a whole number in the \
+             unit of --time-unit",
+        ),
+        (
+            "wiscsee",
+            "1 X read 0 0 0 0 F",
+            "column 3: found `X`, but the second field of the line must be D (issued) or C (completed)",
+        ),
         (
             "fio 2",
             "f burn 0 0",
-            "column 3: expected read, write, trim, sync, datasync, wait, add, open or close, found `burn`",
+            "column 3: found `burn`, but the action must be read, write, trim, sync, datasync, add, open, close or, \
+             in version 2 of the format, wait",
         ),
-        ("blkparse", "8,16 0 1 z 1 D W 0 + 8 [x]", "column 10: expected a time in seconds, found `z`"),
+        (
+            "blkparse",
+            "8,16 0 1 z 1 D W 0 + 8 [x]",
+            "column 10: found `z`, but the fourth field of the line must be the time in seconds, such as 0.000125",
+        ),
         (
             "fiu",
             "1 2 é 8 8 W 8 1 abc",
-            "column 17: expected one MD5 of 32 digits for every 4096 or every 512 bytes, found `abc`",
+            "column 17: found `abc`, but the last field of the line must be one MD5 digest of 32 digits for every \
+             4096 or every 512 bytes of the request",
         ),
         (
             "capture",
             "W 1 0 2 7",
-            "column 10: expected as many content ids as the request has pages of 4096 bytes, found nothing",
+            "column 10: found nothing, but a write must end with one content id for each of its pages of 4096 bytes",
         ),
         (
             "csv",
             "1,W,0,8192,0,ab",
-            "column 14: expected as many fingerprints, separated by blanks, as the request touches pages of 4096 bytes, or \
-             an empty column, found `ab`",
+            "column 14: found `ab`, but the sixth field of the line must be empty, or have one fingerprint for each \
+             page of 4096 bytes that the request touches, separated by blanks",
         ),
     ];
     for (name, bad_line, expected) in cases {
@@ -363,7 +403,12 @@ fn an_overlong_trace_line_is_refused_without_storing_it() {
     bytes.extend(vec![b'7'; 3 << 20]);
     bytes.extend(b"\n130000000000000000,mill,0,Read,8192,4096,1200\n");
     let error = read_all(&bytes, &OpenOptions::default()).1.unwrap_err();
-    assert!(error.to_string().contains("line 11, column 1: expected a line of less than 1 MiB"), "{error}");
+    assert!(
+        error.to_string().contains(
+            "line 11, column 1: found `a longer one`, but a line must be shorter than 1 MiB; correct"
+        ),
+        "{error}"
+    );
     let skip = OpenOptions { skips_bad_lines: true, ..OpenOptions::default() };
     let (requests, end) = read_all(&bytes, &skip);
     assert_eq!((requests.len(), end.unwrap()), (11, 1));
@@ -377,8 +422,8 @@ fn a_bad_binary_record_is_reported_by_number_and_byte() {
     let error = read_all(&fixture.bytes, &fixture.options).1.unwrap_err();
     assert_eq!(
         error.to_string(),
-        "fixture: record 3 at byte 44: expected an NBD command number of at most 8; get the file again from its source, \
-         or name another format by --format"
+        "fixture: record 3 at byte 44 is refused: the command number of an NBD request must be at most 8; get the \
+         file again from its source, or name another format by --format"
     );
     fixture.options.skips_bad_lines = true;
     let (requests, end) = read_all(&fixture.bytes, &fixture.options);

@@ -174,7 +174,9 @@ fn bytes_after_the_end_record_of_a_native_trace_are_an_error() {
     file.push(0);
     let error = read_all(&file, &OpenOptions::default()).1.unwrap_err();
     assert!(
-        error.to_string().contains("(requests before that: 3): there are bytes after the end record"),
+        error.to_string().contains(
+            "(requests before that: 3): a native trace must end with its end record, but further bytes follow"
+        ),
         "{error}"
     );
 }
@@ -246,7 +248,10 @@ fn a_native_trace_of_another_version_is_refused_with_its_version_and_the_support
     let error = open_stream(std::io::Cursor::new(file), "f.wwt", &OpenOptions::default()).err().unwrap();
     let sentence = error.to_string();
     assert!(
-        sentence.starts_with("f.wwt: the native trace has format version 7, flags 0x2 and"),
+        sentence.starts_with(
+            "f.wwt: the trace cannot be read as a native one: the native trace has format version 7, \
+                              flags 0x2 and"
+        ),
         "{sentence}"
     );
     assert!(sentence.contains("reads only version 1, flags 0x0 and pages of 4096 bytes"), "{sentence}");

@@ -10,6 +10,13 @@ use crate::read::options::BlockLayerStage;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Error message about a wrong time.
+const TIME_REQUIREMENT: &str = "the fourth field of the line must be the time in seconds, such as 0.000125";
+
+/// Error message about a wrong device number.
+const DEVICE_REQUIREMENT: &str =
+    "the first field of the line must be the device as major,minor, such as 8,16";
+
 /// Parser of the lines of blkparse output (events of the Linux block layer).
 pub(crate) struct Blkparse {
     /// Stage (queued, issued or completed) of which events are read as requests; events of other stages are skipped.
@@ -34,11 +41,11 @@ impl LineFormat for Blkparse {
             return Ok(ParseOutcome::Other); // the summary
         }
         into.device = parse_device_number(device)?;
-        fields.next_number("a processor number")?;
-        fields.next_number("a sequence number")?;
-        into.time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
-        fields.next_number("a process number")?;
-        let action = fields.next_word("an action letter")?;
+        fields.next_number("the second field of the line must be the processor, a whole number")?;
+        fields.next_number("the third field of the line must be the sequence number, a whole number")?;
+        into.time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(9, TIME_REQUIREMENT)?;
+        fields.next_number("the fifth field of the line must be the process number, a whole number")?;
+        let action = fields.next_word("the sixth field of the line must be the action, such as Q, D or C")?;
         self.has_seen_event = true;
         if action.text != self.accepted_stage.blkparse_letter().as_bytes() {
             return Ok(ParseOutcome::Other);
@@ -49,14 +56,23 @@ impl LineFormat for Blkparse {
 
 /// Parses the fields of an event after its action letter: operation, first sector and number of sectors.
 fn parse_event(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-    let rwbs = fields.next_word("operation letters")?;
+    let rwbs = fields.next_word(
+        "the seventh field of the line must be the operation with its modifiers, such as R, W or WS",
+    )?;
     let sector = fields.next_field();
     let plus = fields.next_field();
     if plus.text == b"+" {
-        into.offset_bytes = sector.parse_sectors_as_bytes("a sector number")?;
-        into.len_bytes = fields.next_field().parse_sectors_as_bytes("a number of sectors")?;
+        into.offset_bytes = sector.parse_sectors_as_bytes(
+            "the eighth field of the line must be the first sector, a whole number below 2^55",
+        )?;
+        into.len_bytes = fields.next_field().parse_sectors_as_bytes(
+            "the tenth field of the line must be the number of sectors, a whole number below 2^55",
+        )?;
     } else if !(sector.text.is_empty() || sector.text.starts_with(b"[") || plus.text.starts_with(b"[")) {
-        return plus.refuse("`sector + sectors`");
+        return plus.refuse(
+            "the operation must be followed by the first sector, a plus sign and the number of sectors, such as 2048 \
+             + 8",
+        );
     } else {
         into.offset_bytes = 0;
         into.len_bytes = 0;
@@ -93,7 +109,11 @@ fn operation_of_rwbs(rwbs: &[u8], len_bytes: u64) -> Option<Op> {
 /// alike.
 fn parse_device_number(field: Field<'_>) -> Result<u32, ParseRefusal> {
     let (major, minor) = field.split_at(b',');
-    pack_device_number(major.parse_u32("major,minor")?, minor.parse_u32("major,minor")?, field.byte_offset)
+    pack_device_number(
+        major.parse_u32(DEVICE_REQUIREMENT)?,
+        minor.parse_u32(DEVICE_REQUIREMENT)?,
+        field.byte_offset,
+    )
 }
 
 /// Packs a device number: 12 bits of major and 20 bits of minor number. If one is too large, the error is reported at
@@ -102,7 +122,7 @@ pub(crate) fn pack_device_number(major: u32, minor: u32, byte_offset: usize) -> 
     if major >= 1 << 12 || minor >= 1 << 20 {
         return Err(ParseRefusal {
             byte_offset,
-            expected: "a device number whose major part is below 4096 and whose minor part is below 2^20",
+            requirement: "the major number of the device must be below 4096, and its minor number below 2^20",
         });
     }
     Ok(major << 20 | minor)

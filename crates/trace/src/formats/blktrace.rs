@@ -15,6 +15,9 @@ use crate::{Format, Op, Request, SECTOR_BYTES};
 const RECORD_HEADER_BYTES: usize = 48;
 /// Magic number of a blktrace record; its low byte holds the version of the format.
 const MAGIC: u32 = 0x6561_7400;
+/// Error message about a record that does not begin with the magic number.
+const MAGIC_REQUIREMENT: &str = "a record must begin with the magic number 0x656174xx of blktrace, whose last byte is \
+                                 the version of the format";
 
 /// Bit of the field `action` of a blktrace record: the request is a write.
 const CATEGORY_WRITE: u32 = 1 << 17;
@@ -83,14 +86,12 @@ impl RecordFormat for Blktrace {
 
     /// Returns the length of the record, bytes: header and payload.
     fn record_len(&mut self, head: &[u8]) -> Result<usize, ParseRefusal> {
-        let order =
-            ByteOrder::of_record(head).ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+        let order = ByteOrder::of_record(head).ok_or(ParseRefusal::of_whole_record(MAGIC_REQUIREMENT))?;
         Ok(RECORD_HEADER_BYTES + order.read_number(head, 46, 2) as usize)
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
-        let order = ByteOrder::of_record(record)
-            .ok_or(ParseRefusal::of_whole_record("the magic number 0x656174xx"))?;
+        let order = ByteOrder::of_record(record).ok_or(ParseRefusal::of_whole_record(MAGIC_REQUIREMENT))?;
         let action = order.read_number(record, 28, 4) as u32;
         let len = order.read_number(record, 24, 4);
         let notice = action & (CATEGORY_NOTIFY | CATEGORY_PASS_THROUGH) != 0;
@@ -103,7 +104,7 @@ impl RecordFormat for Blktrace {
         let offset = if op == Op::Flush {
             0
         } else {
-            checked_product(sector, SECTOR_BYTES, 0, "a sector below 2^55")?
+            checked_product(sector, SECTOR_BYTES, 0, "the first sector of a request must be below 2^55")?
         };
         into.set_common_fields(order.read_number(record, 8, 8), op, offset, len);
         into.device = order.read_number(record, 36, 4) as u32;

@@ -18,6 +18,14 @@ const CAPTURE_SIGNATURE: &[u8] = b"# blkcap v1 ";
 /// Word in the first line of a capture that states the page size, of which only 4096 bytes are accepted.
 const PAGE_SIZE_WORD: &[u8] = b"page=4096";
 
+/// Error message about a wrong page number.
+const FIRST_PAGE_REQUIREMENT: &str =
+    "the third field of the line must be the first page, a whole number below 2^52";
+
+/// Error message about a wrong number of pages.
+const PAGE_COUNT_REQUIREMENT: &str =
+    "the fourth field of the line must be the number of pages, a whole number below 2^52";
+
 /// Parser of the lines of Wearwell's block captures, with the data from the files next to them.
 #[derive(Default)]
 pub(crate) struct Capture {
@@ -42,7 +50,9 @@ impl Capture {
             let page_size =
                 line.strip_prefix(CAPTURE_SIGNATURE).and_then(|rest| rest.split(|&byte| byte == b' ').next());
             if page_size != Some(PAGE_SIZE_WORD) {
-                return Err(ParseRefusal::of_whole_record("`# blkcap v1 page=4096`"));
+                return Err(ParseRefusal::of_whole_record(
+                    "the first line of a capture must begin with `# blkcap v1 page=4096`",
+                ));
             }
             self.has_read_header = true;
         }
@@ -52,17 +62,16 @@ impl Capture {
     /// Parses the first page and the number of pages of a request, sets its offset and length in bytes, and returns the
     /// number of pages.
     fn parse_page_range(fields: &mut BlankFields<'_>, into: &mut Request) -> Result<u64, ParseRefusal> {
-        let first = fields.next_word("a page number")?;
+        let first = fields.next_word(FIRST_PAGE_REQUIREMENT)?;
         into.offset_bytes = checked_product(
-            first.parse_number("a page number")?,
+            first.parse_number(FIRST_PAGE_REQUIREMENT)?,
             PAGE_BYTES,
             first.byte_offset,
-            "a page number below 2^52",
+            FIRST_PAGE_REQUIREMENT,
         )?;
-        let count = fields.next_word("a number of pages")?;
-        let pages = count.parse_number("a number of pages")?;
-        into.len_bytes =
-            checked_product(pages, PAGE_BYTES, count.byte_offset, "a number of pages below 2^52")?;
+        let count = fields.next_word(PAGE_COUNT_REQUIREMENT)?;
+        let pages = count.parse_number(PAGE_COUNT_REQUIREMENT)?;
+        into.len_bytes = checked_product(pages, PAGE_BYTES, count.byte_offset, PAGE_COUNT_REQUIREMENT)?;
         Ok(pages)
     }
 
@@ -74,24 +83,29 @@ impl Capture {
         into: &mut Request,
     ) -> Result<(), ParseRefusal> {
         if pages > REQUEST_MAX_BYTES / PAGE_BYTES {
-            return Err(ParseRefusal::of_whole_record("a write of at most 1 GiB"));
+            return Err(ParseRefusal::of_whole_record(
+                "a write must have at most 262144 pages of 4096 bytes (1 GiB)",
+            ));
         }
         while (into.content.len() as u64) < pages {
-            let field = fields.next_word(EXPECTED_CONTENT_IDS)?;
+            let field = fields.next_word(CONTENT_IDS_REQUIREMENT)?;
             let left = pages - into.content.len() as u64;
             append_content_ids(field, left, &mut into.content)?;
         }
-        fields.require_end(EXPECTED_CONTENT_IDS)?;
+        fields.require_end(CONTENT_IDS_REQUIREMENT)?;
         self.sidecars.add_sizes_and_bytes(&mut into.content, &mut into.payload).map_err(|reason| {
             self.damaged_sidecar = Some(reason);
-            ParseRefusal::of_whole_record("whole files beside the capture")
+            ParseRefusal::of_whole_record(
+                "the files beside the capture, which hold sizes or bytes of its pages, must be whole",
+            )
         })
     }
 }
 
-/// Description of what must follow the first page and the number of pages of a write, for the error message about a
-/// wrong number of content ids.
-const EXPECTED_CONTENT_IDS: &str = "as many content ids as the request has pages of 4096 bytes";
+/// What must follow first page and number of pages of a write, for the error message about a wrong number of content
+/// ids.
+const CONTENT_IDS_REQUIREMENT: &str =
+    "a write must end with one content id for each of its pages of 4096 bytes";
 
 /// Parses one field of content ids and appends them to `into`: `id` is one page, `id+k` is `k + 1` pages with
 /// consecutive ids. Returns an error if the field has ids for more than `remaining_pages` pages.
@@ -101,11 +115,18 @@ fn append_content_ids(
     into: &mut Vec<ContentDescriptor>,
 ) -> Result<(), ParseRefusal> {
     let (first, more) = field.split_at(b'+');
-    let first = first.parse_number("a content id")?;
-    let more = if more.text.is_empty() { 0 } else { more.parse_number("a count of further ids")? };
+    let first = first.parse_number("a content id must be a whole number below 2^32")?;
+    let more = if more.text.is_empty() {
+        0
+    } else {
+        more.parse_number(
+            "the number after + must be that of the further content ids, such as 3 in 7+3 for 7, 8, 9 and 10",
+        )?
+    };
     if more >= remaining_pages || first > u64::from(u32::MAX) {
-        return field
-            .refuse("a content id below 2^32, and no more ids than the request has pages of 4096 bytes");
+        return field.refuse(
+            "a content id must be below 2^32, and a write must not have more ids than pages of 4096 bytes",
+        );
     }
     into.extend((first..=first + more).map(|id| ContentDescriptor::of_fingerprint(Fingerprint(id))));
     Ok(())
@@ -127,10 +148,21 @@ impl LineFormat for Capture {
             b"D" => Op::Trim,
             b"F" => Op::Flush,
             b"M" => return Ok(ParseOutcome::Other),
-            _ => return kind.refuse("W, R, Z, D, F or M"),
+            _ => {
+                return kind.refuse(
+                    "the first field of the line must be W (write), R (read), Z (zeroing), D (discard), F (flush) or \
+                     M (mark)",
+                );
+            }
         };
-        let time_us = fields.next_number("a time in microseconds")?;
-        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits in 64 bits")?;
+        let time_us = fields
+            .next_number("the second field of the line must be the time, a whole number of microseconds")?;
+        into.time_ns = checked_product(
+            time_us,
+            1000,
+            0,
+            "the second field of the line, the time, must be at most 18446744073709551 microseconds",
+        )?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
             let pages = Self::parse_page_range(&mut fields, into)?;
@@ -138,7 +170,10 @@ impl LineFormat for Capture {
                 self.parse_content_ids(&mut fields, pages, into)?;
             }
         }
-        fields.require_end("no further columns")?;
+        fields.require_end(
+            "the line must end after the time of a flush, the content ids of a write, or the number of pages of \
+             another request",
+        )?;
         Ok(ParseOutcome::Request)
     }
 

@@ -19,6 +19,9 @@ use crate::{Format, Op, Request};
 
 /// Header line of a trace in Wearwell's CSV, with all columns.
 const HEADER: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes";
+/// What the first line of a trace in Wearwell's CSV must be, for the error message about another line.
+const HEADER_REQUIREMENT: &str =
+    "the first line must be the header `time_ns,op,offset_bytes,len_bytes,device,fingerprints,source_bytes`";
 /// Header line of a trace in Wearwell's CSV without the column for the source of remaps; such a trace has no remaps.
 const HEADER_WITHOUT_SOURCE: &str = "time_ns,op,offset_bytes,len_bytes,device,fingerprints";
 
@@ -44,7 +47,7 @@ impl CsvHeaderKind {
         match title {
             _ if title == HEADER.as_bytes() => Ok(Self::All),
             _ if title == HEADER_WITHOUT_SOURCE.as_bytes() => Ok(Self::WithoutSource),
-            _ => Err(ParseRefusal::of_whole_record(HEADER)),
+            _ => Err(ParseRefusal::of_whole_record(HEADER_REQUIREMENT)),
         }
     }
 }
@@ -66,13 +69,18 @@ impl LineFormat for Csv {
             return Ok(ParseOutcome::Other);
         };
         let mut fields = CommaFields::new(line);
-        into.time_ns = fields.next_number("a time in nanoseconds")?;
+        into.time_ns = fields
+            .next_number("the first field of the line must be the time, a whole number of nanoseconds")?;
         let op = fields.next_field();
         into.op = Op::from_csv_letter(op.text)
-            .ok_or(ParseRefusal { byte_offset: op.byte_offset, expected: "R, W, T, Z, F, C, M or P" })?;
-        into.offset_bytes = fields.next_number("an offset in bytes")?;
-        into.len_bytes = fields.next_number("a length in bytes")?;
-        into.device = fields.next_u32("a device number")?;
+            .ok_or(ParseRefusal { byte_offset: op.byte_offset, requirement: OPERATION_REQUIREMENT })?;
+        into.offset_bytes =
+            fields.next_number("the third field of the line must be the offset, a whole number of bytes")?;
+        into.len_bytes =
+            fields.next_number("the fourth field of the line must be the length, a whole number of bytes")?;
+        into.device = fields.next_u32(
+            "the fifth field of the line must be the device, a whole number from 0 to 4294967295",
+        )?;
         let fingerprints = fields.next_field();
         let source = if header_kind == CsvHeaderKind::All {
             fields.next_field()
@@ -80,11 +88,15 @@ impl LineFormat for Csv {
             Field { text: b"", byte_offset: op.byte_offset }
         };
         if matches!(into.op, Op::Remap(_)) {
-            into.remap_source_offset_bytes = source.parse_number("a source in bytes")?;
+            into.remap_source_offset_bytes = source.parse_number("a remap (C or M) must have its source, a whole \
+                                                                  number of bytes, as the seventh field of the line")?;
         } else if !source.text.is_empty() {
-            return source.refuse("an empty column source_bytes, because only remaps (C, M) have a source");
+            return source.refuse(
+                "the seventh field of the line, source_bytes, must be empty, because only remaps (C or M) have a \
+                 source",
+            );
         }
-        fields.require_end("as many columns as the header")?;
+        fields.require_end("the line must have as many fields as the header line")?;
         parse_content(fingerprints, into)?;
         Ok(ParseOutcome::Request)
     }
@@ -113,10 +125,13 @@ impl Op {
     }
 }
 
-/// Description of what the column of fingerprints must hold, for the error message about a wrong number of
-/// fingerprints.
-const EXPECTED_FINGERPRINTS: &str = "as many fingerprints, separated by blanks, as the request touches pages of 4096 \
-                                     bytes, or an empty column";
+/// What the column of operations must hold, for the error message about another text.
+const OPERATION_REQUIREMENT: &str = "the second field of the line must be R (read), W (write), T (trim), Z (zeroing), \
+                                     F (flush), C (remap that copies), M (remap that moves) or P (phase)";
+
+/// What the column of fingerprints must hold, for the error message about a wrong number of fingerprints.
+const FINGERPRINTS_REQUIREMENT: &str = "the sixth field of the line must be empty, or have one fingerprint for each \
+                                        page of 4096 bytes that the request touches, separated by blanks";
 
 /// Parses the column of fingerprints into one content descriptor per page of the request.
 fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusal> {
@@ -132,14 +147,14 @@ fn parse_content(items: Field<'_>, into: &mut Request) -> Result<(), ParseRefusa
     let pages = into.pages();
     let complete =
         into.content.is_empty() || into.content.len() as u64 == pages.end.saturating_sub(pages.start);
-    if complete { Ok(()) } else { items.refuse(EXPECTED_FINGERPRINTS) }
+    if complete { Ok(()) } else { items.refuse(FINGERPRINTS_REQUIREMENT) }
 }
 
 /// Parses one item of the column of fingerprints: a fingerprint, then optionally compressed size and delta size.
 fn parse_descriptor(item: Field<'_>) -> Result<ContentDescriptor, ParseRefusal> {
     let (fingerprint, sizes) = item.split_at(b':');
     let (compressed, delta) = sizes.split_at(b':');
-    let value = fingerprint.parse_hex("a hexadecimal fingerprint")?;
+    let value = fingerprint.parse_hex("a fingerprint must be a hexadecimal number of at most 16 digits")?;
     Ok(ContentDescriptor {
         fingerprint: Fingerprint(value),
         compressed_bytes: parse_descriptor_size(compressed)?,
@@ -152,9 +167,10 @@ fn parse_descriptor_size(field: Field<'_>) -> Result<u16, ParseRefusal> {
     if field.text.is_empty() {
         return Ok(ContentDescriptor::UNKNOWN_SIZE);
     }
-    let expected = "a size in bytes below 65535";
-    u16::try_from(field.parse_number(expected)?)
-        .map_err(|_| ParseRefusal { byte_offset: field.byte_offset, expected })
+    let requirement = "the sizes after a fingerprint (compressed, and as a delta) must be whole numbers of bytes \
+                       below 65535, such as 5e:900:120";
+    u16::try_from(field.parse_number(requirement)?)
+        .map_err(|_| ParseRefusal { byte_offset: field.byte_offset, requirement })
 }
 
 /// Writer of traces in Wearwell's CSV.

@@ -9,6 +9,13 @@ use crate::read::fields::BlankFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Error message about a wrong time.
+const TIME_REQUIREMENT: &str = "the first field of the line must be the time in milliseconds, such as 0.125";
+
+/// Error message about a wrong set of flags.
+const FLAGS_REQUIREMENT: &str =
+    "the fifth field of the line must be the flags, a hexadecimal number whose bit 0 is set for a read";
+
 /// Parser of the lines of ASCII traces of the simulator `DiskSim`.
 pub(crate) struct DiskSim;
 
@@ -17,12 +24,10 @@ impl LineFormat for DiskSim {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
-        let time_ns =
-            fields.next_word("a time in milliseconds")?.parse_decimal(6, "a time in milliseconds")?;
+        let time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(6, TIME_REQUIREMENT)?;
         parse_device_and_byte_range(&mut fields, into)?;
-        let flags =
-            fields.next_word("flags, bit 0 set for a read")?.parse_hex("flags, bit 0 set for a read")?;
-        fields.require_end("five columns")?;
+        let flags = fields.next_word(FLAGS_REQUIREMENT)?.parse_hex(FLAGS_REQUIREMENT)?;
+        fields.require_end("the line must end after its fifth field")?;
         into.op = if flags & 1 == 1 { Op::Read } else { Op::Write };
         into.time_ns = time_ns;
         Ok(ParseOutcome::Request)
@@ -34,8 +39,13 @@ pub(crate) fn parse_device_and_byte_range(
     fields: &mut BlankFields<'_>,
     into: &mut Request,
 ) -> Result<(), ParseRefusal> {
-    into.device = fields.next_u32("a device number")?;
-    into.offset_bytes = fields.next_field().parse_sectors_as_bytes("an address in sectors")?;
-    into.len_bytes = fields.next_field().parse_sectors_as_bytes("a size in sectors")?;
+    into.device = fields
+        .next_u32("the second field of the line must be the device, a whole number from 0 to 4294967295")?;
+    into.offset_bytes = fields.next_field().parse_sectors_as_bytes(
+        "the third field of the line must be the first sector, a whole number below 2^55",
+    )?;
+    into.len_bytes = fields.next_field().parse_sectors_as_bytes(
+        "the fourth field of the line must be the number of sectors, a whole number below 2^55",
+    )?;
     Ok(())
 }

@@ -36,7 +36,7 @@ impl FioLog {
             b"fio version 3 iolog" => 3,
             _ => {
                 return Err(ParseRefusal::of_whole_record(
-                    "`fio version 2 iolog` or `fio version 3 iolog` as the first line",
+                    "the first line must be `fio version 2 iolog` or `fio version 3 iolog`",
                 ));
             }
         };
@@ -49,7 +49,7 @@ impl FioLog {
             return Ok(device);
         }
         if self.device_by_file_name.len() == FILE_NAMES_MAX || name.text.len() > FILE_NAME_MAX_BYTES {
-            return name.refuse("at most 4096 files with names of at most 4096 bytes");
+            return name.refuse("the log must name at most 4096 files, with names of at most 4096 bytes");
         }
         let device = self.device_by_file_name.len() as u32;
         self.device_by_file_name.insert(name.text.to_vec(), device);
@@ -58,11 +58,13 @@ impl FioLog {
 
     /// Parses a `wait` line and adds the wait to the time of the requests after it.
     fn add_wait(&mut self, fields: &mut BlankFields<'_>) -> Result<ParseOutcome, ParseRefusal> {
-        let waited = fields.next_number("a wait in microseconds")?;
+        let waited = fields.next_number(
+            "the third field of a line with `wait` must be the wait, a whole number of microseconds",
+        )?;
         self.summed_waits_us = self
             .summed_waits_us
             .checked_add(waited)
-            .ok_or(ParseRefusal::of_whole_record("waits whose sum fits in 64 bits"))?;
+            .ok_or(ParseRefusal::of_whole_record("the sum of all waits must be below 2^64 microseconds"))?;
         Ok(ParseOutcome::Other)
     }
 }
@@ -76,12 +78,21 @@ impl LineFormat for FioLog {
         }
         let mut fields = BlankFields::new(line);
         let time_us = match self.log_version {
-            3 => fields.next_number("a timestamp in microseconds")?,
+            3 => fields.next_number(
+                "the first field of the line must be the time, a whole number of microseconds",
+            )?,
             _ => self.summed_waits_us,
         };
-        into.time_ns = checked_product(time_us, 1000, 0, "a time that fits in 64 bits")?;
-        let file = fields.next_word("a file name")?;
-        let action = fields.next_word("an action")?;
+        into.time_ns = checked_product(
+            time_us,
+            1000,
+            0,
+            "the time of a request must be at most 18446744073709551 microseconds",
+        )?;
+        let file =
+            fields.next_word("the line must have a file name, in version 3 of the format after the time")?;
+        let action =
+            fields.next_word("the file name must be followed by an action, such as read or write")?;
         into.op = match action.text {
             b"add" | b"open" | b"close" => return Ok(ParseOutcome::Other),
             b"wait" if self.log_version == 2 => return self.add_wait(&mut fields),
@@ -89,13 +100,20 @@ impl LineFormat for FioLog {
             b"write" => Op::Write,
             b"trim" => Op::Trim,
             b"sync" | b"datasync" => Op::Flush,
-            _ => return action.refuse("read, write, trim, sync, datasync, wait, add, open or close"),
+            _ => {
+                return action.refuse(
+                    "the action must be read, write, trim, sync, datasync, add, open, close or, in version 2 of the \
+                     format, wait",
+                );
+            }
         };
         into.device = self.assign_device_of_file(file)?;
         (into.offset_bytes, into.len_bytes) = (0, 0);
         if into.op != Op::Flush {
-            into.offset_bytes = fields.next_number("an offset in bytes")?;
-            into.len_bytes = fields.next_number("a length in bytes")?;
+            into.offset_bytes =
+                fields.next_number("the action must be followed by the offset, a whole number of bytes")?;
+            into.len_bytes =
+                fields.next_number("the offset must be followed by the length, a whole number of bytes")?;
         }
         Ok(ParseOutcome::Request)
     }

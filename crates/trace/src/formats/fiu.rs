@@ -23,6 +23,9 @@ const ZERO_SECTOR_MD5: u128 = 0xbf61_9eac_0cdf_3f68_d496_ea93_4413_7e8b;
 /// Number of hexadecimal digits of an MD5 digest.
 const MD5_HEX_DIGITS: usize = 32;
 
+/// Error message about a wrong process number.
+const PROCESS_REQUIREMENT: &str = "the time must be followed by the process number, a whole number";
+
 /// Parser of the lines of FIU traces, which have digests of page contents.
 #[derive(Default)]
 pub(crate) struct Fiu {
@@ -56,17 +59,27 @@ impl Fiu {
         into: &mut Request,
     ) -> Result<ParseOutcome, ParseRefusal> {
         let digests = fields.next_field_from_end();
-        let minor = fields.next_field_from_end().parse_u32("a minor device number")?;
-        let major = fields.next_field_from_end().parse_u32("a major device number")?;
+        let minor = fields
+            .next_field_from_end()
+            .parse_u32("the field before the digests must be the minor device number, a whole number")?;
+        let major = fields.next_field_from_end().parse_u32(
+            "the field before the minor device number must be the major device number, a whole number",
+        )?;
         into.device = pack_device_number(major, minor, 0)?;
         let kind = fields.next_field_from_end();
         into.op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            _ => return kind.refuse("R or W"),
+            _ => {
+                return kind.refuse("the field before the major device number must be R (read) or W (write)");
+            }
         };
-        into.len_bytes = fields.next_field_from_end().parse_sectors_as_bytes("a size in sectors")?;
-        into.offset_bytes = fields.next_field_from_end().parse_sectors_as_bytes("an address in sectors")?;
+        into.len_bytes = fields.next_field_from_end().parse_sectors_as_bytes(
+            "the field before the operation must be the number of sectors, a whole number below 2^55",
+        )?;
+        into.offset_bytes = fields.next_field_from_end().parse_sectors_as_bytes(
+            "the field before the number of sectors must be the first sector, a whole number below 2^55",
+        )?;
         into.time_ns = parse_time_ns(fields)?;
         let unit_bytes = self.parse_digests(digests, into.len_bytes)?;
         self.append_descriptors(unit_bytes, into);
@@ -81,7 +94,10 @@ impl Fiu {
         let unit_bytes =
             [PAGE_BYTES, SECTOR_BYTES].into_iter().find(|unit| count.checked_mul(*unit) == Some(len_bytes));
         let (Some(unit_bytes), 0) = (unit_bytes.filter(|_| count > 0), digits % MD5_HEX_DIGITS) else {
-            return field.refuse("one MD5 of 32 digits for every 4096 or every 512 bytes");
+            return field.refuse(
+                "the last field of the line must be one MD5 digest of 32 digits for every 4096 or every 512 bytes of \
+                 the request",
+            );
         };
         self.first_halves_of_digests.clear();
         for start in (0..digits).step_by(MD5_HEX_DIGITS) {
@@ -118,23 +134,24 @@ impl Fiu {
 /// the time in nanoseconds. Only lines with tabs may have an index, and only lines with blanks a process name that
 /// contains separators.
 fn parse_time_ns<const SEPARATOR: u8>(mut fields: Fields<'_, SEPARATOR>) -> Result<u64, ParseRefusal> {
-    let expected = "a time in nanoseconds";
+    let requirement =
+        "the line must begin with the time (with tabs, after an index), a whole number of nanoseconds";
     if SEPARATOR == b'\t' {
         fields.next_field_from_end();
-        fields.next_field_from_end().parse_number("a process number")?;
-        return fields.next_field_from_end().parse_number(expected);
+        fields.next_field_from_end().parse_number(PROCESS_REQUIREMENT)?;
+        return fields.next_field_from_end().parse_number(requirement);
     }
-    let time_ns = fields.next_number(expected)?;
-    fields.next_number("a process number")?;
-    fields.next_word("a process name")?;
+    let time_ns = fields.next_number(requirement)?;
+    fields.next_number(PROCESS_REQUIREMENT)?;
+    fields.next_word("the process number must be followed by the name of the process")?;
     Ok(time_ns)
 }
 
 /// Returns the first half of an MD5 digest as a number. The value 0 is reserved for data of zeroes.
 fn first_half_of_digest(digest: Field<'_>) -> Result<u64, ParseRefusal> {
-    let expected = "an MD5 in hexadecimal";
-    let high = Field { text: &digest.text[..16], byte_offset: digest.byte_offset }.parse_hex(expected)?;
-    let low = digest.skip_bytes(16).parse_hex(expected)?;
+    let requirement = "an MD5 digest must have 32 hexadecimal digits";
+    let high = Field { text: &digest.text[..16], byte_offset: digest.byte_offset }.parse_hex(requirement)?;
+    let low = digest.skip_bytes(16).parse_hex(requirement)?;
     Ok(match u128::from(high) << 64 | u128::from(low) {
         ZERO_PAGE_MD5 | ZERO_SECTOR_MD5 => 0,
         _ => high.swap_bytes().max(1),

@@ -22,17 +22,20 @@ impl LineFormat for MqSim {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
-        let time = fields.next_number("an integer time")?;
-        into.time_ns =
-            self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record("a time that fits in 64 bits"))?;
+        let time = fields.next_number(
+            "the first field of the line must be the time, a whole number in the unit of --time-unit",
+        )?;
+        into.time_ns = self.time_unit.to_ns(time).ok_or(ParseRefusal::of_whole_record(
+            "the first field of the line, the time, must be below 2^64 nanoseconds",
+        ))?;
         parse_device_and_byte_range(&mut fields, into)?;
         let kind = fields.next_field();
         into.op = match kind.text {
             b"0" => Op::Write,
             b"1" => Op::Read,
-            _ => return kind.refuse("type 0 (write) or 1 (read)"),
+            _ => return kind.refuse("the fifth field of the line must be the type, 0 (write) or 1 (read)"),
         };
-        fields.require_end("five columns")?;
+        fields.require_end("the line must end after its fifth field")?;
         Ok(ParseOutcome::Request)
     }
 }

@@ -36,7 +36,9 @@ impl RecordFormat for Nbd {
         match head[..4].try_into().expect("four bytes") {
             REQUEST_MAGIC => Ok(REQUEST_HEADER_BYTES),
             REPLY_MAGIC => Ok(REPLY_HEADER_BYTES),
-            _ => Err(ParseRefusal::of_whole_record("the magic number of an NBD request or reply")),
+            _ => Err(ParseRefusal::of_whole_record(
+                "a record must begin with the magic number of an NBD request (0x25609513) or reply (0x67446698)",
+            )),
         }
     }
 
@@ -54,7 +56,11 @@ impl RecordFormat for Nbd {
             4 => Op::Trim,
             6 => Op::Zero,
             2 | 5 | 7 | 8 => return Ok(ParseOutcome::Other), // disconnect, cache, block status, resize
-            _ => return Err(ParseRefusal::of_whole_record("an NBD command number of at most 8")),
+            _ => {
+                return Err(ParseRefusal::of_whole_record(
+                    "the command number of an NBD request must be at most 8",
+                ));
+            }
         };
         match op {
             Op::Flush => into.set_common_fields(0, op, 0, 0),

@@ -37,7 +37,7 @@ impl RecordFormat for OracleGeneral {
             read_little_endian(record, 4, 8),
             SECTOR_BYTES,
             0,
-            "an object number below 2^55",
+            "the object number of a record must be below 2^55, since it counts blocks of 512 bytes",
         )?;
         into.set_common_fields(
             read_little_endian(record, 0, 4) * 1_000_000_000,

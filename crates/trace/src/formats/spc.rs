@@ -8,6 +8,9 @@ use crate::read::fields::CommaFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Error message about a wrong time.
+const TIME_REQUIREMENT: &str = "the fifth field of the line must be the time in seconds, such as 0.000125";
+
 /// Parser of the lines of traces of the Storage Performance Council (SPC).
 pub(crate) struct Spc;
 
@@ -17,16 +20,24 @@ impl LineFormat for Spc {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
-        into.device = fields.next_u32("a storage unit number")?;
-        let offset = fields.next_field().parse_sectors_as_bytes("a block address")?;
-        let len = fields.next_number("a size in bytes")?;
+        into.device = fields.next_u32(
+            "the first field of the line must be the storage unit, a whole number from 0 to 4294967295",
+        )?;
+        let offset = fields.next_field().parse_sectors_as_bytes(
+            "the second field of the line must be the first block of 512 bytes, a whole number below 2^55",
+        )?;
+        let len =
+            fields.next_number("the third field of the line must be the size, a whole number of bytes")?;
         let opcode = fields.next_field();
         let op = match opcode.text {
             b"r" | b"R" => Op::Read,
             b"w" | b"W" => Op::Write,
-            _ => return opcode.refuse("opcode R or W"),
+            _ => {
+                return opcode
+                    .refuse("the fourth field of the line must be the operation, R (read) or W (write)");
+            }
         };
-        let time = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        let time = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(9, TIME_REQUIREMENT)?;
         into.set_common_fields(time, op, offset, len);
         Ok(ParseOutcome::Request)
     }

@@ -8,6 +8,9 @@ use crate::read::fields::CommaFields;
 use crate::read::{LineFormat, ParseOutcome};
 use crate::{Format, Op, Request};
 
+/// Error message about a wrong time.
+const TIME_REQUIREMENT: &str = "the first field of the line must be the time in seconds, such as 0.000125";
+
 /// Parser of the lines of SYSTOR '17 traces.
 #[derive(Default)]
 pub(crate) struct Systor {
@@ -24,18 +27,22 @@ impl LineFormat for Systor {
             return Ok(ParseOutcome::Other);
         }
         let mut fields = CommaFields::new(line);
-        let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        let time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(9, TIME_REQUIREMENT)?;
         fields.next_field();
         let kind = fields.next_field();
         let op = match kind.text {
             b"R" => Op::Read,
             b"W" => Op::Write,
-            _ => return kind.refuse("type R or W"),
+            _ => return kind.refuse("the third field of the line must be the type, R (read) or W (write)"),
         };
-        into.device = fields.next_u32("a logical unit number")?;
-        let offset = fields.next_number("an offset in bytes")?;
-        let len = fields.next_number("a size in bytes")?;
-        fields.require_end("six columns")?;
+        into.device = fields.next_u32(
+            "the fourth field of the line must be the logical unit, a whole number from 0 to 4294967295",
+        )?;
+        let offset =
+            fields.next_number("the fifth field of the line must be the offset, a whole number of bytes")?;
+        let len =
+            fields.next_number("the sixth field of the line must be the size, a whole number of bytes")?;
+        fields.require_end("the line must end after its sixth field")?;
         into.set_common_fields(time_ns, op, offset, len);
         Ok(ParseOutcome::Request)
     }

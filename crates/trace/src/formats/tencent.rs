@@ -17,18 +17,30 @@ impl LineFormat for Tencent {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = CommaFields::new(line);
-        let seconds = fields.next_number("a time in seconds")?;
-        let offset = fields.next_field().parse_sectors_as_bytes("an offset in sectors")?;
-        let len = fields.next_field().parse_sectors_as_bytes("a size in sectors")?;
+        let seconds =
+            fields.next_number("the first field of the line must be the time, a whole number of seconds")?;
+        let offset = fields.next_field().parse_sectors_as_bytes(
+            "the second field of the line must be the first sector, a whole number below 2^55",
+        )?;
+        let len = fields.next_field().parse_sectors_as_bytes(
+            "the third field of the line must be the number of sectors, a whole number below 2^55",
+        )?;
         let kind = fields.next_field();
         let op = match kind.text {
             b"0" => Op::Read,
             b"1" => Op::Write,
-            _ => return kind.refuse("type 0 (read) or 1 (write)"),
+            _ => return kind.refuse("the fourth field of the line must be the type, 0 (read) or 1 (write)"),
         };
-        into.device = fields.next_u32("a volume number")?;
-        fields.require_end("five columns")?;
-        let time_ns = checked_product(seconds, 1_000_000_000, 0, "a time that fits in 64 bits")?;
+        into.device = fields.next_u32(
+            "the fifth field of the line must be the volume, a whole number from 0 to 4294967295",
+        )?;
+        fields.require_end("the line must end after its fifth field")?;
+        let time_ns = checked_product(
+            seconds,
+            1_000_000_000,
+            0,
+            "the first field of the line, the time, must be at most 18446744073 seconds",
+        )?;
         into.set_common_fields(time_ns, op, offset, len);
         Ok(ParseOutcome::Request)
     }

@@ -83,14 +83,14 @@ impl RecordFormat for Vscsi {
         self.layout = layout;
         layout
             .map(|layout| layout.record_bytes)
-            .ok_or(ParseRefusal::of_whole_record("a vSCSI record of version 1 or 2"))
+            .ok_or(ParseRefusal::of_whole_record("a record of a vSCSI trace must be of version 1 or 2"))
     }
 
     fn parse(&mut self, record: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let layout = self.layout.expect("the length was asked for first");
         if !layout.fits_record(record) {
             return Err(ParseRefusal::of_whole_record(
-                "a vSCSI record of the same version as the first record",
+                "a record of a vSCSI trace must be of the same version as the first record",
             ));
         }
         let Some(op) = operation_of_scsi_command(read_little_endian(record, layout.command_offset_bytes, 2))
@@ -101,13 +101,13 @@ impl RecordFormat for Vscsi {
             read_little_endian(record, layout.lba_offset_bytes + 8, 8),
             1000,
             0,
-            "a time that fits in 64 bits",
+            "the time of a record must be at most 18446744073709551 microseconds",
         )?;
         let offset = checked_product(
             read_little_endian(record, layout.lba_offset_bytes, 8),
             SECTOR_BYTES,
             0,
-            "a block number below 2^55",
+            "the first block of a record, which counts 512 bytes, must be below 2^55",
         )?;
         match op {
             Op::Flush => into.set_common_fields(time_ns, op, 0, 0),

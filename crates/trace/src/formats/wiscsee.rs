@@ -13,6 +13,9 @@ use crate::{Format, Op, Request};
 /// Offset in bytes, as text in a trace line, that marks the end of the setup phase: minus 16,384 sectors.
 const SETUP_END_OFFSET: &[u8] = b"-8388608";
 
+/// Error message about a wrong time.
+const TIME_REQUIREMENT: &str = "the sixth field of the line must be the time in seconds, such as 0.000125";
+
 /// Parser of the lines that the tool `WiscSee` extracts from blkparse output.
 pub(crate) struct Wiscsee {
     /// Stage whose lines are read as requests: `C` lines for completed requests, `D` lines for any other stage.
@@ -24,27 +27,29 @@ impl LineFormat for Wiscsee {
 
     fn parse(&mut self, line: &[u8], into: &mut Request) -> Result<ParseOutcome, ParseRefusal> {
         let mut fields = BlankFields::new(line);
-        fields.next_number("a process number")?;
+        fields.next_number("the first field of the line must be the process number, a whole number")?;
         let action = fields.next_field();
         let wanted = match action.text {
             b"D" => self.block_layer_stage != BlockLayerStage::Complete,
             b"C" => self.block_layer_stage == BlockLayerStage::Complete,
-            _ => return action.refuse("action D or C"),
+            _ => return action.refuse("the second field of the line must be D (issued) or C (completed)"),
         };
         let kind = fields.next_field();
         let op = match kind.text {
             b"read" => Op::Read,
             b"write" => Op::Write,
             b"discard" => Op::Trim,
-            _ => return kind.refuse("read, write or discard"),
+            _ => return kind.refuse("the third field of the line must be read, write or discard"),
         };
         let offset = fields.next_field();
         if !wanted || offset.text == SETUP_END_OFFSET {
             return Ok(ParseOutcome::Other);
         }
-        let offset = offset.parse_number("an offset in bytes")?;
-        let len = fields.next_number("a size in bytes")?;
-        let time_ns = fields.next_word("a time in seconds")?.parse_decimal(9, "a time in seconds")?;
+        let offset = offset
+            .parse_number("the fourth field of the line must be the offset, a whole number of bytes")?;
+        let len =
+            fields.next_number("the fifth field of the line must be the size, a whole number of bytes")?;
+        let time_ns = fields.next_word(TIME_REQUIREMENT)?.parse_decimal(9, TIME_REQUIREMENT)?;
         into.set_common_fields(time_ns, op, offset, len);
         Ok(ParseOutcome::Request)
     }

@@ -95,7 +95,7 @@ impl NativeReader {
     fn next_frame(&mut self) -> Result<bool, TraceError> {
         if self.next_byte_index != self.frame_bytes.len() {
             return Err(self.counters.corrupt_error(corrupt_data_error(
-                "a frame (group of requests) has bytes after its last record",
+                "a frame (group of requests) must end with its last record, but has further bytes",
             )));
         }
         while self.records_left_in_frame == 0 && !self.has_read_end_record {
@@ -110,7 +110,7 @@ impl NativeReader {
         let Ok(header) = <[u8; FRAME_HEADER_BYTES]>::try_from(header) else {
             return Err(Error::new(
                 ErrorKind::UnexpectedEof,
-                "the end record is missing, so the file was cut off",
+                "a native trace must end with an end record, but the file was cut off before it",
             ));
         };
         self.source.consume_bytes(FRAME_HEADER_BYTES);
@@ -120,18 +120,22 @@ impl NativeReader {
             || records > FRAME_MAX_RECORDS
         {
             return Err(corrupt_data_error(
-                "a frame (group of requests) has more than 8 MiB or 65,536 records",
+                "a frame (group of requests) must have at most 8 MiB and 65536 records, but has more",
             ));
         }
         self.stored_payload.clear();
         self.source.read_exact(stored_len as usize, &mut self.stored_payload)?;
         if frame_checksum([&header[..16], &self.stored_payload]) != sum {
-            return Err(corrupt_data_error("the checksum of a frame (group of requests) does not match"));
+            return Err(corrupt_data_error(
+                "the checksum of a frame (group of requests) must be that of its bytes, but is another",
+            ));
         }
         match kind {
             FRAME_KIND_RECORDS => self.decompress_frame(records, raw_len as usize),
             FRAME_KIND_END => self.check_end_record(),
-            _ => Err(corrupt_data_error("a frame (group of requests) is of unknown kind")),
+            _ => Err(corrupt_data_error(
+                "a frame must be a group of requests or the end record, but is of another kind",
+            )),
         }
     }
 
@@ -141,7 +145,9 @@ impl NativeReader {
         self.frame_bytes.reserve(raw_len);
         self.decompressor.decompress_to_buffer(&self.stored_payload, &mut self.frame_bytes)?;
         if self.frame_bytes.len() != raw_len || records == 0 {
-            return Err(corrupt_data_error("the length of a frame (group of requests) does not match"));
+            return Err(corrupt_data_error(
+                "a frame (group of requests) must have the length and the records that its header states, but has not",
+            ));
         }
         (self.next_byte_index, self.records_left_in_frame, self.previous_record) =
             (0, records, PreviousRecord::default());
@@ -158,12 +164,14 @@ impl NativeReader {
         let expected: Vec<u8> = counts.iter().flat_map(|count| count.to_le_bytes()).collect();
         if self.stored_payload.len() != END_RECORD_PAYLOAD_BYTES || self.stored_payload != expected {
             return Err(corrupt_data_error(
-                "the end record states other numbers of requests and contents than were read, so that a part is missing \
-                 or was inserted",
+                "the end record must state the numbers of requests and contents that were read, but states others, so \
+                 that a part is missing or was inserted",
             ));
         }
         if !self.source.peek(1)?.is_empty() {
-            return Err(corrupt_data_error("there are bytes after the end record"));
+            return Err(corrupt_data_error(
+                "a native trace must end with its end record, but further bytes follow",
+            ));
         }
         self.has_read_end_record = true;
         Ok(())
@@ -181,30 +189,33 @@ impl NativeReader {
         let offset = (previous_record.end_offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
         into.offset_bytes = offset
             .checked_mul(unit)
-            .ok_or(ParseRefusal::of_whole_record("an offset that fits in 64 bits"))?;
+            .ok_or(ParseRefusal::of_whole_record("the offset of a request must be below 2^64 bytes"))?;
         into.len_bytes = previous_record.len_bytes;
         if head & record_flags::HAS_LENGTH != 0 {
             into.len_bytes = cursor
                 .read_varint()?
                 .checked_mul(unit)
-                .ok_or(ParseRefusal::of_whole_record("a length that fits in 64 bits"))?;
+                .ok_or(ParseRefusal::of_whole_record("the length of a request must be below 2^64 bytes"))?;
         }
         into.device = previous_record.device;
         if head & record_flags::HAS_DEVICE != 0 {
-            into.device = cursor
-                .read_varint()?
-                .try_into()
-                .map_err(|_| ParseRefusal::of_whole_record("a device number of 32 bits"))?;
+            into.device = cursor.read_varint()?.try_into().map_err(|_| {
+                ParseRefusal::of_whole_record(
+                    "the device of a request must be a whole number from 0 to 4294967295",
+                )
+            })?;
         }
         match head & OP_MASK {
             operation_code::OP_REMAP_COPY | operation_code::OP_REMAP_RELOCATE => {
                 let source = (into.offset_bytes / unit).wrapping_add(unzigzag(cursor.read_varint()?));
                 into.remap_source_offset_bytes = source
                     .checked_mul(unit)
-                    .ok_or(ParseRefusal::of_whole_record("a source that fits in 64 bits"))?;
+                    .ok_or(ParseRefusal::of_whole_record("the source of a remap must be below 2^64 bytes"))?;
             }
             operation_code::OP_MARK if cursor.read_varint()? != operation_code::PHASE_MARK_CODE => {
-                return Err(ParseRefusal::of_whole_record("the mark of a phase"));
+                return Err(ParseRefusal::of_whole_record(
+                    "a mark must be that of the begin of a phase, the only kind of mark that there is",
+                ));
             }
             _ => {}
         }
@@ -233,7 +244,7 @@ impl TraceReader for NativeReader {
                 file: self.counters.file_name.clone(),
                 record: self.counters.delivered_requests + 1,
                 offset: self.source.offset_bytes(),
-                expected: bad.expected,
+                requirement: bad.requirement,
             });
         }
         self.records_left_in_frame -= 1;
@@ -292,8 +303,7 @@ fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) ->
 fn unreadable_header_reason(header: &[u8]) -> Option<String> {
     if !matches_signature(header) {
         return Some(
-            "the file does not begin with the signature of a native trace: name its format by --format, or get the file \
-             again from its source"
+            "the file does not begin with the signature of a native trace: name its format by --format, or get the file again from its source"
                 .to_owned(),
         );
     }
@@ -316,15 +326,20 @@ fn read_provenance(
     provenance_len: usize,
 ) -> Result<String, Error> {
     if provenance_len > PROVENANCE_MAX_BYTES {
-        return Err(corrupt_data_error("its provenance is longer than 64 KiB"));
+        return Err(corrupt_data_error(
+            "the text on the origin of the trace (provenance) must be at most 64 KiB long, but is longer",
+        ));
     }
     source.read_exact(provenance_len + 4, &mut header)?;
     let (body, sum) = header.split_at(header.len() - 4);
     if frame_checksum([body, &[]]).to_le_bytes() != sum {
-        return Err(corrupt_data_error("the checksum of the header does not match"));
+        return Err(corrupt_data_error(
+            "the checksum of the header must be that of its bytes, but is another",
+        ));
     }
-    String::from_utf8(body[FIXED_HEADER_BYTES..].to_vec())
-        .map_err(|_| corrupt_data_error("the text on the origin of the trace (provenance) is not UTF-8"))
+    String::from_utf8(body[FIXED_HEADER_BYTES..].to_vec()).map_err(|_| {
+        corrupt_data_error("the text on the origin of the trace (provenance) must be UTF-8, but is not")
+    })
 }
 
 /// Returns the operation that the low three bits of the first byte of a record denote.
@@ -342,6 +357,9 @@ fn op_of_code(number: u8) -> Op {
     }
 }
 
+/// Error message about a wrong end of a record.
+const RECORD_END_REQUIREMENT: &str = "a record must end inside its frame (group of requests)";
+
 /// Read position in the decompressed bytes of a frame (group of records).
 struct Cursor<'a> {
     /// Decompressed records of the frame.
@@ -357,7 +375,7 @@ impl Cursor<'_> {
         let byte = *self
             .frame_bytes
             .get(self.next_byte_index)
-            .ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))?;
+            .ok_or(ParseRefusal::of_whole_record(RECORD_END_REQUIREMENT))?;
         self.next_byte_index += 1;
         Ok(byte)
     }
@@ -377,7 +395,7 @@ impl Cursor<'_> {
                 return Ok(value);
             }
         }
-        Err(ParseRefusal::of_whole_record("a number of at most ten bytes"))
+        Err(ParseRefusal::of_whole_record("a number in a record must have at most ten bytes"))
     }
 
     /// Reads the next `N` bytes of the frame; an error if the frame ends before.
@@ -388,7 +406,7 @@ impl Cursor<'_> {
             .get(self.next_byte_index..self.next_byte_index + N)
             .and_then(|bytes| bytes.try_into().ok());
         self.next_byte_index += N;
-        bytes.ok_or(ParseRefusal::of_whole_record("a record that ends inside its frame"))
+        bytes.ok_or(ParseRefusal::of_whole_record(RECORD_END_REQUIREMENT))
     }
 }
 
@@ -403,14 +421,16 @@ impl KnownContents {
         let pages = into.pages();
         let pages = pages.end - pages.start;
         if pages == 0 || pages > MAX_REQUEST_PAGES {
-            return Err(ParseRefusal::of_whole_record("content for 1 to 2^18 + 1 pages"));
+            return Err(ParseRefusal::of_whole_record(
+                "a request with page contents must touch 1 to 2^18 + 1 pages of 4096 bytes",
+            ));
         }
         while (into.content.len() as u64) < pages {
             let head = cursor.read_varint()?;
             let left = pages - into.content.len() as u64;
             if head >> 2 >= left {
                 return Err(ParseRefusal::of_whole_record(
-                    "no more contents than the request touches pages of 4096 bytes",
+                    "a request must not have more page contents than it touches pages of 4096 bytes",
                 ));
             }
             self.read_content_run(head & 3, (head >> 2) + 1, cursor, &mut into.content)?;
@@ -436,7 +456,7 @@ impl KnownContents {
         let known_content_count = self.contents_by_number.len() as u64;
         if first >= known_content_count || self.previous_content_number >= known_content_count {
             return Err(ParseRefusal::of_whole_record(
-                "the number of a page content that occurred earlier in the trace",
+                "a repeated page content must be one that occurred earlier in the trace",
             ));
         }
         into.extend((0..count).map(|index| self.known_descriptor((first + index * step) as usize)));
@@ -452,7 +472,9 @@ impl KnownContents {
         into: &mut Vec<ContentDescriptor>,
     ) -> Result<(), ParseRefusal> {
         if self.contents_by_number.len() + count as usize > DISTINCT_CONTENTS_MAX {
-            return Err(ParseRefusal::of_whole_record("at most 2^28 distinct contents"));
+            return Err(ParseRefusal::of_whole_record(
+                "the trace must have at most 2^28 distinct page contents",
+            ));
         }
         for _ in 0..count {
             let newest = self.contents_by_number.last().map_or(0, |(fingerprint, _)| fingerprint.0);

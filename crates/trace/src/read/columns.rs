@@ -54,9 +54,16 @@ enum Separator {
 const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
                     separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
 
+/// Error message about a wrong device number.
+const DEVICE_REQUIREMENT: &str =
+    "the column of the devices (device= in --columns) must have a whole number from 0 to 4294967295";
+
 /// Error that describes why a user's description of CSV columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("columns: {0}; a description is like t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS_HELP}")]
+#[error(
+    "the description of CSV columns (--columns) is refused: {0}; a description is like \
+     t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS_HELP}"
+)]
 pub struct CsvColumnsError(String);
 
 impl FromStr for CsvColumns {
@@ -80,7 +87,7 @@ impl FromStr for CsvColumns {
         };
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
             let Some((key, value)) = part.split_once('=') else {
-                return refuse(format!("`{part}` is not key=value"));
+                return refuse(format!("`{part}` must be of the form key=value, such as op=2"));
             };
             match key.trim() {
                 "t" => time = Some(parse_column_number(key, value)?),
@@ -94,17 +101,22 @@ impl FromStr for CsvColumns {
                 "write" => columns.write_op_word = Some(value.to_owned()),
                 "read" => columns.read_op_word = Some(value.to_owned()),
                 "trim" => columns.trim_op_word = Some(value.to_owned()),
-                _ => return refuse(format!("there is no key `{key}`")),
+                _ => return refuse(format!("there is no key `{key}`, so use one of those below")),
             }
         }
         let (Some(op), Some(offset), Some(length)) = (op, offset, length) else {
-            return refuse("op, offset and length are needed".into());
+            return refuse(
+                "the keys op, offset and length are required, so add those that are missing".into(),
+            );
         };
         let mut seen: Vec<usize> =
             [time, Some(op), Some(offset), Some(length), device].into_iter().flatten().collect();
         seen.sort_unstable();
         if seen.windows(2).any(|pair| pair[0] == pair[1]) {
-            return refuse("two of the keys t, op, offset, length and device name the same column".into());
+            return refuse(
+                "the keys t, op, offset, length and device must name different columns, but two name the same"
+                    .into(),
+            );
         }
         Ok(Self {
             time_column: time,
@@ -124,7 +136,9 @@ const COLUMNS_MAX: usize = 64;
 fn parse_column_number(key: &str, value: &str) -> Result<usize, CsvColumnsError> {
     match value.trim().parse::<usize>() {
         Ok(number) if (1..=COLUMNS_MAX).contains(&number) => Ok(number - 1),
-        _ => Err(CsvColumnsError(format!("{key}={value}: a column is a number from 1 to {COLUMNS_MAX}"))),
+        _ => Err(CsvColumnsError(format!(
+            "{key}={value} must name a column by a number from 1 to {COLUMNS_MAX}"
+        ))),
     }
 }
 
@@ -133,7 +147,7 @@ fn parse_time_unit_log10_ns(value: &str) -> Result<u32, CsvColumnsError> {
     [("s", 9), ("ms", 6), ("us", 3), ("ns", 0)]
         .into_iter()
         .find_map(|(name, digits)| (name == value).then_some(digits))
-        .ok_or_else(|| CsvColumnsError(format!("unit={value}: expected s, ms, us or ns")))
+        .ok_or_else(|| CsvColumnsError(format!("unit={value} is no unit of time: give s, ms, us or ns")))
 }
 
 /// Parses the unit of addresses and lengths (`bytes` or `sectors`) and returns its size in bytes.
@@ -141,7 +155,9 @@ fn parse_address_unit_bytes(value: &str) -> Result<u64, CsvColumnsError> {
     match value {
         "bytes" => Ok(1),
         "sectors" => Ok(SECTOR_BYTES),
-        _ => Err(CsvColumnsError(format!("addresses={value}: expected bytes or sectors"))),
+        _ => {
+            Err(CsvColumnsError(format!("addresses={value} is no unit of addresses: give bytes or sectors")))
+        }
     }
 }
 
@@ -152,7 +168,9 @@ fn parse_separator(value: &str) -> Result<Separator, CsvColumnsError> {
         "semicolon" => Ok(Separator::Semicolon),
         "tab" => Ok(Separator::Tab),
         "blank" => Ok(Separator::Blanks),
-        _ => Err(CsvColumnsError(format!("separator={value}: expected comma, semicolon, tab or blank"))),
+        _ => Err(CsvColumnsError(format!(
+            "separator={value} is no separator of columns: give comma, semicolon, tab or blank"
+        ))),
     }
 }
 
@@ -176,23 +194,32 @@ impl CsvColumns {
         for field in &mut found[..=last] {
             *field = strip_field(fields.next_field());
         }
-        let address = |field: Field<'_>, expected| {
+        let address = |field: Field<'_>, requirement| {
             checked_product(
-                field.parse_number(expected)?,
+                field.parse_number(requirement)?,
                 self.address_unit_bytes,
                 field.byte_offset,
-                "an address that fits in 64 bits",
+                "an offset or a length must be below 2^64 bytes",
             )
         };
         let time_ns = match self.time_column {
-            Some(column) => found[column].parse_decimal(self.time_unit_log10_ns, "a time")?,
+            Some(column) => found[column].parse_decimal(
+                self.time_unit_log10_ns,
+                "the column of the times (t= in --columns) must have a number, not negative, such as 12.5",
+            )?,
             None => 0,
         };
         let op = self.parse_op(found[self.op_column])?;
-        let offset = address(found[self.offset_column], "an offset")?;
-        let len = address(found[self.length_column], "a length")?;
+        let offset = address(
+            found[self.offset_column],
+            "the column of the offsets (offset= in --columns) must have a whole number",
+        )?;
+        let len = address(
+            found[self.length_column],
+            "the column of the lengths (length= in --columns) must have a whole number",
+        )?;
         into.device =
-            self.device_column.map_or(Ok(0), |column| found[column].parse_u32("a device number"))?;
+            self.device_column.map_or(Ok(0), |column| found[column].parse_u32(DEVICE_REQUIREMENT))?;
         into.set_common_fields(time_ns, op, offset, len);
         Ok(ParseOutcome::Request)
     }
@@ -214,7 +241,10 @@ impl CsvColumns {
             b"w" | b"write" => Ok(Op::Write),
             b"t" | b"d" | b"trim" | b"discard" | b"unmap" => Ok(Op::Trim),
             b"f" | b"flush" => Ok(Op::Flush),
-            _ => field.refuse("R, W, T (trim) or F (flush), or the words said with write=, read= and trim="),
+            _ => field.refuse(
+                "the column of the operations (op= in --columns) must have R, W, T (trim), F (flush), or a word that \
+                 write=, read= or trim= names",
+            ),
         }
     }
 }

@@ -85,7 +85,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 
     /// Takes the next field of the line and parses it as an unsigned number, in one pass over the digits.
     #[inline]
-    pub(crate) fn next_number(&mut self, expected: &'static str) -> Result<u64, ParseRefusal> {
+    pub(crate) fn next_number(&mut self, requirement: &'static str) -> Result<u64, ParseRefusal> {
         self.skip_blanks();
         let start = self.next_byte_index.min(self.end_byte_index);
         let rest = &self.line[start..self.end_byte_index];
@@ -98,7 +98,7 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
         let ends = rest.get(len).is_none_or(|&byte| Self::is_separator(byte));
         // 19 digits always fit into 64 bits, so only longer numbers need the parser that checks for overflow.
         if len == 0 || len > 19 || !ends {
-            return self.next_field().parse_number(expected);
+            return self.next_field().parse_number(requirement);
         }
         self.next_byte_index = start + len + 1;
         Ok(value)
@@ -106,24 +106,24 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 
     /// Takes the next field of the line and parses it as an unsigned number of at most 32 bits.
     #[inline]
-    pub(crate) fn next_u32(&mut self, expected: &'static str) -> Result<u32, ParseRefusal> {
+    pub(crate) fn next_u32(&mut self, requirement: &'static str) -> Result<u32, ParseRefusal> {
         let byte_offset = self.next_byte_index;
-        self.next_number(expected)?.try_into().map_err(|_| ParseRefusal { byte_offset, expected })
+        self.next_number(requirement)?.try_into().map_err(|_| ParseRefusal { byte_offset, requirement })
     }
 
     /// Takes the next field of the line; an error if it is empty.
     #[inline]
-    pub(crate) fn next_word(&mut self, expected: &'static str) -> Result<Field<'a>, ParseRefusal> {
+    pub(crate) fn next_word(&mut self, requirement: &'static str) -> Result<Field<'a>, ParseRefusal> {
         let field = self.next_field();
-        if field.text.is_empty() { field.refuse(expected) } else { Ok(field) }
+        if field.text.is_empty() { field.refuse(requirement) } else { Ok(field) }
     }
 
-    /// Returns an error if the line has a further field; `expected` describes what should be there.
+    /// Returns an error if the line has a further field; `requirement` says what the line must have instead.
     #[inline]
-    pub(crate) fn require_end(&mut self, expected: &'static str) -> Result<(), ParseRefusal> {
+    pub(crate) fn require_end(&mut self, requirement: &'static str) -> Result<(), ParseRefusal> {
         self.skip_blanks();
         if self.next_byte_index < self.end_byte_index {
-            Err(ParseRefusal { byte_offset: self.next_byte_index, expected })
+            Err(ParseRefusal { byte_offset: self.next_byte_index, requirement })
         } else {
             Ok(())
         }
@@ -131,38 +131,38 @@ impl<'a, const SEPARATOR: u8> Fields<'a, SEPARATOR> {
 }
 
 impl<'a> Field<'a> {
-    /// Returns an error at this field's position in the line: `expected` describes what should be there.
-    pub(crate) fn refuse<T>(self, expected: &'static str) -> Result<T, ParseRefusal> {
-        Err(ParseRefusal { byte_offset: self.byte_offset, expected })
+    /// Returns an error at this field's position in the line: `requirement` says what the line must have instead.
+    pub(crate) fn refuse<T>(self, requirement: &'static str) -> Result<T, ParseRefusal> {
+        Err(ParseRefusal { byte_offset: self.byte_offset, requirement })
     }
 
     /// Parses the field as an unsigned decimal number of at most 64 bits; a sign is an error.
-    pub(crate) fn parse_number(self, expected: &'static str) -> Result<u64, ParseRefusal> {
+    pub(crate) fn parse_number(self, requirement: &'static str) -> Result<u64, ParseRefusal> {
         let digits = !self.text.is_empty() && self.text.iter().all(u8::is_ascii_digit);
         let value = std::str::from_utf8(self.text).ok().filter(|_| digits).and_then(|text| text.parse().ok());
-        value.ok_or(ParseRefusal { byte_offset: self.byte_offset, expected })
+        value.ok_or(ParseRefusal { byte_offset: self.byte_offset, requirement })
     }
 
     /// Parses the field as an unsigned number of at most 32 bits.
-    pub(crate) fn parse_u32(self, expected: &'static str) -> Result<u32, ParseRefusal> {
-        self.parse_number(expected)?
+    pub(crate) fn parse_u32(self, requirement: &'static str) -> Result<u32, ParseRefusal> {
+        self.parse_number(requirement)?
             .try_into()
-            .map_err(|_| ParseRefusal { byte_offset: self.byte_offset, expected })
+            .map_err(|_| ParseRefusal { byte_offset: self.byte_offset, requirement })
     }
 
     /// Parses the field as a decimal number and returns it times 10^`digits`. Decimal places after the first `digits`
     /// ones are dropped.
-    pub(crate) fn parse_decimal(self, digits: u32, expected: &'static str) -> Result<u64, ParseRefusal> {
+    pub(crate) fn parse_decimal(self, digits: u32, requirement: &'static str) -> Result<u64, ParseRefusal> {
         let (whole, fraction) = self.split_at(b'.');
-        let mut value = Some(whole.parse_number(expected)?);
+        let mut value = Some(whole.parse_number(requirement)?);
         if !fraction.text.iter().all(u8::is_ascii_digit) {
-            return self.refuse(expected);
+            return self.refuse(requirement);
         }
         for place in 0..digits as usize {
             let digit = fraction.text.get(place).map_or(0, |byte| u64::from(byte - b'0'));
             value = value.and_then(|value| value.checked_mul(10)?.checked_add(digit));
         }
-        value.ok_or(ParseRefusal { byte_offset: self.byte_offset, expected })
+        value.ok_or(ParseRefusal { byte_offset: self.byte_offset, requirement })
     }
 
     /// Splits the field at the first `separator` into the parts before and after it. The second part is empty if there
@@ -183,32 +183,32 @@ impl<'a> Field<'a> {
     }
 
     /// Parses the field as a hexadecimal number of at most 16 digits.
-    pub(crate) fn parse_hex(self, expected: &'static str) -> Result<u64, ParseRefusal> {
+    pub(crate) fn parse_hex(self, requirement: &'static str) -> Result<u64, ParseRefusal> {
         let digits = self.text.iter().all(u8::is_ascii_hexdigit);
         let text = std::str::from_utf8(self.text).ok().filter(|_| digits);
         text.and_then(|text| u64::from_str_radix(text, 16).ok())
-            .ok_or(ParseRefusal { byte_offset: self.byte_offset, expected })
+            .ok_or(ParseRefusal { byte_offset: self.byte_offset, requirement })
     }
 }
 
 impl Field<'_> {
     /// Parses the field as a number of 512-byte sectors and returns it in bytes.
     #[inline]
-    pub(crate) fn parse_sectors_as_bytes(self, expected: &'static str) -> Result<u64, ParseRefusal> {
-        checked_product(self.parse_number(expected)?, crate::SECTOR_BYTES, self.byte_offset, expected)
+    pub(crate) fn parse_sectors_as_bytes(self, requirement: &'static str) -> Result<u64, ParseRefusal> {
+        checked_product(self.parse_number(requirement)?, crate::SECTOR_BYTES, self.byte_offset, requirement)
     }
 }
 
-/// Returns `a * b`. If the product overflows, returns an error at byte `byte_offset` of the line; `expected` describes
-/// the numbers that are accepted.
+/// Returns `a * b`. If the product overflows, returns an error at byte `byte_offset` of the line; `requirement` says
+/// which numbers are accepted.
 #[inline]
 pub(crate) fn checked_product(
     a: u64,
     b: u64,
     byte_offset: usize,
-    expected: &'static str,
+    requirement: &'static str,
 ) -> Result<u64, ParseRefusal> {
-    a.checked_mul(b).ok_or(ParseRefusal { byte_offset, expected })
+    a.checked_mul(b).ok_or(ParseRefusal { byte_offset, requirement })
 }
 
 #[cfg(test)]
@@ -231,7 +231,7 @@ mod tests {
         for text in ["", "-1", "+1", "1x", "18446744073709551616"] {
             assert_eq!(
                 CommaFields::new(text.as_bytes()).next_number("n"),
-                Err(ParseRefusal { byte_offset: 0, expected: "n" }),
+                Err(ParseRefusal { byte_offset: 0, requirement: "n" }),
                 "{text}"
             );
         }
@@ -246,7 +246,7 @@ mod tests {
         assert_eq!(decimal("1.5"), Ok(1500));
         assert_eq!(decimal("2"), Ok(2000));
         assert_eq!(decimal("0.0019"), Ok(1));
-        assert_eq!(decimal("1.2.3"), Err(ParseRefusal { byte_offset: 3, expected: "t" }));
-        assert_eq!(decimal("99999999999999999999"), Err(ParseRefusal { byte_offset: 3, expected: "t" }));
+        assert_eq!(decimal("1.2.3"), Err(ParseRefusal { byte_offset: 3, requirement: "t" }));
+        assert_eq!(decimal("99999999999999999999"), Err(ParseRefusal { byte_offset: 3, requirement: "t" }));
     }
 }

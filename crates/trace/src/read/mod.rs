@@ -225,7 +225,7 @@ impl<F: LineFormat> TextReader<F> {
             file: self.counters.file_name.clone(),
             line_number: self.line_number,
             column: String::from_utf8_lossy(before).chars().count() + 1,
-            expected: bad.expected,
+            requirement: bad.requirement,
             found: quoted_line_part(&found, bad.byte_offset).chars().take(40).collect(),
         }
     }
@@ -248,7 +248,7 @@ impl<F: LineFormat> TraceReader for TextReader<F> {
                 Ok(LineResult::TooLong) => {
                     let error = self.line_error(
                         b"a longer one",
-                        ParseRefusal::of_whole_record("a line of less than 1 MiB"),
+                        ParseRefusal::of_whole_record("a line must be shorter than 1 MiB"),
                     );
                     self.counters.count_rejected(error)?;
                     continue;
@@ -332,14 +332,18 @@ impl<F: RecordFormat> BinaryReader<F> {
             file,
             record: self.record_number,
             offset: self.source.offset_bytes(),
-            expected: bad.expected,
+            requirement: bad.requirement,
         }
     }
 
     /// Returns the error about a file that ends inside the current record.
     #[cold]
     fn truncated_error(&self) -> TraceError {
-        let message = format!("record {} at byte {} is cut", self.record_number, self.source.offset_bytes());
+        let message = format!(
+            "the end of the file cuts off record {} at byte {}",
+            self.record_number,
+            self.source.offset_bytes()
+        );
         self.counters.corrupt_error(std::io::Error::new(std::io::ErrorKind::UnexpectedEof, message))
     }
 

@@ -42,7 +42,8 @@ const FORMAT_DETECTION_BYTES: usize = 64 << 10;
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::CannotOpen { file: options.trace_name_of(path), source };
     if path.is_dir() {
-        let message = "it is a directory: name a trace file in it (of a capture, the .ops file)";
+        let message =
+            "the path is that of a directory: name a trace file in it (of a capture, the .ops file)";
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;
@@ -187,7 +188,7 @@ fn make_reader(
             let columns = options.columns.clone().ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file_name.clone(),
                 format,
-                reason: "is a CSV with columns in any order: say with --columns which column holds what, such as \
+                reason: "its columns may be in any order, so name them with --columns, such as \
                          t=1,op=2,offset=3,length=4",
             })?;
             Box::new(TextReader::new(source, columns, tally))
@@ -209,7 +210,7 @@ fn make_reader(
             let assumed_op = options.assumed_op.ok_or_else(|| TraceError::NeedsOption {
                 file: tally.file_name.clone(),
                 format,
-                reason: "records no operations: say with --assume whether the requests are reads or writes",
+                reason: "it records no operations, so state with --assume whether its requests are reads or writes",
             })?;
             Box::new(BinaryReader::new(source, OracleGeneral { assumed_op }, tally))
         }

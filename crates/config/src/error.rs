@@ -38,7 +38,7 @@ pub enum ConfigError {
     #[error("{0}")]
     InvalidValue(String),
     /// Parts of a design that cannot be combined.
-    #[error("{reason}: {advice}")]
+    #[error("the parts of the design cannot be combined: {reason}; {advice}")]
     IncompatibleParts {
         /// Why the engine cannot combine the parts.
         reason: &'static str,

@@ -542,7 +542,7 @@ fn a_copy_to_a_design_that_no_image_can_have_advises_another_design() {
     let refused =
         copy(&written.image, &written.path("copy"), &changes, &mut |_, _| {}).expect_err("no battery");
     let sentence = refused.to_string();
-    assert!(sentence.ends_with(": choose another design"), "{sentence}");
+    assert!(sentence.ends_with("; choose another design"), "{sentence}");
     assert!(refused.is_wrong_request());
 }
 

@@ -93,8 +93,8 @@ pub enum TraceError {
     },
     /// The trace file is text in UTF-16, in which no known trace format is written.
     #[error(
-        "{file}: the file is text in UTF-16, but traces are read as ASCII or UTF-8: convert it, as by `iconv -f UTF-16 -t \
-         UTF-8`"
+        "{file}: the file is text in UTF-16, but traces are read as ASCII or UTF-8: convert it, as by `iconv -f \
+         UTF-16 -t UTF-8`"
     )]
     Utf16 {
         /// Name of the trace file.
@@ -177,8 +177,8 @@ pub enum TraceError {
     },
     /// The trace touches more distinct 4-KiB pages than 32-bit page numbers can address.
     #[error(
-        "{trace} touches more than 2^32 - 1 distinct pages of 4 KiB, more than Wearwell can number: split it by time or by \
-         device, and replay the parts"
+        "{trace} touches more than 2^32 - 1 distinct pages of 4 KiB, more than Wearwell can number: split it by time \
+         or by device, and replay the parts"
     )]
     TooManyPages {
         /// Text that names the trace and, if another trace ages the drive before it, that trace, too.

@@ -249,8 +249,7 @@ fn a_native_trace_of_another_version_is_refused_with_its_version_and_the_support
     let sentence = error.to_string();
     assert!(
         sentence.starts_with(
-            "f.wwt: the trace cannot be read as a native one: the native trace has format version 7, \
-                              flags 0x2 and"
+            "f.wwt: the trace cannot be read as a native one: the native trace has format version 7, flags 0x2 and"
         ),
         "{sentence}"
     );

@@ -38,8 +38,8 @@ pub enum Error {
     },
     /// A request names a logical page beyond the exported capacity.
     #[error(
-        "logical page {lpn} is beyond the end of the device, which has {pages} logical pages of {page_bytes} bytes; keep \
-         addresses below its capacity or use a larger device"
+        "logical page {lpn} is beyond the end of the device, which has {pages} logical pages of {page_bytes} bytes; \
+         keep addresses below its capacity or use a larger device"
     )]
     OutOfRange {
         /// Logical page whose access was refused.
@@ -65,8 +65,8 @@ pub enum Error {
     /// The addresses or the length of a remap request are not multiples of the page size; only whole pages have map
     /// entries.
     #[error(
-        "a remap of {len} bytes from byte {source_offset_bytes} to byte {target_offset_bytes} is refused: offsets and length \
-         must be multiples of the page size, {page_bytes} bytes"
+        "a remap of {len} bytes from byte {source_offset_bytes} to byte {target_offset_bytes} is refused: offsets and \
+         length must be multiples of the page size, {page_bytes} bytes"
     )]
     NotWholePages {
         /// First byte of the target range, which receives the contents of the source range.
@@ -138,7 +138,7 @@ pub enum Error {
         why: String,
     },
     /// Parts of the design (map, page validity, content mechanisms, GC, recovery) that cannot be combined.
-    #[error("the parts of the design cannot be combined: {reason}")]
+    #[error("the parts of the design cannot be combined, so exchange one of them: {reason}")]
     IncompatibleParts {
         /// Why the parts cannot be combined, without advice: which other parts are possible depends on the caller.
         reason: &'static str,
@@ -169,14 +169,14 @@ fn no_spare_space_sentence(
                 .to_owned()
         }
         _ => format!(
-            "if device.logical_pages is set, lower it to at most {usable_pages} or raise device.blocks_per_plane; if not, \
-             raise device.over_provisioning or device.reserve_blocks"
+            "if device.logical_pages is set, lower it to at most {usable_pages} or raise device.blocks_per_plane; if \
+             not, raise device.over_provisioning or device.reserve_blocks"
         ),
     };
     format!(
-        "{logical_pages} logical pages do not fit on the device: of the {physical_pages} flash pages for data and metadata in \
-         its good blocks, garbage collection, open blocks and metadata need {reserve_pages} ({metadata_pages} of them for \
-         metadata), which leaves {usable_pages}: {advice}{log}"
+        "{logical_pages} logical pages do not fit on the device: of the {physical_pages} flash pages for data and \
+         metadata in its good blocks, garbage collection, open blocks and metadata need {reserve_pages} \
+         ({metadata_pages} of them for metadata), which leaves {usable_pages}: {advice}{log}"
     )
 }
 
@@ -184,8 +184,8 @@ fn no_spare_space_sentence(
 fn not_atomic_sentence(pages: u32, max_pages: Option<u32>) -> String {
     let cause_and_advice = match max_pages.filter(|&most| pages > most) {
         Some(most) => format!(
-            "a reverse map in a log on flash records at most {most} pages in one command; no content was changed; remap \
-             fewer pages at a time, or write them"
+            "a reverse map in a log on flash records at most {most} pages in one command; no content was changed; \
+             remap fewer pages at a time, or write them"
         ),
         None => "the reverse map has no room for one entry per page; no content was changed; remap fewer pages at a \
                  time, write them, or use a larger reverse map (remap.size_mib)"
@@ -208,8 +208,8 @@ impl Error {
     /// bytes.
     pub(crate) fn of_small_nvram(what: &str, needed_bytes: u64, present_words: usize) -> Self {
         Self::InvalidOptions(format!(
-            "the medium has {} bytes of NVRAM, but with {what} the design needs at least {needed_bytes}: create the medium \
-             with as many bytes as `Parts::total_nvram_bytes` returns",
+            "the medium has {} bytes of NVRAM, but with {what} the design needs at least {needed_bytes}: create the \
+             medium with as many bytes as `Parts::total_nvram_bytes` returns",
             present_words as u64 * 8
         ))
     }

@@ -303,7 +303,8 @@ fn read_header(source: &mut DecompressedStream, counters: &CommonReaderState) ->
 fn unreadable_header_reason(header: &[u8]) -> Option<String> {
     if !matches_signature(header) {
         return Some(
-            "the file does not begin with the signature of a native trace: name its format by --format, or get the file again from its source"
+            "the file does not begin with the signature of a native trace: name its format by --format, or get the \
+             file again from its source"
                 .to_owned(),
         );
     }
@@ -311,9 +312,10 @@ fn unreadable_header_reason(header: &[u8]) -> Option<String> {
     let (version, flags) = (version_and_flags & 0xffff, version_and_flags >> 16);
     (version != u32::from(FORMAT_VERSION) || flags != 0 || u64::from(page_bytes) != PAGE_BYTES).then(|| {
         format!(
-            "the native trace has format version {version}, flags {flags:#x} and pages of {page_bytes} bytes, but this \
-             version of Wearwell reads only version {FORMAT_VERSION}, flags 0x0 and pages of {PAGE_BYTES} bytes: use the \
-             version of Wearwell that wrote the file, or convert the original trace again by `wearwell trace convert`"
+            "the native trace has format version {version}, flags {flags:#x} and pages of {page_bytes} bytes, but \
+             this version of Wearwell reads only version {FORMAT_VERSION}, flags 0x0 and pages of {PAGE_BYTES} bytes: \
+             use the version of Wearwell that wrote the file, or convert the original trace again by `wearwell trace \
+             convert`"
         )
     })
 }

@@ -51,8 +51,9 @@ enum Separator {
 }
 
 /// List of the keys of a column description, for the error message about a wrong description.
-const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or sectors), \
-                    separator (comma, semicolon, tab or blank), write, read, trim (the word in column op)";
+const KEYS_HELP: &str = "t, op, offset, length, device (columns from 1), unit (s, ms, us or ns), addresses (bytes or \
+                         sectors), separator (comma, semicolon, tab or blank), write, read, trim (the word in column \
+                         op)";
 
 /// Error message about a wrong device number.
 const DEVICE_REQUIREMENT: &str =

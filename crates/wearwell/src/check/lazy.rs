@@ -43,12 +43,15 @@ impl<N: Nand> Ftl<N> {
             let ppn = Ppn(unit.0);
             if self.store.owner_in_oob(ppn) != lpn {
                 return Err(format!(
-                    "logical page {lpn} is mapped to flash page {ppn}, whose spare area names logical page {}",
+                    "logical page {lpn} is mapped to flash page {ppn}, so the spare area of that page must name \
+                     logical page {lpn}, but names logical page {}",
                     self.store.owner_in_oob(ppn)
                 ));
             }
             if !mapped.insert(ppn) {
-                return Err(format!("more than one logical page is mapped to flash page {ppn}"));
+                return Err(format!(
+                    "at most one logical page must be mapped to flash page {ppn}, but several are"
+                ));
             }
         }
         Ok(mapped)
@@ -86,7 +89,10 @@ impl<N: Nand> Ftl<N> {
             return if counted == 0 {
                 Ok(())
             } else {
-                Err(format!("block {block} is {}, but its valid count is {counted}, not 0", state.name()))
+                Err(format!(
+                    "block {block} is {}, so its recorded number of valid pages must be 0, but is {counted}",
+                    state.name()
+                ))
             };
         }
         let first = self.store.geometry().first_page(block).0;
@@ -104,8 +110,8 @@ impl<N: Nand> Ftl<N> {
             | PageKind::RemapLog
             | PageKind::Head
             | PageKind::Tail) => Err(format!(
-                "block {block} holds pages of the kind `{}`, but this design writes only data, translation and \
-                 validity pages",
+                "block {block} must hold data, translation or validity pages, the only kinds that this design writes, \
+                 but holds pages of the kind `{}`",
                 kind.name()
             )),
         }
@@ -129,7 +135,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(format!(
-            "the valid count of metadata block {block} is {counted}, but its number of valid pages is {used}"
+            "the recorded number of valid pages of metadata block {block} is {counted}, but must be {used}, the \
+             number of its pages that are current or retained for recovery"
         ))
     }
 
@@ -146,8 +153,8 @@ impl<N: Nand> Ftl<N> {
         if let Some(lost) = pages.iter().find(|&ppn| mapped.contains(ppn) && live.binary_search(ppn).is_err())
         {
             return Err(format!(
-                "a logical page is mapped to flash page {lost}, but the page-validity store reports that page as \
-                 invalid"
+                "a logical page is mapped to flash page {lost}, so that page must be marked as valid in the record of \
+                 page validity, but is marked as invalid"
             ));
         }
         let counted = self.store.blocks().valid_pages(block);
@@ -157,9 +164,9 @@ impl<N: Nand> Ftl<N> {
             .count() as u32;
         if counted < needed && !self.has_recovered_by_backward_scan || counted < live.len() as u32 {
             return Err(format!(
-                "the valid count of block {block}, {counted}, is too low: the number of its pages that are mapped, or \
-                 replaced but not yet identified as invalid, is {needed}, and the page-validity store reports {} as \
-                 valid",
+                "the recorded number of valid pages of block {block} is {counted}, but must be at least {needed}, the \
+                 number of its pages that are mapped or not yet known to be replaced, and at least {}, the number of \
+                 its pages that the record of page validity marks as valid",
                 live.len()
             ));
         }
@@ -170,11 +177,12 @@ impl<N: Nand> Ftl<N> {
             live.iter().find(|ppn| !mapped.contains(ppn) && !unidentified_invalid_pages.contains(ppn));
         match superfluous {
             Some(ppn) => Err(format!(
-                "the page-validity store reports flash page {ppn} as valid, but no logical page is mapped to it, and \
-                 it is no replaced page that is yet to be identified as invalid"
+                "the record of page validity marks flash page {ppn} as valid, but must mark it as invalid, because no \
+                 logical page is mapped to it and the page is known to be replaced"
             )),
             None if counted != needed => Err(format!(
-                "the valid count of block {block} is {counted}, but its number of valid pages is {needed}"
+                "the recorded number of valid pages of block {block} is {counted}, but must be {needed}, the number \
+                 of its pages that are mapped or not yet known to be replaced"
             )),
             None => Ok(()),
         }

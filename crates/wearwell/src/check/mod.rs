@@ -150,7 +150,7 @@ impl<N: Nand> Ftl<N> {
             referrers[ppn.index()] += 1;
             if !valid.contains(ppn) {
                 return Err(format!(
-                    "logical page {lpn} is mapped to flash page {ppn}, which is not marked valid"
+                    "logical page {lpn} is mapped to flash page {ppn}, which must be marked as valid, but is not"
                 ));
             }
             self.check_referrer(lpn, ppn)?;
@@ -161,8 +161,8 @@ impl<N: Nand> Ftl<N> {
         for (unit, count) in of_members {
             if count != 1 + extra(unit) {
                 return Err(format!(
-                    "the number of logical pages mapped to member {unit} of a compressed chunk is {count}, but its \
-                     reference count is {}",
+                    "the number of logical pages mapped to member {unit} of a compressed chunk is {count}, but must \
+                     be the reference count of the member, {}",
                     1 + extra(unit)
                 ));
             }
@@ -172,8 +172,8 @@ impl<N: Nand> Ftl<N> {
             let expected = if valid.contains(ppn) { 1 + extra } else { extra };
             if count != expected {
                 return Err(format!(
-                    "the number of logical pages mapped to flash page {ppn} is {count}, but should be {expected} by \
-                     its valid bit and its reference count"
+                    "the number of logical pages mapped to flash page {ppn} is {count}, but must be {expected} by its \
+                     valid bit and its reference count"
                 ));
             }
         }
@@ -185,8 +185,8 @@ impl<N: Nand> Ftl<N> {
     fn check_chunk_member(&self, lpn: Lpn, unit: Unit) -> Result<(), String> {
         let Some(chunks) = self.compression.as_ref().filter(|stage| stage.is_member_live(unit)) else {
             return Err(format!(
-                "logical page {lpn} is mapped to location {unit}, which is neither a flash page nor a live member of a \
-                 compressed chunk"
+                "logical page {lpn} is mapped to location {unit}, which must be a flash page or a live member of a \
+                 compressed chunk, but is neither"
             ));
         };
         let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
@@ -196,7 +196,7 @@ impl<N: Nand> Ftl<N> {
         }
         Err(format!(
             "logical page {lpn} is mapped to member {unit} of a compressed chunk, which was written for logical page \
-             {writer}, and no reverse-map entry says that the two share it"
+             {writer}, so a reverse-map entry must say that the two share it, but none does"
         ))
     }
 
@@ -212,8 +212,8 @@ impl<N: Nand> Ftl<N> {
             Ok(())
         } else {
             Err(format!(
-                "logical page {lpn} is mapped to flash page {ppn}, but the owner of that page, named in its spare \
-                 area or recorded by recycling, is logical page {referrer}"
+                "logical page {lpn} is mapped to flash page {ppn}, so it must be the owner of that page that the \
+                 spare area names or recycling recorded, but the owner is logical page {referrer}"
             ))
         }
     }
@@ -227,13 +227,14 @@ impl<N: Nand> Ftl<N> {
             let counted = self.count_valid_pages(block, valid);
             if counted != blocks.valid_pages(block) {
                 return Err(format!(
-                    "the valid count of block {block} is {}, but its number of valid pages is {counted}",
+                    "the recorded number of valid pages of block {block} is {}, but must be {counted}, the number of \
+                     its pages that are valid",
                     blocks.valid_pages(block)
                 ));
             }
             if matches!(blocks.state(block), BlockState::Free | BlockState::Retired) && counted > 0 {
                 return Err(format!(
-                    "block {block} is {}, but its number of valid pages is {counted}, not 0",
+                    "block {block} is {}, so it must have no valid page, but has {counted}",
                     blocks.state(block).name()
                 ));
             }
@@ -253,8 +254,9 @@ impl<N: Nand> Ftl<N> {
         let most = self.max_metadata_pages() + packed + spared;
         if total < mapped || metadata > most {
             return Err(format!(
-                "the number of valid flash pages is {total}, but logical pages are mapped to {mapped}, and at most \
-                 {most} more may hold metadata, deltas or compressed chunks"
+                "the number of valid flash pages is {total}, but must be at least {mapped}, the number of pages to \
+                 which logical pages are mapped, and exceed it by at most {most} pages of metadata, deltas or \
+                 compressed chunks"
             ));
         }
         self.check_block_states()
@@ -267,8 +269,8 @@ impl<N: Nand> Ftl<N> {
         let free = blocks.block_counts_by_state()[BlockState::Free as usize];
         if free != self.store.total_free_blocks() {
             return Err(format!(
-                "the number of blocks that the block table marks as free ({free}) differs from that of the blocks in \
-                 the lists of free blocks ({})",
+                "the number of blocks that the block table marks as free is {free}, but must be {}, the number of \
+                 blocks in the lists of free blocks",
                 self.store.total_free_blocks()
             ));
         }
@@ -281,8 +283,8 @@ impl<N: Nand> Ftl<N> {
         let marked = self.store.blocks().block_counts_by_state()[BlockState::Open as usize];
         if open != marked {
             return Err(format!(
-                "the number of blocks that the block table marks as open ({marked}) differs from that of the blocks \
-                 that streams of writes fill ({open})"
+                "the number of blocks that the block table marks as open is {marked}, but must be {open}, the number \
+                 of blocks that streams of writes fill"
             ));
         }
         let misplaced = self
@@ -292,7 +294,8 @@ impl<N: Nand> Ftl<N> {
         misplaced.map_or(Ok(()), |(block, _)| {
             let state = self.store.blocks().state(block).name();
             Err(format!(
-                "a stream of writes fills block {block}, but the block table marks that block as {state}"
+                "a stream of writes fills block {block}, so the block table must mark that block as open, but marks \
+                 it as {state}"
             ))
         })
     }
@@ -339,9 +342,10 @@ impl<N: Nand> Ftl<N> {
         if writes > host_programs + without_program || host_programs + without_program > writes + wasted {
             let forms = forms.map(|(name, writes)| format!("{writes} {name}")).join(", ");
             return Err(format!(
-                "the operation counters contradict each other: writes of host pages: {writes} ({} by the host, {} of \
-                 trimmed pages as zeros), but programs of host pages: {host_programs} ({wasted} of them failed), and \
-                 writes without a program: {without_program} ({forms})",
+                "each write of a host page must be counted as a program or as a write without a program, but the \
+                 counters say: writes of host pages: {writes} ({} by the host, {} of trimmed pages as zeros), \
+                 programs of host pages: {host_programs} ({wasted} of them failed), writes without a program: \
+                 {without_program} ({forms})",
                 stats.host_page_writes, stats.trimmed_pages_written_as_zeros
             ));
         }
@@ -357,8 +361,8 @@ impl<N: Nand> Ftl<N> {
         let valid = sharing.reverse_map.valid_entry_count();
         if valid < bound {
             return Err(format!(
-                "the number of logical pages that were mapped without a program (bound) is {bound}, which is more \
-                 than the number of valid entries of the reverse map, {valid}"
+                "the number of logical pages that were mapped without a program (bound) is {bound}, but must be at \
+                 most {valid}, the number of valid entries of the reverse map"
             ));
         }
         let Some(index) = &sharing.content_index else { return Ok(()) };
@@ -372,7 +376,7 @@ impl<N: Nand> Ftl<N> {
             if !is_live || !index.has_entry_for(self.fingerprint_of_unit(unit), unit) {
                 return Err(format!(
                     "the content index of dedup names location {unit} (a flash page or a member of a compressed \
-                     chunk), which is not in use or holds other content"
+                     chunk), which must be in use and hold the indexed content, but does not"
                 ));
             }
         }
@@ -424,18 +428,24 @@ impl<N: Nand> Ftl<N> {
                 (newest.ppn_of_owner[lpn.index()].to_option(), unit.to_option().map(|unit| Ppn(unit.0)));
             if found != place {
                 return Err(format!(
-                    "logical page {lpn} is mapped to {}, but recovery would map it to {}",
+                    "logical page {lpn} is mapped to {}, so recovery must map it there, too, but would map it to {}",
                     describe_flash_page(place),
                     describe_flash_page(found)
                 ));
             }
             let is_bound = self.sharing.as_ref().is_some_and(|sharing| sharing.is_bound(lpn));
             if bound[lpn.index()] != is_bound {
-                let (in_ram, by_entry) = if is_bound { ("is", "no") } else { ("is not", "a") };
-                return Err(format!(
-                    "logical page {lpn} {in_ram} marked in RAM as mapped without a program (bound), but {by_entry} \
-                     reverse-map entry records it so"
-                ));
+                return Err(if is_bound {
+                    format!(
+                        "logical page {lpn} is marked in RAM as mapped without a program (bound), so a reverse-map \
+                         entry must record it, but none does"
+                    )
+                } else {
+                    format!(
+                        "a reverse-map entry records logical page {lpn} as mapped without a program (bound), so it \
+                         must be marked so in RAM, but is not"
+                    )
+                });
             }
         }
         Ok(())
@@ -524,7 +534,7 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_mapped_page_that_is_marked_invalid() {
-        assert_audit_notices("which is not marked valid", device_with_remaps(), |ftl| {
+        assert_audit_notices("which must be marked as valid, but is not", device_with_remaps(), |ftl| {
             let unit = mapped_unit(ftl, 4);
             ftl.validity.invalidate(Ppn(unit.0));
         });
@@ -554,13 +564,13 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
-        assert_audit_notices("the erase counts of the flash blocks grew by", device_with_remaps(), |ftl| {
+        assert_audit_notices("the erase counts of the flash blocks, which grew by", device_with_remaps(), |ftl| {
             ftl.store.stats.erases[Cause::Gc as usize] += 1;
         });
         let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));
-        assert_audit_notices("the erase counts of the flash blocks grew by", ftl, |ftl| {
+        assert_audit_notices("the erase counts of the flash blocks, which grew by", ftl, |ftl| {
             ftl.store.stats.erases[Cause::WearLeveling as usize] += 1;
         });
     }

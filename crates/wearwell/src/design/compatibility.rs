@@ -1,9 +1,9 @@
 //! Which parts of a design can be combined: a table of rules, each with the reason for which it refuses a combination.
 //!
-//! A reason states what is impossible and why, not what to choose instead: that depends on what the user may change.
-//! The configuration finds it by trying changes against this table, so that it never advises what the table refuses.
-//! The price is that a reason may not name settings. A refused combination breaks at least one rule; the first broken
-//! one is reported, so more general reasons come first.
+//! A reason states what a part needs and why, and names in brackets the settings of the parts that it concerns. It does
+//! not say which of them to change: that depends on what the user may change. The configuration finds it by trying
+//! changes against this table, so that it never advises what the table refuses. A refused combination breaks at least
+//! one rule; the first broken one is reported, so more general reasons come first.
 
 use super::{ContentParts, MappingPart, Parts, Persistence, RecoveryBlockScan};
 use crate::error::{Error, Result};
@@ -25,115 +25,130 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     // Parts that exclude each other, however the design recovers.
     IncompatiblePartsRule {
         is_broken: |parts| parts.content.recycle.is_some() && parts.executes_binds_as_writes(),
-        reason: "the spare area of a recycled page names another logical page than the one that is mapped to it; with dedup or \
-                 remap only a reverse map can record that, and this design has none",
+        reason: "with dedup or remap, recycle needs a reverse map (parts.reverse_map other than none), because the \
+                 spare area of a recycled page names another logical page than the one that is mapped to it",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.executes_binds_as_writes() && !(parts.has_map_in_ram() && parts.content.chunks.is_none())
         },
-        reason: "without a reverse map, dedup and remap are executed as writes, each to a flash page of its own, \
-                 which is implemented only for a flat map (a table in RAM) without compress",
+        reason: "without a reverse map (parts.reverse_map=none) dedup and remap are executed as writes, each to a \
+                 flash page of its own, which needs a flat map (a table in RAM, parts.map=flat) and parts.content \
+                 without compress",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_map_in_ram(),
-        reason: "a reverse map in NVRAM or in a flash log must look up in the L2P map which of its entries are \
-                 current, and a map on flash cannot answer without a flash read",
+        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_flat_map(),
+        reason: "a reverse map in NVRAM or in a flash log (parts.reverse_map) needs a flat map (parts.map=flat), in \
+                 which it looks up which of its entries are current, because a map on flash cannot answer without a \
+                 flash read",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_durable_reverse_map() && parts.content.chunks.is_some(),
-        reason: "entries of a reverse map in NVRAM or in a flash log name flash pages, and with compress they would \
-                 have to name members of compressed chunks",
+        reason: "entries of a reverse map in NVRAM or in a flash log (parts.reverse_map) name flash pages, and with \
+                 compress they would have to name members of compressed chunks, so parts.content must be without \
+                 compress",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_atomic_remap_commands() && !parts.has_durable_reverse_map(),
-        reason: "atomic remap commands need a reverse map in NVRAM or in a flash log, where the last entry of a command \
-                 makes all of it durable",
+        reason: "atomic remap commands (remap.atomic_commands) need a reverse map in NVRAM or in a flash log \
+                 (parts.reverse_map), where the last entry of a command makes all of it durable",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             let has_map_in_nvram = parts.persistence == Persistence::NvramMap;
             parts.has_atomic_remap_commands() && parts.content.delta.is_some() && has_map_in_nvram
         },
-        reason: "an atomic remap command may change only map entries, but with the map in NVRAM, remapping a page \
-                 that is stored as a delta takes a write of that page",
+        reason: "atomic remap commands (remap.atomic_commands) with the map in NVRAM (parts.survives=nvram-map) need \
+                 parts.content without delta, because they may change only map entries, and remapping a page that is \
+                 stored as a delta takes a write of that page",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.gc.wear.static_gap_erases > 0 && parts.gc.wear.dual_pool_gap_erases > 0,
-        reason: "static and dual-pool wear leveling exclude each other, because both move cold data",
+        reason: "static and dual-pool wear leveling exclude each other, because both move cold data, so \
+                 wear.static_gap or wear.dual_pool_gap must be 0",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_lazy_map() && parts.content.has_content_mechanism_with_state(),
-        reason: "dedup, remap, recycle, delta and compress must know at once which page a write replaces, and a lazy map \
-                 finds this out only when it writes a translation page",
+        reason: "dedup, remap, recycle, delta and compress (parts.content) must know at once which page a write \
+                 replaces, so the map must not be lazy (parts.map): a lazy map finds this out only when it writes a \
+                 translation page",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_map_journal() && !parts.replays_journal(),
-        reason: "a journal of the map is recovered only with a battery that lasts until dirty map entries are written \
-                 to flash, with delta as the only content mechanism (besides silent), and without other options of \
-                 the map (late identification of invalid pages, checkpoints, a bound on dirty entries)",
+        reason: "a journal of the map (delta.journal_pages) needs a battery that lasts until dirty map entries are \
+                 written to flash (parts.survives=battery-flush), delta as the only content mechanism (besides \
+                 silent), and a map without other options (late identification of invalid pages, checkpoints, a bound \
+                 on dirty entries)",
     },
     // Content mechanisms whose state in RAM is lost.
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_from_spare_areas() && parts.content.has_mechanism_besides_sharing(),
-        reason: "recovery from the spare areas of all pages rebuilds the state of dedup and remap, but not that of \
-                 recycle, delta and compress",
+        reason: "recovery from the spare areas of all pages (parts.survives=oob-scan or nvram-entries) rebuilds the \
+                 state of dedup and remap, but not that of recycle, delta and compress, so parts.content must be \
+                 without these",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.persistence == Persistence::BatteryFlush && parts.content.has_mechanism_besides_delta()
         },
-        reason: "a battery that only lasts until dirty map entries are written to flash keeps the state of delta, but \
-                 not that of dedup, remap, recycle and compress",
+        reason: "a battery that only lasts until dirty map entries are written to flash \
+                 (parts.survives=battery-flush) keeps the state of delta, but not that of dedup, remap, recycle and \
+                 compress, so parts.content must be without these",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.recovers_by_backward_scan() && parts.content.has_content_mechanism_with_state()
         },
-        reason: "recovery by a backward scan does not rebuild the state of dedup, remap, recycle, delta and compress",
+        reason: "recovery by a backward scan (parts.survives=backward) does not rebuild the state of dedup, remap, \
+                 recycle, delta and compress, so parts.content must be without these",
     },
     // The map, and the binds in it.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_map_in_ram(),
-        reason: "recovery from the spare areas of all pages rebuilds only a flat map (a table in RAM), and this map \
-                 is on flash",
+        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_flat_map(),
+        reason: "recovery from the spare areas of all pages (parts.survives=oob-scan or nvram-entries) rebuilds only \
+                 a flat map (a table in RAM), so parts.map must be flat",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::OobScan && parts.binds_pages(),
-        reason: "the spare area of a page that dedup or remap shares names only one of its logical pages, so that recovery from \
-                 spare areas alone would return older data for the others",
+        reason: "the spare area of a page that dedup or remap shares names only one of its logical pages, so that \
+                 recovery from spare areas alone (parts.survives=oob-scan) would return older data for the others: it \
+                 needs parts.content without dedup and remap, or parts.reverse_map=none",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.persistence == Persistence::DurableReverseMap && !parts.has_durable_reverse_map()
         },
-        reason: "recovery from spare areas and reverse-map entries replays the entries of a reverse map in NVRAM or on \
-                 flash, and this design has no such reverse map",
+        reason: "recovery from spare areas and reverse-map entries (parts.survives=nvram-entries) replays the entries \
+                 of a reverse map in NVRAM or on flash, so parts.reverse_map must be segments, nvram-log or flash-log",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_map_in_ram(),
-        reason: "a battery that lasts until dirty map entries are written to flash needs a map on flash, and this map is \
-                 in RAM",
+        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_flat_map(),
+        reason: "a battery that lasts until dirty map entries are written to flash (parts.survives=battery-flush) \
+                 needs a map on flash (parts.map=cached or lazy), and this map is in RAM",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             let fills_several = parts.content.delta.is_some_and(|delta| delta.temp_buffer_pages > 1);
             parts.persistence == Persistence::NvramMap && fills_several
         },
-        reason: "with the map in NVRAM and no battery, only one page of deltas can be open (filled in RAM) at a time",
+        reason: "with the map in NVRAM and no battery (parts.survives=nvram-map), only one page of deltas can be open \
+                 (filled in RAM) at a time, so delta.open_pages must be 1",
     },
     // Page validity on flash.
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_validity_bitmap_on_flash(),
-        reason: "recovery from a map in NVRAM cannot correct a bitmap of page validity on flash",
+        reason: "recovery from a map in NVRAM (parts.survives=nvram-map) cannot correct a bitmap of page validity on \
+                 flash, so parts.validity must be ram, log or gecko",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.has_map_journal() && parts.validity != ValidityStoreKind::Ram,
-        reason: "recovery with a journal of the map rebuilds page validity in RAM, and this design has it on flash",
+        reason: "recovery with a journal of the map (delta.journal_pages) rebuilds page validity in RAM, so \
+                 parts.validity must be ram",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_from_spare_areas() && parts.validity != ValidityStoreKind::Ram,
-        reason: "recovery from the spare areas of all pages rebuilds page validity in RAM, and this design has it on flash",
+        reason: "recovery from the spare areas of all pages (parts.survives=oob-scan or nvram-entries) rebuilds page \
+                 validity in RAM, so parts.validity must be ram",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
@@ -141,9 +156,10 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                 && parts.validity != ValidityStoreKind::Ram
                 && !parts.has_validity_bitmap_on_flash()
         },
-        reason: "the battery lasts only until dirty map entries are written to flash: a cleaning of the log of \
-                 invalid pages, or a merge in the tree of invalid pages (Logarithmic Gecko), may be unfinished then, \
-                 and only RAM holds how far it has come",
+        reason: "page validity must be in RAM or in a bitmap (parts.validity) if a battery lasts only until dirty map \
+                 entries are written to flash (parts.survives=battery-flush): a cleaning of the log of invalid pages, \
+                 or a merge in the tree of invalid pages (Logarithmic Gecko), may be unfinished then, and only RAM \
+                 holds how far it has come",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
@@ -151,23 +167,25 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                 && parts.has_validity_bitmap_on_flash()
                 && parts.content.delta.is_some()
         },
-        reason: "with delta and a battery that lasts until dirty map entries are written to flash, recovery rebuilds page validity \
-                 in RAM, and this design has it on flash",
+        reason: "with delta and a battery that lasts until dirty map entries are written to flash \
+                 (parts.survives=battery-flush), recovery rebuilds page validity in RAM, so parts.validity must be \
+                 ram",
     },
     // Backward scan, and options of lazy maps.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_map_in_ram(),
-        reason: "recovery by a backward scan needs a map on flash, and this map is in RAM",
+        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_flat_map(),
+        reason: "recovery by a backward scan (parts.survives=backward) needs a map on flash (parts.map=lazy), and \
+                 this map is in RAM",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && !parts.has_lazy_map(),
-        reason: "recovery by a backward scan needs a lazy map (which finds replaced pages late), and this map marks a \
-                 replaced page as invalid at once",
+        reason: "recovery by a backward scan (parts.survives=backward) needs a lazy map (parts.map=lazy), which finds \
+                 replaced pages late, and this map marks a replaced page as invalid at once",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.makes_checkpoints() && !parts.has_lazy_map(),
-        reason: "checkpoints of the map need a lazy map (which finds replaced pages late), and this map marks a \
-                 replaced page as invalid at once",
+        reason: "checkpoints of the map (mapping.checkpoints) need a lazy map (parts.map=lazy), which finds replaced \
+                 pages late, and this map marks a replaced page as invalid at once",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
@@ -175,22 +193,24 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                 && !parts.has_lazy_map()
                 && parts.persistence != Persistence::NvramMap
         },
-        reason: "a bound on dirty map entries needs a lazy map (which finds replaced pages late), or a map whose \
-                 dirty entries are in NVRAM",
+        reason: "a bound on dirty map entries (mapping.dirty_share) needs a lazy map (parts.map=lazy), which finds \
+                 replaced pages late, or a map whose dirty entries are in NVRAM (parts.survives=nvram-map)",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && !parts.makes_checkpoints(),
-        reason: "recovery by a backward scan needs checkpoints of the map, which bound how far it reads",
+        reason: "recovery by a backward scan (parts.survives=backward) needs checkpoints of the map \
+                 (mapping.checkpoints=true), which bound how far it reads",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_validity_bitmap_on_flash(),
-        reason: "recovery by a backward scan reads back to the last write of the page-validity buffer, and a bitmap on \
-                 flash has no such buffer",
+        reason: "recovery by a backward scan (parts.survives=backward) reads back to the last write of the \
+                 page-validity buffer, which a bitmap on flash does not have, so parts.validity must be ram, log or \
+                 gecko",
     },
     IncompatiblePartsRule {
         is_broken: |parts| parts.persistence == Persistence::NvramMap && parts.has_lazy_map(),
-        reason: "recovery from a map in NVRAM needs a map that marks a replaced page as invalid at once, and this map is \
-                 lazy",
+        reason: "recovery from a map in NVRAM (parts.survives=nvram-map) needs a map that marks a replaced page as \
+                 invalid at once (parts.map=flat or cached), and this map is lazy",
     },
     // Pages of each block that recovery reads.
     IncompatiblePartsRule {
@@ -198,22 +218,25 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
             parts.recovery_block_scan == RecoveryBlockScan::FirstPages
                 && !parts.can_recover_from_first_pages_of_blocks()
         },
-        reason: "recovery from the first page of each block needs a map on flash whose dirty entries are in NVRAM, \
-                 and page validity in a log or a tree on flash",
+        reason: "recovery from the first page of each block (recovery.blocks=first-pages) needs a map on flash whose \
+                 dirty entries are in NVRAM (parts.survives=nvram-map), and page validity in a log or a tree on flash \
+                 (parts.validity=log or gecko)",
     },
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.recovery_block_scan == RecoveryBlockScan::HeadTail && !parts.recovers_from_spare_areas()
         },
-        reason: "head and tail pages, which describe a block, are read only by a recovery that rebuilds a flat map (a \
-                 table in RAM) from flash, and this design recovers otherwise",
+        reason: "head and tail pages, which describe a block (recovery.blocks=head-tail), are read only by a recovery \
+                 that rebuilds a flat map (a table in RAM) from flash, so parts.survives must be oob-scan or \
+                 nvram-entries",
     },
     // Garbage collection.
     IncompatiblePartsRule {
         is_broken: |parts| {
             parts.gc.metadata_gc != MetadataGcRule::Greedy && parts.gc.policy != VictimPolicy::Greedy
         },
-        reason: "only with the greedy victim policy can GC leave metadata blocks alone until they are empty",
+        reason: "only with the greedy victim policy (gc.policy=greedy) can GC leave metadata blocks alone until they \
+                 are empty (gc.metadata=when-empty)",
     },
 ];
 

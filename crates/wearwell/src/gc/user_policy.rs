@@ -127,8 +127,9 @@ impl UserVictimPolicy {
             .map_err(|why| Error::VictimPolicyFailed { name: policy.name(), why })?;
         match chosen {
             Some(block) if !candidates.contains(block) => {
-                let why =
-                    format!("it chose block {block}, which is not one of the candidates that it was given");
+                let why = format!(
+                    "it chose block {block}, but must choose one of the candidates that it was given"
+                );
                 Err(Error::VictimPolicyFailed { name: policy.name(), why })
             }
             chosen => Ok(chosen),

@@ -375,7 +375,8 @@ impl DemandPagedMap {
             };
             if let Some(why) = refused {
                 return Err(Error::Damaged(format!(
-                    "word {word} of the dirty map entries in NVRAM names logical page {lpn}, {why}"
+                    "word {word} of the dirty map entries in NVRAM must name an existing logical page, and each only \
+                     once, but names logical page {lpn}, {why}"
                 )));
             }
             let slot = self.cache.insert_dirty(lpn, unit, false);
@@ -395,7 +396,7 @@ impl DemandPagedMap {
             if in_nvram.entry_in_nvram(io, nvram_word_number) != Some((lpn, unit)) {
                 return Err(format!(
                     "the map entry of logical page {lpn}, which names location {unit}, is dirty in the cache in RAM, \
-                     but is not in NVRAM"
+                     so it must be in NVRAM, too, but is not"
                 ));
             }
         }
@@ -404,8 +405,8 @@ impl DemandPagedMap {
             return Ok(());
         }
         Err(format!(
-            "the number of NVRAM words that hold dirty map entries ({words}) differs from the number of map entries \
-             that are dirty in the cache in RAM ({entries})"
+            "the number of NVRAM words that hold dirty map entries is {words}, but must be {entries}, the number of \
+             map entries that are dirty in the cache in RAM"
         ))
     }
 

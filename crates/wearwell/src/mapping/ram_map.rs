@@ -77,8 +77,8 @@ impl RamMap {
                 Some(unit) => {
                     u32::try_from(unit).ok().map(Unit).filter(|&unit| is_place(unit)).ok_or_else(|| {
                         Error::Damaged(format!(
-                            "the L2P map in NVRAM maps logical page {lpn} to location {unit}, which is neither a \
-                             flash page with data nor a member of a compressed chunk"
+                            "the L2P map in NVRAM maps logical page {lpn} to location {unit}, which must be a flash \
+                             page with data or a member of a compressed chunk, but is neither"
                         ))
                     })?
                 }

@@ -224,13 +224,15 @@ pub struct Oob {
 #[non_exhaustive]
 pub enum NandError {
     /// A page program failed. The page cannot be programmed again before an erase, and its block should be retired.
-    #[error("the program of flash page {0} failed, so its block is bad")]
+    #[error("the program of flash page {0} failed, so its block is bad and must be retired")]
     ProgramFailed(Ppn),
     /// A block erase failed; the block is unusable from now on.
-    #[error("the erase of block {0} failed, so the block is bad")]
+    #[error("the erase of block {0} failed, so the block is bad and must be retired")]
     EraseFailed(BlockId),
     /// The page cannot be read: torn by a power cut or damaged beyond correction.
-    #[error("flash page {0} is uncorrectable, so its data cannot be read")]
+    #[error(
+        "flash page {0} is uncorrectable, so its data cannot be read and must be written again or restored from a copy"
+    )]
     Uncorrectable(Ppn),
     /// Power is lost. Every operation fails until power is restored and the device is recovered.
     #[error("power is lost: restore power and recover the device before further requests")]

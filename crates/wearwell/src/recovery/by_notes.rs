@@ -412,7 +412,8 @@ impl<N: Nand> Ftl<N> {
                 return Ok(());
             }
             return Err(Error::Damaged(format!(
-                "the L2P map maps logical page {lpn} to location {unit}, which is no live member of a compressed chunk"
+                "the L2P map maps logical page {lpn} to location {unit}, which must be a live member of a compressed \
+                 chunk, but is not"
             )));
         }
         let (block, blocks) = (self.store.block_of(Ppn(unit.0)), self.store.blocks());
@@ -421,7 +422,8 @@ impl<N: Nand> Ftl<N> {
             return Ok(());
         }
         Err(Error::Damaged(format!(
-            "the L2P map maps logical page {lpn} to flash page {unit}, which is shared or revived and has no data"
+            "the L2P map maps logical page {lpn} to flash page {unit}, which is shared or revived and must hold data, \
+             but holds none"
         )))
     }
 

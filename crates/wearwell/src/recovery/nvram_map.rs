@@ -385,8 +385,8 @@ impl<N: Nand> Ftl<N> {
             "to which another logical page is mapped, and which may not be shared further".to_owned()
         };
         Err(Error::Damaged(format!(
-            "the L2P map maps logical page {lpn} to location {unit} (a flash page or a member of a compressed chunk), \
-             {fault}"
+            "the L2P map must not map logical page {lpn} to location {unit} (a flash page or a member of a compressed \
+             chunk), {fault}"
         )))
     }
 }
@@ -407,6 +407,6 @@ fn require_data_page(lpn: Lpn, unit: Unit, data: &PageSet) -> Result<()> {
         return Ok(());
     }
     Err(Error::Damaged(format!(
-        "the L2P map maps logical page {lpn} to flash page {unit}, which holds no data"
+        "the L2P map maps logical page {lpn} to flash page {unit}, which must hold data, but holds none"
     )))
 }

@@ -92,8 +92,8 @@ impl<N: Nand> Ftl<N> {
             };
             if !is_possible {
                 return Err(Error::Damaged(format!(
-                    "a record of shared or compressed pages in NVRAM ({record:?}) names a page that the device does \
-                     not have"
+                    "a record of shared or compressed pages in NVRAM must name pages of the device, but the record \
+                     {record:?} names one that the device does not have"
                 )));
             }
         }
@@ -179,14 +179,17 @@ impl<N: Nand> Ftl<N> {
                 (ContentRecordKey::DeltaOf(lpn), None) if has_delta(lpn) => {}
                 (_, right) => {
                     return Err(format!(
-                        "NVRAM records {record:?} of a shared or compressed page, but the device's tables say {right:?}"
+                        "NVRAM has the record {record:?} of a shared or compressed page, but by the device's tables \
+                         it must be {right:?}"
                     ));
                 }
             }
         }
         match expected.into_values().next() {
             None => Ok(()),
-            Some(missing) => Err(format!("NVRAM lacks the record {missing:?}")),
+            Some(missing) => Err(format!(
+                "NVRAM must have the record {missing:?} of a shared or compressed page, but lacks it"
+            )),
         }
     }
 }

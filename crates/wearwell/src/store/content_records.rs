@@ -544,14 +544,17 @@ impl<N: Nand> Store<N> {
         let Some(records) = &self.content_records else { return Ok(FxHashMap::default()) };
         let mut positions = 0..records.table_words;
         if let Some(lost) = positions.find(|&position| !records.is_vacant_or_reachable(self, position)) {
-            return Err(format!("a search does not find the record in word {lost} of the records in NVRAM"));
+            return Err(format!(
+                "a search must find each record of shared and compressed pages in NVRAM, but does not find that in \
+                 word {lost}"
+            ));
         }
         let words = (0..records.table_words).map(|position| records.word_at(self, position));
         let found = words.filter(|&word| word != 0).map(ContentRecord::from_word);
         let mut by_key: FxHashMap<_, _> = found.map(|record| (record.key(), record)).collect();
         if by_key.len() as u64 != records.record_count {
             return Err(format!(
-                "NVRAM has {} records of shared and compressed pages, but their counter says {}",
+                "NVRAM has {} records of shared and compressed pages, so their counter must say the same, but says {}",
                 by_key.len(),
                 records.record_count
             ));

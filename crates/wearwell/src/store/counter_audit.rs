@@ -61,8 +61,8 @@ impl<N: Nand> Store<N> {
         let least_wear = if is_exact { erases } else { erases.saturating_sub(retired + cut) };
         if !(least_wear..=erases).contains(&wear) {
             return Err(format!(
-                "the counter of block erases says {erases} (blocks retired: {retired}; operations interrupted by power \
-                 loss: {cut}), but the erase counts of the flash blocks grew by {wear}"
+                "the counter of block erases says {erases} (blocks retired: {retired}; operations interrupted by \
+                 power loss: {cut}), but must agree with the erase counts of the flash blocks, which grew by {wear}"
             ));
         }
         let present = self.total_programmed_pages();
@@ -71,8 +71,8 @@ impl<N: Nand> Store<N> {
             if is_exact { (most - unwritten, most - unwritten) } else { (present.saturating_sub(cut), most) };
         if !(least..=most).contains(&programs) {
             return Err(format!(
-                "the counters say {programs} page programs, but the flash shows {least} to {most}: {present} pages \
-                 are programmed now, {unwritten} tail pages were never written, and each of {erases} erased and \
+                "the counters say {programs} page programs, but must say {least} to {most} by the flash: {present} \
+                 pages are programmed now, {unwritten} tail pages were never written, and each of {erases} erased and \
                  {retired} retired blocks held at most {} pages ({cut} operations interrupted by power loss)",
                 self.geometry.block_pages()
             ));

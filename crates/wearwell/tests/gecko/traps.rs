@@ -277,7 +277,7 @@ fn recovery_ignores_a_gecko_run_of_which_a_page_was_erased() {
     let Err(Error::Damaged(what)) = gecko.recover(&mut rig.store, &pages) else {
         panic!("two flushes are missing and nobody says so")
     };
-    assert!(what.contains("covers the buffer flushes 3 to 3, but no older run is on flash"), "{what}");
+    assert!(what.contains("covers the buffer flushes 3 to 3, and no older run is on flash"), "{what}");
 }
 
 /// Recovery reads one page per run of Logarithmic Gecko, and more only if the directory of the run is longer than one

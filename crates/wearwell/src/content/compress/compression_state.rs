@@ -67,9 +67,9 @@ impl CompressionState {
         // Member numbers must fit in 32 bits after the page numbers, with at most one chunk per page.
         if unit_count(geometry.pages(), true) > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "compress supports at most {} flash pages, because flash pages and chunk members share 32-bit numbers, but \
-                 the device has {}: lower device.blocks_per_plane or device.pages_per_block, or set parts.content without \
-                 compress",
+                "compress supports at most {} flash pages, because flash pages and chunk members share 32-bit \
+                 numbers, but the device has {}: lower device.blocks_per_plane or device.pages_per_block, or set \
+                 parts.content without compress",
                 u32::MAX as u64 / unit_count(1, true),
                 geometry.pages()
             )));
@@ -309,8 +309,8 @@ impl CompressionState {
             let chunk = &mut self.chunks[number as usize];
             if member >= chunk.member_count() {
                 return Err(Error::Damaged(format!(
-                    "the L2P map names member {member} of compressed chunk {number}, but recovery found no such \
-                     member on flash"
+                    "the L2P map names member {member} of compressed chunk {number}, which must be on flash, but \
+                     recovery did not find it there"
                 )));
             }
             chunk.set_member_live(member, true);
@@ -357,14 +357,16 @@ impl CompressionState {
         let excess: u64 = self.chunks.iter().map(Chunk::pages_beyond_live_members).sum();
         if excess != self.pages_beyond_live_members {
             return Err(format!(
-                "the flash pages of the compressed chunks exceed the live members by {excess}, but the counter says {}",
+                "the flash pages of the compressed chunks exceed the live members by {excess}, so the counter of the \
+                 excess must say the same, but says {}",
                 self.pages_beyond_live_members
             ));
         }
         let pages = self.pages_of_all_chunks().count() as u64;
         if pages != self.chunk_page_count {
             return Err(format!(
-                "the compressed chunks together have {pages} flash pages, but the counter says {}",
+                "the compressed chunks together have {pages} flash pages, so their counter must say the same, but \
+                 says {}",
                 self.chunk_page_count
             ));
         }
@@ -382,8 +384,8 @@ impl CompressionState {
         let is_wasteful = |number: &u32| self.chunks[*number as usize].pages_beyond_live_members() > 0;
         if let Some(number) = (0..self.chunks.len() as u32).find(|n| is_wasteful(n) && !noted.contains(n)) {
             return Err(format!(
-                "compressed chunk {number} has more flash pages than live members, but is not in the list of such \
-                 (wasteful) chunks"
+                "compressed chunk {number} has more flash pages than live members, so it must be in the list of such \
+                 (wasteful) chunks, but is not"
             ));
         }
         let twice = self
@@ -392,7 +394,11 @@ impl CompressionState {
             .enumerate()
             .find(|(k, page)| self.chunk_buffer_pages[..*k].iter().any(|p| p.lpn == page.lpn));
         twice.map_or(Ok(()), |(_, page)| {
-            Err(format!("logical page {} is twice in the RAM buffer of the next compressed chunk", page.lpn))
+            Err(format!(
+                "logical page {} must be at most once in the RAM buffer of the next compressed chunk, but is \
+                         there twice",
+                page.lpn
+            ))
         })
     }
 }

@@ -385,12 +385,13 @@ impl<N: Nand> Ftl<N> {
         let damaged = |error: &dyn std::fmt::Display| {
             let pages = chunk.pages().iter().map(Ppn::to_string).collect::<Vec<_>>().join(", ");
             Error::Damaged(format!(
-                "compressed chunk {number} (flash pages {pages}) cannot be decompressed: {error}"
+                "the compressed chunk {number} on the flash pages {pages} must be one that can be decompressed, but \
+                 is not: {error}"
             ))
         };
-        let compressed = compressed
-            .get(..payload_bytes)
-            .ok_or_else(|| damaged(&"its flash pages hold fewer bytes than its directory states"))?;
+        let compressed = compressed.get(..payload_bytes).ok_or_else(|| {
+            damaged(&"its flash pages must hold the bytes that its directory states, but hold fewer")
+        })?;
         lz4_flex::block::decompress(compressed, chunk.member_count() * page_bytes)
             .map_err(|error| damaged(&error))
     }

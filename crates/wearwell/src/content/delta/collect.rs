@@ -138,7 +138,7 @@ impl<N: Nand> Ftl<N> {
                 let lpns = self.lpns_of_current_deltas_in(ppn);
                 let lpns = lpns.iter().map(Lpn::to_string).collect::<Vec<_>>().join(", ");
                 Error::Damaged(format!(
-                    "flash page {ppn} should hold deltas (logical pages: {lpns}), but its header is malformed"
+                    "flash page {ppn} must hold deltas (of the logical pages {lpns}), but its header is malformed"
                 ))
             };
             ranges.extend(decode_delta_page_header(&bytes).ok_or_else(damaged)?);

@@ -655,7 +655,10 @@ impl DeltaState {
         let mut bytes: HashMap<Ppn, u32, FxBuildHasher> = HashMap::default();
         for (&lpn, place) in &self.current_deltas {
             if !is_mapped(lpn) {
-                return Err(format!("logical page {lpn} has a delta, but is mapped to no base page"));
+                return Err(format!(
+                    "logical page {lpn} has a delta, so it must be mapped to the flash page of its base version, but \
+                     is mapped to none"
+                ));
             }
             match place.flash_page {
                 Some(ppn) => {
@@ -664,7 +667,8 @@ impl DeltaState {
                 }
                 None if self.temp_buffer.buffered_delta(lpn).is_none() => {
                     return Err(format!(
-                        "the delta of logical page {lpn} is neither in the RAM buffer of deltas nor on flash"
+                        "the delta of logical page {lpn} must be in the RAM buffer of deltas or on flash, but is in \
+                         neither"
                     ));
                 }
                 None => {}
@@ -676,14 +680,15 @@ impl DeltaState {
             .find(|delta| self.current_deltas.get(&delta.lpn).is_none_or(|p| p.flash_page.is_some()));
         if let Some(stray) = stray {
             return Err(format!(
-                "the RAM buffer of deltas holds a delta of logical page {} that is not current",
+                "the RAM buffer must hold only current deltas, but holds a delta of logical page {} that is not \
+                 current",
                 stray.lpn
             ));
         }
         if let Some((ppn, bytes)) = bytes.iter().find(|&(ppn, bytes)| self.deltas_exceed_page(*ppn, *bytes)) {
             return Err(format!(
-                "the current deltas on flash page {ppn} have {bytes} bytes, which together with the obsolete deltas \
-                 there exceed a page"
+                "the current deltas on flash page {ppn} have {bytes} bytes, which must fit into the page together \
+                 with the obsolete deltas there, but do not"
             ));
         }
         let counted = |ppn: &Ppn| live.get(ppn).copied().unwrap_or(0);
@@ -693,12 +698,14 @@ impl DeltaState {
             .find(|(ppn, page)| page.live_deltas == 0 || page.live_deltas != counted(ppn))
         {
             Some((ppn, page)) => Err(format!(
-                "the recorded number of current deltas on flash page {ppn} is {}, but the delta table locates {} there",
+                "the recorded number of current deltas on flash page {ppn} is {}, but must be {}, the number of \
+                 deltas that the delta table locates there",
                 page.live_deltas,
                 counted(ppn)
             )),
             None if live.len() != self.live_delta_pages.len() => Err(format!(
-                "the delta table locates deltas on {} flash pages, but the table of flash pages with deltas has {}",
+                "the delta table locates deltas on {} flash pages, so the table of flash pages with deltas must have \
+                 as many, but has {}",
                 live.len(),
                 self.live_delta_pages.len()
             )),
@@ -1018,8 +1025,8 @@ impl<N: Nand> Ftl<N> {
         self.store.read(ppn, &mut bytes, cause)?;
         let damaged = || {
             Error::Damaged(format!(
-                "flash page {ppn} should hold the delta of logical page {lpn}, but its header is malformed or does \
-                 not list the delta"
+                "flash page {ppn} must hold the delta of logical page {lpn}, but its header is malformed or does not \
+                 list the delta"
             ))
         };
         let found = decode_delta_page_header(&bytes).ok_or_else(damaged)?;
@@ -1198,6 +1205,9 @@ fn base_tag_of(generation: u64) -> [u8; BASE_TAG_BYTES] {
 /// Applies `delta` to `page`, which contains the base of the logical page `lpn`. Fails if the delta is malformed.
 fn apply_delta_to_base(page: &mut [u8], delta: &[u8], lpn: Lpn) -> Result<()> {
     apply_delta(page, delta).map_err(|error| {
-        Error::Damaged(format!("the delta of logical page {lpn} cannot be applied to its base page: {error}"))
+        Error::Damaged(format!(
+            "the delta of logical page {lpn} must be one that can be applied to its base page, but \
+                                is not: {error}"
+        ))
     })
 }

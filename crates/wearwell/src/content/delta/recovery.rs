@@ -219,8 +219,8 @@ impl FoundDeltaPage {
         let found = self.directory.iter().find(|(owner, _)| *owner == lpn).map(|(_, range)| range.clone());
         found.filter(|range| self.is_lost || range.len() >= tag_bytes).ok_or_else(|| {
             Error::Damaged(format!(
-                "a record in NVRAM says that flash page {ppn} holds a delta of logical page {lpn}, but the page has \
-                 none"
+                "a record in NVRAM says that flash page {ppn} holds a delta of logical page {lpn}, so that page must \
+                 hold one, but does not"
             ))
         })
     }

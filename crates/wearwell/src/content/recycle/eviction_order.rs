@@ -141,8 +141,8 @@ impl LevelQueue {
         let chunks = self.slot_log.len().div_ceil(LOG_SECTION_POSITIONS);
         if self.blanks_per_log_section.len() != chunks {
             return Err(format!(
-                "the eviction order has {chunks} parts of {LOG_SECTION_POSITIONS} positions, but counters of blank \
-                 positions for {}",
+                "the eviction order has {chunks} parts of {LOG_SECTION_POSITIONS} positions, so it must have as many \
+                 counters of blank positions, but has {}",
                 self.blanks_per_log_section.len()
             ));
         }
@@ -154,14 +154,15 @@ impl LevelQueue {
             .find(|(_, (have, found))| *have != found);
         if let Some((chunk, (counted, found))) = wrong {
             return Err(format!(
-                "the number of blank positions in part {chunk} of the eviction order is {found}, but its counter says \
-                 {counted}"
+                "the number of blank positions in part {chunk} of the eviction order is {found}, so its counter must \
+                 say the same, but says {counted}"
             ));
         }
         let entries = self.slot_log.len() - blanks(&self.slot_log);
         if entries != live as usize {
             return Err(format!(
-                "the number of entries in the eviction order is {entries}, but their counter says {live}"
+                "the number of entries in the eviction order is {entries}, so their counter must say the same, but \
+                 says {live}"
             ));
         }
         let oldest = self.slot_log.iter().position(|&slot| slot != BLANK_SLOT).unwrap_or(self.slot_log.len());
@@ -169,7 +170,8 @@ impl LevelQueue {
             Ok(())
         } else {
             Err(format!(
-                "the oldest entry of the eviction order is at position {oldest}, but position {} is recorded for it",
+                "the oldest entry of the eviction order is at position {oldest}, so the recorded position must be the \
+                 same, but is {}",
                 self.oldest_entry_index
             ))
         }
@@ -286,12 +288,16 @@ impl EvictionOrder {
     /// Checks the eviction order against its counters. Returns the first violation as a sentence.
     pub(super) fn check(&self) -> Result<(), String> {
         for (level, (queue, &live)) in self.level_queues.iter().zip(&self.entries_per_level).enumerate() {
-            queue.check(live).map_err(|what| format!("fingerprint store, level {level}: {what}"))?;
+            queue.check(live).map_err(|what| {
+                format!(
+                    "the fingerprint store of recycling is inconsistent on probability level {level}: {what}"
+                )
+            })?;
             let marked = self.occupied_level_bits[level / 64] >> (level % 64) & 1 == 1;
             if marked != (live > 0) {
                 return Err(format!(
-                    "fingerprint store, level {level}: the number of entries is {live}, but the bitmap of occupied \
-                     levels marks the level as {}",
+                    "the fingerprint store has {live} entries on probability level {level}, so the bitmap of occupied \
+                     levels must say whether there are any, but marks the level as {}",
                     if marked { "occupied" } else { "empty" }
                 ));
             }

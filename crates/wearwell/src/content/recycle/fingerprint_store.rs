@@ -610,8 +610,9 @@ impl FingerprintStore {
             [history.pages_with_fingerprint_slot() as usize, self.slots.len() - self.free_slots.len()];
         if counts != [in_use; 2] {
             return Err(format!(
-                "the number of slots in use in the fingerprint store is {in_use}, but the number of dead (invalid) \
-                 pages with a slot is {}, and {} slots are not in the list of free slots",
+                "the number of slots in use in the fingerprint store is {in_use}, which must also be the number of \
+                 dead (invalid) pages with a slot, but that is {}, and the number of slots outside the list of free \
+                 slots, but that is {}",
                 counts[0], counts[1]
             ));
         }
@@ -627,8 +628,8 @@ impl FingerprintStore {
         }
         if self.max_entries.is_some() && self.duplicate_count() > 0 {
             return Err(format!(
-                "the size of the fingerprint store is limited, so that it may hold only one page of each content, but \
-                 it holds further ones: {}",
+                "the size of the fingerprint store is limited, so it must hold only one page of each content, but \
+                 holds {} further ones",
                 self.duplicate_count()
             ));
         }
@@ -641,8 +642,8 @@ impl FingerprintStore {
             Ok(())
         } else {
             Err(format!(
-                "the chains of pages of equal content in the fingerprint store have {chained} pages, but {in_use} \
-                 slots are in use"
+                "the chains of pages of equal content in the fingerprint store have {chained} pages, but must have \
+                 {in_use}, the number of slots in use"
             ))
         }
     }
@@ -659,21 +660,22 @@ impl FingerprintStore {
         if standing != SlotState::Entry {
             let marked = if standing == SlotState::Free { "free" } else { "a further page of equal content" };
             return Err(format!(
-                "slot {slot} of the fingerprint store, with flash page {ppn}, is in the eviction order, but is marked \
-                 as {marked}"
+                "slot {slot} of the fingerprint store, with flash page {ppn}, is in the eviction order, so it must be \
+                 marked as evictable, but is marked as {marked}"
             ));
         }
         let found = self.find_slot(fingerprint);
         if found != Some(slot) {
             return Err(format!(
-                "the fingerprint store has flash page {ppn} in slot {slot}, but a search for its content finds {}",
+                "the fingerprint store has flash page {ppn} in slot {slot}, so a search for its content must find \
+                 that slot, but finds {}",
                 describe_slot(found)
             ));
         }
         let expected = level_of(self.page_in_slot(slot));
         if expected != Some(probability_level) {
             return Err(format!(
-                "flash page {ppn} is on probability level {probability_level} of the fingerprint store, but belongs \
+                "flash page {ppn} is on probability level {probability_level} of the fingerprint store, but must be \
                  on {}",
                 expected.map_or_else(
                     || "none, because it is not recorded as dead (invalid)".to_owned(),
@@ -701,21 +703,22 @@ impl FingerprintStore {
             let (ppn, named) = (page.ppn, history.fingerprint_slot(page.ppn));
             if named != Some(at) {
                 return Err(format!(
-                    "flash page {ppn} is in slot {at} of the fingerprint store, but the lists of dead (invalid) pages \
-                     record {} for it",
+                    "flash page {ppn} is in slot {at} of the fingerprint store, so the lists of dead (invalid) pages \
+                     must record that slot for it, but record {}",
                     describe_slot(named)
                 ));
             }
             if page.fingerprint != fingerprint {
                 return Err(format!(
-                    "flash page {ppn}, with the fingerprint {:016x}, is in the chain of slot {entry} of the \
-                     fingerprint store, which has the fingerprint {:016x}",
+                    "flash page {ppn} has the fingerprint {:016x}, which must be that of its chain in the fingerprint \
+                     store, but the chain of slot {entry} has the fingerprint {:016x}",
                     page.fingerprint.0, fingerprint.0
                 ));
             }
             if level_of(page).is_none() {
                 return Err(format!(
-                    "flash page {ppn} is in slot {at} of the fingerprint store, but is not recorded as dead (invalid)"
+                    "flash page {ppn} is in slot {at} of the fingerprint store, so it must be recorded as dead \
+                     (invalid), but is not"
                 ));
             }
             length += 1;

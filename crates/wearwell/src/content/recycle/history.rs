@@ -437,8 +437,8 @@ impl DeadPageLists {
         }
         if orphaned != self.heads_by_lpn.len() {
             return Err(format!(
-                "the number of lists of dead (invalid) pages{} is {orphaned}, but the table of list heads by logical \
-                 page has {}",
+                "the number of lists of dead (invalid) pages{} is {orphaned}, so the table of list heads by logical \
+                 page must have as many, but has {}",
                 if self.head_storage == HeadStorage::AtValidPages {
                     " of logical pages without a valid page"
                 } else {
@@ -450,8 +450,8 @@ impl DeadPageLists {
         let older = self.older_links.marked_page_and_value_counts();
         if older.map(|older| lists + older) != [listed; 2] {
             return Err(format!(
-                "{lists} lists have {listed} dead (invalid) pages, so that {} need a link to an older page, but {} \
-                 are marked as having one and {} links are stored",
+                "{lists} lists have {listed} dead (invalid) pages, so that {} must have a link to an older page, but \
+                 {} are marked as having one and {} links are stored",
                 listed - lists,
                 older[0],
                 older[1]
@@ -460,8 +460,8 @@ impl DeadPageLists {
         let marked = self.all_dead_pages().count() as u64;
         if (listed, listed) != (self.dead_page_count, marked) {
             return Err(format!(
-                "the lists of dead (invalid) pages have {listed} pages, but {marked} pages are marked as dead, and \
-                 the counter of dead pages says {}",
+                "the lists of dead (invalid) pages have {listed} pages, so as many must be marked and counted as \
+                 dead, but {marked} are marked and the counter says {}",
                 self.dead_page_count
             ));
         }
@@ -476,7 +476,8 @@ impl DeadPageLists {
         for ppn in self.dead_versions(lpn, valid) {
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
-                    "flash page {ppn} is in the lists of dead (invalid) pages of two logical pages, {other} and {lpn}"
+                    "flash page {ppn} must be in the list of dead (invalid) pages of one logical page, but is in \
+                     those of {other} and {lpn}"
                 ));
             }
             let linked = self.next_newer(ppn);
@@ -486,7 +487,7 @@ impl DeadPageLists {
                 };
                 return Err(format!(
                     "flash page {ppn}, a dead (invalid) version of logical page {lpn}, links to {} as the next newer \
-                     version, but in the list of versions {} is before it",
+                     version, but must link to the version before it in the list, {}",
                     name(linked),
                     name(newer)
                 ));

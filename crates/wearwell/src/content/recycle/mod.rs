@@ -925,8 +925,8 @@ impl Recycler {
             let Some(ppn) = mapping(lpn) else { continue };
             if let Some(other) = owners[ppn.index()].replace(lpn) {
                 return Err(format!(
-                    "logical page {lpn} is mapped to flash page {ppn}, but logical page {other} is mapped to it, too, \
-                     or has it in its list of dead (invalid) pages"
+                    "logical page {lpn} is mapped to flash page {ppn}, so no other may have that page, but logical \
+                     page {other} is mapped to it, too, or has it in its list of dead (invalid) pages"
                 ));
             }
         }
@@ -934,8 +934,8 @@ impl Recycler {
         let (dead, entries) = (self.history.dead_page_count(), self.history.pages_with_fingerprint_slot());
         if self.history_scope == HistoryScope::FingerprintStore && dead != entries {
             return Err(format!(
-                "with recycle.history=store the history may only have dead (invalid) pages with a slot in the \
-                 fingerprint store, but of its {dead} dead pages {entries} have a slot"
+                "with recycle.history=store all dead (invalid) pages of the history must have a slot in the \
+                 fingerprint store, but of its {dead} dead pages {entries} have one"
             ));
         }
         self.fingerprint_store.check_invariants(&self.history, |candidate| {

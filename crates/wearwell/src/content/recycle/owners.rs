@@ -68,8 +68,8 @@ impl OwnerTable {
         let [marks, owners] = self.0.marked_page_and_value_counts();
         if marks != owners {
             return Err(format!(
-                "the number of recycled flash pages that are marked as having their owner in RAM is {marks}, but the \
-                 number of owners there is {owners}"
+                "the number of recycled flash pages that are marked as having their owner in RAM is {marks}, but must \
+                 be {owners}, the number of owners there"
             ));
         }
         for (ppn, owner) in self.0.iter() {
@@ -77,7 +77,7 @@ impl OwnerTable {
             if let Some(list) = list.filter(|&list| list != owner) {
                 return Err(format!(
                     "logical page {owner} is recorded in RAM (in place of the spare area) as the owner of flash page \
-                     {ppn}, but that page is a version of logical page {list}"
+                     {ppn}, but the owner must be logical page {list}, of which that page is a version"
                 ));
             }
         }

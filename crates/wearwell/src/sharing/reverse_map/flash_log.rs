@@ -120,8 +120,8 @@ impl FlashLog {
         }
         if log_pages >= pages {
             return Err(Error::InvalidOptions(format!(
-                "the flash log of the reverse map would have {log_pages} pages, but the whole device has {pages}: lower \
-                 remap.size_mib"
+                "the flash log of the reverse map would have {log_pages} pages, but the whole device has {pages}: \
+                 lower remap.size_mib"
             )));
         }
         Ok(Self {
@@ -431,7 +431,8 @@ impl ReverseMap for FlashLog {
     ) -> Result<()> {
         assert!(
             self.free_entries() > 0,
-            "the flash log is full: the caller must call make_room_for_entry or make_room_for_victim before it records an entry"
+            "the flash log is full: the caller must call make_room_for_entry or make_room_for_victim before it \
+             records an entry"
         );
         self.append_to_nvram_buffer(io, entry, None)
     }
@@ -567,15 +568,15 @@ impl ReverseMap for FlashLog {
         let named: u32 = self.superseded_entries_by_bind.values().sum();
         if named != self.index.superseded_entry_count() {
             return Err(format!(
-                "reverse map, flash log: the table by logical and flash page counts {named} superseded entries, but \
-                 the index by block counts {}",
+                "the flash log of the reverse map has {named} superseded entries by its table of logical and flash \
+                 pages, so its index by block must count as many, but counts {}",
                 self.index.superseded_entry_count()
             ));
         }
         if self.live_pages() > self.max_log_pages || self.buffered_entries > self.entries_per_page {
             return Err(format!(
-                "reverse map, flash log: it has {} live pages (at most {} are allowed) and {} entries in its buffer \
-                 (at most {} are allowed)",
+                "the flash log of the reverse map has {} live pages, of which at most {} are allowed, and {} entries \
+                 in its buffer, of which at most {} are allowed",
                 self.live_pages(),
                 self.max_log_pages,
                 self.buffered_entries,

@@ -238,8 +238,8 @@ impl ReverseMap for IdealReverseMap {
             self.bound_lpns_by_ppn.values().map(|binders| self.bound_lpns_of(binders).len()).sum();
         if counted as u64 != self.entry_count {
             return Err(format!(
-                "reverse map, ideal: it records {counted} logical pages that were mapped without a program (bound), \
-                 but its counter says {}",
+                "the ideal reverse map records {counted} logical pages that were mapped without a program (bound), so \
+                 its counter must say the same, but says {}",
                 self.entry_count
             ));
         }
@@ -249,8 +249,8 @@ impl ReverseMap for IdealReverseMap {
             Ok(())
         } else {
             Err(format!(
-                "reverse map, ideal: the number of flash pages that are marked as having entries is {}, but {} have \
-                 entries, of which {marked} are marked",
+                "the ideal reverse map must mark exactly the flash pages that have entries, but it marks {} pages, \
+                 and {} pages have entries, of which {marked} are marked",
                 self.pages_with_bound_lpns.len(),
                 of_pages.count()
             ))

@@ -184,8 +184,9 @@ impl<T: Clone> LogIndex<T> {
             || indexed as u64 > used
         {
             return Err(format!(
-                "reverse map, {log}: the index by block holds {indexed} entries, {superseded} of them superseded, but \
-                 the totals are {} and {}, and the log has {used} entries",
+                "the index by block of the reverse map ({log}) holds {indexed} entries, {superseded} of them \
+                 superseded, so the totals must say the same, but say {} and {}, and the log must have as many \
+                 entries, but has {used}",
                 self.indexed_entries, self.superseded_entries
             ));
         }
@@ -195,8 +196,8 @@ impl<T: Clone> LogIndex<T> {
             Ok(())
         } else {
             Err(format!(
-                "reverse map, {log}: the block with the most entries has {}, but {known} is recorded as the \
-                 largest number",
+                "in the reverse map ({log}) the block with the most entries has {}, so the recorded largest number \
+                 must be the same, but is {known}",
                 largest.unwrap_or(0)
             ))
         }

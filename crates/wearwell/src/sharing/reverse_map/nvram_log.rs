@@ -82,15 +82,15 @@ impl NvramLog {
         require_device_fits_log(io.geometry().pages())?;
         if slots < MIN_LOG_SLOTS {
             return Err(Error::InvalidOptions(format!(
-                "the reverse map needs room for at least {MIN_LOG_SLOTS} entries of {} bytes, but its \
-                 {nvram_bytes} bytes of NVRAM hold {slots}: raise remap.size_mib",
+                "the reverse map needs room for at least {MIN_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes \
+                 of NVRAM hold {slots}: raise remap.size_mib",
                 form.entry_bytes()
             )));
         }
         if slots > u32::MAX as u64 {
             return Err(Error::InvalidOptions(format!(
-                "the reverse map can have at most {} entries of {} bytes, but its {nvram_bytes} bytes of NVRAM hold {slots}: \
-                 lower remap.size_mib",
+                "the reverse map can have at most {} entries of {} bytes, but its {nvram_bytes} bytes of NVRAM hold \
+                 {slots}: lower remap.size_mib",
                 u32::MAX,
                 form.entry_bytes()
             )));
@@ -321,7 +321,8 @@ impl ReverseMap for NvramLog {
     ) -> Result<()> {
         assert!(
             self.free_slots() > 0,
-            "the NVRAM log is full: the caller must call make_room_for_entry or make_room_for_victim before it records an entry"
+            "the NVRAM log is full: the caller must call make_room_for_entry or make_room_for_victim before it \
+             records an entry"
         );
         self.append_entry(io, entry, None)
     }
@@ -426,14 +427,15 @@ impl ReverseMap for NvramLog {
         let bits = self.is_slot_indexed.iter().filter(|&&is_indexed| is_indexed).count();
         if bits != self.index.len() {
             return Err(format!(
-                "reverse map, NVRAM log: the number of slots that are marked as indexed ({bits}) differs from the \
-                 number of entries in the index ({})",
+                "the NVRAM log of the reverse map marks {bits} slots as indexed, but must mark {}, the number of \
+                 entries in its index",
                 self.index.len()
             ));
         }
         if self.used_slots > self.capacity_entries() {
             return Err(format!(
-                "reverse map, NVRAM log: {} of {} slots are used, so that the gap which marks the oldest entry is gone",
+                "the NVRAM log of the reverse map must have a free slot, which marks the oldest entry, but {} of its \
+                 {} slots are used",
                 self.used_slots, self.slot_count
             ));
         }

@@ -239,20 +239,20 @@ impl NvramSegments {
             (2 * form.entry_bytes() as u32, if form == EntryLayout::WithoutCommand { 16 } else { 8 });
         if segment_bytes < least || !segment_bytes.is_multiple_of(unit) {
             return Some(format!(
-                "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} bytes, at \
-                 least {least}"
+                "remap.segment_bytes is {segment_bytes}; the size of an NVRAM segment must be a multiple of {unit} \
+                 bytes, at least {least}"
             ));
         }
         if segments < MIN_SEGMENTS {
             return Some(format!(
-                "the reverse map needs at least {MIN_SEGMENTS} segments of {segment_bytes} bytes, but its {nvram_bytes} bytes \
-                 of NVRAM hold {segments}: raise remap.size_mib or lower remap.segment_bytes"
+                "the reverse map needs at least {MIN_SEGMENTS} segments of {segment_bytes} bytes, but its \
+                 {nvram_bytes} bytes of NVRAM hold {segments}: raise remap.size_mib or lower remap.segment_bytes"
             ));
         }
         (segments > MAX_SEGMENTS).then(|| {
             format!(
-                "the reverse map can have at most {MAX_SEGMENTS} segments of {segment_bytes} bytes, but its {nvram_bytes} \
-                 bytes of NVRAM hold {segments}: lower remap.size_mib or raise remap.segment_bytes"
+                "the reverse map can have at most {MAX_SEGMENTS} segments of {segment_bytes} bytes, but its \
+                 {nvram_bytes} bytes of NVRAM hold {segments}: lower remap.size_mib or raise remap.segment_bytes"
             )
         })
     }
@@ -391,8 +391,8 @@ impl NvramSegments {
     fn take_free_segment(&mut self) -> u32 {
         assert!(
             self.free_segments > 0,
-            "no NVRAM segment is free: the caller must call make_room_for_entry or make_room_for_victim before it records an \
-             entry"
+            "no NVRAM segment is free: the caller must call make_room_for_entry or make_room_for_victim before it \
+             records an entry"
         );
         while self.used_segments_bitmap[self.free_search_word_index] == u64::MAX {
             self.free_search_word_index = (self.free_search_word_index + 1) % self.used_segments_bitmap.len();
@@ -916,8 +916,8 @@ impl ReverseMap for NvramSegments {
         if bits != self.free_segments || sizes + self.free_segments != self.segment_count {
             let (free, segments) = (self.free_segments, self.segment_count);
             return Err(format!(
-                "reverse map, NVRAM segments: of {segments} segments, {sizes} are in chains of blocks, but the \
-                 counter of free segments says {free}, and the bitmap shows {bits} free segments"
+                "the reverse map has {segments} NVRAM segments, of which {sizes} are in chains of blocks, so the \
+                 others must be free, but the counter of free segments says {free} and the bitmap shows {bits}"
             ));
         }
         if let Some(chain) =
@@ -927,7 +927,8 @@ impl ReverseMap for NvramSegments {
             let tombstones = || "the tombstones (records of trims)".to_owned();
             let whose = if chain < block_count { format!("block {chain}") } else { tombstones() };
             return Err(format!(
-                "reverse map, NVRAM segments: the chain of {whose} has {} superseded entries, but only {} entries",
+                "in the NVRAM segments of the reverse map, the chain of {whose} must not have more superseded entries \
+                 than entries, but has {} of {}",
                 self.chains_by_block[chain].superseded_entries, self.chains_by_block[chain].entry_count
             ));
         }
@@ -937,8 +938,8 @@ impl ReverseMap for NvramSegments {
         let (entries, superseded) = (sum(|chain| chain.entry_count), sum(|chain| chain.superseded_entries));
         if (entries, superseded) != (self.entry_count, self.superseded_entries) {
             return Err(format!(
-                "reverse map, NVRAM segments: the chains of all blocks hold {entries} entries, {superseded} \
-                 of them superseded, but the totals are {} and {}",
+                "in the NVRAM segments of the reverse map, the chains of all blocks hold {entries} entries, \
+                 {superseded} of them superseded, so the totals must say the same, but say {} and {}",
                 self.entry_count, self.superseded_entries
             ));
         }
@@ -947,8 +948,8 @@ impl ReverseMap for NvramSegments {
             Ok(())
         } else {
             Err(format!(
-                "reverse map, NVRAM segments: the longest chain has {} segments, but {} is recorded as the \
-                 largest number",
+                "in the NVRAM segments of the reverse map, the longest chain has {} segments, so the recorded largest \
+                 number must be the same, but is {}",
                 largest.unwrap_or(0),
                 self.chain_length_histogram.largest_count_per_block()
             ))

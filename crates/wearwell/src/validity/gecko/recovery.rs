@@ -132,7 +132,7 @@ fn read_run_directory<N: Nand>(
     }
     if header.page_index_in_run != last {
         return Err(Error::Damaged(format!(
-            "page validity (Logarithmic Gecko): flash page {}, the last of sorted run {number}, should have index \
+            "page validity (Logarithmic Gecko): flash page {}, the last of sorted run {number}, must have index \
              {last} in the run, but its header says {}",
             places[last as usize], header.page_index_in_run
         )));
@@ -187,8 +187,8 @@ fn run_sequence_error(run: &GeckoRun, covered: u64) -> Error {
     };
     let fault = if first > covered { "a run before it is missing" } else { "it overlaps them" };
     Error::Damaged(format!(
-        "page validity (Logarithmic Gecko): sorted run {run_number} covers the buffer flushes {first} to {last}, but \
-         {older}: {fault}"
+        "page validity (Logarithmic Gecko): sorted run {run_number} must continue the runs before it, but it covers \
+         the buffer flushes {first} to {last}, and {older}: {fault}"
     ))
 }
 

@@ -72,12 +72,15 @@ impl Failure {
 
     /// Makes the failure of a command that Ctrl-C ended before there was a result, exit status 3.
     pub(crate) fn interrupted() -> Self {
-        Self::new("interrupted before the first request, so that no result is written", 3)
+        Self::new(
+            "interrupted before the first request, so that no result is written: start the command again",
+            3,
+        )
     }
 
     /// Makes the failure to read an input, exit status 1.
     pub(crate) fn of_input(name: &str, error: &std::io::Error) -> Self {
-        Self::new(format!("{name}: {error}"), 1)
+        Self::new(format!("{name}: cannot read the input, so remove the cause or name another: {error}"), 1)
     }
 
     /// Makes the failure to write a result, exit status 2.
@@ -89,9 +92,9 @@ impl Failure {
                 "; name a file in a folder in which this user may create files"
             }
             std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => "; free some space",
-            _ => "",
+            _ => "; remove the cause, or name another file",
         };
-        Self::new(format!("{}: {error}{advice}", path.display()), 2)
+        Self::new(format!("{path}: cannot write this result: {error}{advice}", path = path.display()), 2)
     }
 
     /// Makes the failure to make or fill a folder of results, exit status 2.
@@ -106,25 +109,31 @@ impl Failure {
             }
             _ => return Self::of_output(folder, error),
         };
-        Self::new(format!("{}: {error}{advice}", folder.display()), 2)
+        Self::new(
+            format!(
+                "{folder}: cannot write results to this folder: {error}{advice}",
+                folder = folder.display()
+            ),
+            2,
+        )
     }
 
     /// Makes the failure of a command that could replay none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_replayable_input() -> Self {
-        Self::new("none of the inputs could be replayed, for the reasons above", 1)
+        Self::new("none of the inputs could be replayed: remove the causes that are reported above", 1)
     }
 
     /// Makes the failure of a command that could read none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_readable_input() -> Self {
-        Self::new("none of the inputs could be read, for the reasons above", 1)
+        Self::new("none of the inputs could be read: remove the causes that are reported above", 1)
     }
 
     /// Makes the failure of a command that could profile none of its inputs; the reason for each input was reported
     /// before.
     pub(crate) fn no_profilable_input() -> Self {
-        Self::new("none of the inputs could be profiled, for the reasons above", 1)
+        Self::new("none of the inputs could be profiled: remove the causes that are reported above", 1)
     }
 
     /// Prints the message, unless it was logged, and returns the exit status.

@@ -324,13 +324,18 @@ fn open_image_copy_on_write(
 /// Opens a read-only view of a damaged image that was refused, with the logical pages that can be rescued, and logs the
 /// refusal.
 fn open_damaged_image_read_only(directory: &Path, refusal: &ImageError) -> Result<Image, Failure> {
-    warn!("{}: the image is damaged: {}", directory.display(), refusal.damage_text());
+    warn!(
+        "{}: the image is damaged, so only pages that can be proven correct are served: {}; restore it from a copy",
+        directory.display(),
+        refusal.damage_text()
+    );
     let files = OpenImageFiles::open(directory, ImageAccess::ReadOnly)
         .map_err(|error| image_failure(directory, &error))?;
     let image =
         Image::rescue_on(CopyOnWrite::new(files)).map_err(|error| image_failure(directory, &error))?;
     warn!(
-        "{}: rescued; number of logical pages whose newest content is not known, so that reads of them fail: {}",
+        "{}: rescued; the newest content of {} logical pages is not known, so reads of them fail: restore them from a \
+         copy",
         directory.display(),
         image.report.lpns_with_unproven_version.len()
     );
@@ -412,8 +417,8 @@ fn opening_report(directory: &Path, image: &Image) -> String {
         format!("; damaged metadata records that were repaired from their second copies: {repaired}")
     };
     format!(
-        "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives the end of the \
-         {durability}",
+        "{}: {end}{repairs}; {mapped_pages} logical pages hold data, {unsafe_shutdowns} unsafe shutdowns; survives \
+         the end of the {durability}",
         directory.display()
     )
 }

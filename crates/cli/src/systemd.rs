@@ -74,7 +74,11 @@ fn take_inherited_socket(
              nbd, control, metrics or dashboard"
         )));
     };
-    let usage = |error: ServeError| Failure::of_usage(format!("socket `{name}`: {error}"));
+    let usage = |error: ServeError| {
+        Failure::of_usage(format!(
+            "the socket `{name}` that systemd passed cannot be used, so correct its .socket unit: {error}"
+        ))
+    };
     if let Ok(Some(listener)) = passed_sockets.take_unix_listener(index) {
         return Ok((protocol, BoundListener::inherited_unix(listener).map_err(usage)?));
     }

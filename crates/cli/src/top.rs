@@ -91,7 +91,7 @@ impl ControlConnection {
                 }
                 _ => format!("start the server with --control {name}"),
             };
-            Failure::of_usage(format!("{name}: {error}; {advice}"))
+            Failure::of_usage(format!("{name}: cannot connect to this control socket: {error}; {advice}"))
         })?;
         Ok(Self { socket_reader: BufReader::new(socket), socket_name: name, export })
     }
@@ -131,8 +131,8 @@ impl ControlConnection {
     /// Makes the failure of a connection that the server closed, or on which it sent no valid reply.
     fn connection_ended_failure(&self) -> Failure {
         Failure::of_run(&std::io::Error::other(format!(
-            "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs and that \
-             this is its control socket; if so, its log says why it disconnects clients",
+            "{}: the server closed the connection or sent no valid reply: check that `wearwell serve` still runs and \
+             that this is its control socket; if so, its log says why it disconnects clients",
             self.socket_name
         )))
     }

@@ -181,13 +181,14 @@ fn convert_trace(
     };
     if is_csv && !provenance.is_empty() {
         return Err(Failure::of_usage(
-            "--provenance stores a text about the origin of the trace, for which a CSV has no place: leave it out, or name \
-             an output file that ends in .wwt",
+            "--provenance stores a text about the origin of the trace, for which a CSV has no place: leave it out, or \
+             name an output file that ends in .wwt",
         ));
     }
     if input.bytes {
         return Err(Failure::of_usage(
-            "--bytes has no effect on a conversion, because neither .wwt nor .csv holds the bytes of pages: leave it out, and              replay the capture itself with --bytes",
+            "--bytes has no effect on a conversion, because neither .wwt nor .csv holds the bytes of pages: leave it \
+             out, and replay the capture itself with --bytes",
         ));
     }
     let options = OpenOptions { reads_payloads: false, ..input.open_options()? };
@@ -212,8 +213,8 @@ fn convert_into(from: &TraceFile, to: &Path, is_csv: bool, provenance: &str) -> 
     };
     if is_csv && !provenance.is_empty() {
         print_message(
-            "wearwell: note: the text about the origin of the trace is left out, because a CSV has no place for it; wearwell \
-             trace info shows it",
+            "wearwell: note: the text about the origin of the trace is left out, because a CSV has no place for it; \
+             wearwell trace info shows it",
         );
     }
     let mut writer: Box<dyn TraceWriter> = if is_csv {

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum ConfigError {
     /// A configuration file that cannot be read.
-    #[error("{}: cannot read the configuration file: {source}", file.display())]
+    #[error("{}: cannot read the configuration file: {source}; check its name and its permissions", file.display())]
     Unreadable {
         /// Path of the configuration file.
         file: PathBuf,
@@ -15,7 +15,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// A syntax error, an unknown key, or a value of the wrong type.
-    #[error("{location}: {message}")]
+    #[error("{location}: the configuration is refused: {message}")]
     Toml {
         /// File and line of the TOML error, or the setting that contains the error.
         location: String,

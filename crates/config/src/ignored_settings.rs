@@ -56,8 +56,9 @@ const WHEN_MAP_IS_ON_FLASH: &str = "the design has a map on flash, but not that 
                                     lazyftl, u-ftl, ib-ftl, geckoftl and wearwell unless parts.map is flat, and on \
                                     any design with parts.map=cached or parts.map=lazy";
 /// Words for error messages: the condition that the sections `[validity]` and `[recovery]` choose parts of the design.
-const WHEN_VALIDITY_AND_RECOVERY_APPLY: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and has its map on flash; other designs have \
-     parts.validity and parts.survives";
+const WHEN_VALIDITY_AND_RECOVERY_APPLY: &str = "the design is dftl, lazyftl, u-ftl, ib-ftl, geckoftl or wearwell and \
+                                                has its map on flash; other designs have parts.validity and \
+                                                parts.survives";
 /// Words for error messages: the condition that logical pages may share flash pages.
 const WHEN_PAGES_ARE_SHARED: &str = "pages are shared: on the designs remap, integrated and wearwell, or with remap \
                                      or dedup in parts.content";
@@ -78,8 +79,8 @@ const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map
                                          precondition.bound_share is set";
 /// Words for error messages: the condition that the section `[remap]` sets options of page sharing that the design
 /// wearwell fixes.
-const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, or with remap or dedup in parts.content on \
-     another design";
+const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, \
+                                               or with remap or dedup in parts.content on another design";
 /// Words for error messages: the condition that the drive has a write buffer.
 const WHEN_WRITES_ARE_BUFFERED: &str =
     "buffer.pages is above 0, or unset on a drive whose pages are larger than 4 KiB";
@@ -94,7 +95,8 @@ const WHEN_TRANSFER_RATE_IS_USED: &str =
     "there is a time model (timing.mode is timeline or event), or delta.max_ratio is not set";
 
 /// Words for error messages: the condition that host writes are throttled.
-const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the designs integrated and wearwell or with parts.content";
+const WHEN_WRITES_ARE_THROTTLED: &str = "writes are held back: lifetime.schemes is throttling, or integrated on the \
+                                         designs integrated and wearwell or with parts.content";
 /// Words for error messages: the condition that lifetime management chooses the schemes that save both writes and
 /// energy.
 const WHEN_BEST_SCHEMES_RUN: &str =
@@ -266,7 +268,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "remap.segment_bytes",
         has_reverse_map_in_nvram,
-        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or \
+         nvram-log",
     ),
     rule_for_key_or_section(
         "remap.sparse_counts",
@@ -302,7 +305,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "tables.",
         |_, chosen| chosen.parts.content.has_growing_tables(),
-        "pages are shared, compressed or stored as deltas: wearwell, delta, integrated, or parts.content with remap, dedup, delta or compress",
+        "pages are shared, compressed or stored as deltas: wearwell, delta, integrated, or parts.content with remap, \
+         dedup, delta or compress",
     ),
     rule_for_key_or_section(
         "tables.content_least_mib",
@@ -336,7 +340,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "recovery.by",
         |config, _| !config.parts.changes_default_persistence(),
-        "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the recovery",
+        "parts.content, parts.map and parts.reverse_map are not set; with one of them, parts.survives chooses the \
+         recovery",
     ),
     rule_for_key_or_section(
         "recovery.spare_read_us",
@@ -420,7 +425,8 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
     rule_for_key_or_section(
         "timing.nvram_read_ns",
         has_reverse_map_in_nvram,
-        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or nvram-log",
+        "the reverse map is in NVRAM: parts.reverse_map (in the design remap: remap.reverse_map) is segments or \
+         nvram-log",
     ),
     rule_for_key_or_section(
         "timing.nvram_write_ns",
@@ -539,10 +545,10 @@ impl fmt::Display for SettingIgnoredByDesigns {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} has no effect on {}: it counts when {}",
-            self.setting_key,
-            self.ignoring_designs.join(", "),
-            self.effect_condition
+            "{key} has no effect on {designs}: it counts when {condition}",
+            key = self.setting_key,
+            designs = self.ignoring_designs.join(", "),
+            condition = self.effect_condition
         )
     }
 }
@@ -552,8 +558,7 @@ impl fmt::Display for SettingIgnoredByDesigns {
 pub struct SettingIgnoredByRunKind {
     /// Key of the setting, `section.key`.
     pub key: String,
-    /// Why the setting has no effect, as the end of a sentence whose subject is the life, the drive or the live device:
-    /// `has no clock`.
+    /// Why the setting has no effect, a sentence about lives, drives or live devices.
     pub reason: &'static str,
 }
 
@@ -561,111 +566,129 @@ pub struct SettingIgnoredByRunKind {
 /// `SettingIgnoredByRunKind::reason`).
 type SettingCheck = (&'static str, fn(&Config) -> bool, &'static str);
 
-/// Why a setting about times has no effect on a drive that a program controls step by step, as the end of a sentence
-/// about the drive.
-const NO_CLOCK_REASON: &str = "has no clock";
-/// Why a setting of `[lifetime]` has no effect, as the end of a sentence about the life or the drive.
-const NO_LIFETIME_MANAGEMENT_REASON: &str = "has no lifetime management";
-/// Why a setting of `[precondition]` has no effect on a drive that a program controls step by step, as the end of a
-/// sentence about the drive.
-const STARTS_WITH_NEW_DRIVE_REASON: &str = "is new and empty at the start";
-/// Why a setting about times has no effect on a life, as the end of a sentence about the life.
-const CLOCK_OF_INPUT_REASON: &str = "has no clock but the input's";
-/// Why a content model has no effect on a drive that a program controls step by step, as the end of a sentence about
-/// the drive.
-const STORES_PROGRAM_BYTES_REASON: &str = "stores the bytes that the program writes";
-/// Why a setting about a loss of power has no effect on a live device, as the end of a sentence about the device.
-const RECOVERS_AT_START_REASON: &str = "recovers whenever it is started";
-/// Why a content model has no effect on a live device, as the end of a sentence about the device.
-const STORES_CLIENT_BYTES_REASON: &str = "stores the bytes that its clients write";
+/// Why a setting about times has no effect on a drive that a program controls step by step.
+const NO_CLOCK_REASON: &str = "a drive that gets its requests one by one has no clock";
+/// Why a setting about a loss of power has no effect on a drive that a program controls step by step.
+const LOSES_POWER_WHEN_TOLD_REASON: &str =
+    "a drive that gets its requests one by one loses power only when it is told to";
+/// Why a setting about times has no effect on a life.
+const CLOCK_OF_INPUT_REASON: &str = "a life has no clock but the times of the input";
+/// Why a setting about a loss of power has no effect on a life.
+const NEVER_LOSES_POWER_REASON: &str = "the drive of a life never loses power";
+/// Why a setting about a loss of power has no effect on a live device.
+const RECOVERS_AT_START_REASON: &str = "a live device recovers whenever it is started";
 
 /// Settings that a life (`wearwell life`: a trace repeated until the drive is worn out) ignores. A life starts with a
 /// new drive and has no clock except the times of the input.
 const SETTINGS_IGNORED_BY_LIFE_RUN: [SettingCheck; 10] = [
     ("timing", |config| config.timing.has_time_model_settings(), CLOCK_OF_INPUT_REASON),
-    ("recovery.after_run", |config| config.recovery.after_run, "ends when the drive is worn out"),
-    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), "never loses power"),
-    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "never loses power"),
-    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
+    ("recovery.after_run", |config| config.recovery.after_run, "a life ends when the drive is worn out"),
+    ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), NEVER_LOSES_POWER_REASON),
+    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NEVER_LOSES_POWER_REASON),
+    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), "a life has no lifetime management"),
     (
         "precondition",
         |config| config.precondition != PreconditionConfig::default(),
-        "begins with a new drive, which is filled unless --empty is given",
+        "a life begins with a new drive, which is filled unless --empty is given",
     ),
     ("replay.arrival", |config| config.replay.arrival != Arrival::default(), CLOCK_OF_INPUT_REASON),
     ("replay.queue_depth", |config| config.replay.queue_depth.is_some(), CLOCK_OF_INPUT_REASON),
     (
         "replay.requests",
         |config| config.replay.requests.is_some(),
-        "repeats the whole input until the drive is worn out",
+        "a life repeats the whole input until the drive is worn out",
     ),
-    ("device.wear_out", |config| config.device.wear_out.is_some(), "always wears blocks out"),
+    ("device.wear_out", |config| config.device.wear_out.is_some(), "a life always wears blocks out"),
 ];
 
 /// Settings that are ignored on a drive that a program controls step by step, which has neither clock nor input.
 const SETTINGS_IGNORED_BY_STEPPED_DRIVE: [SettingCheck; 9] = [
     ("timing.mode", |config| config.timing.mode != Mode::default(), NO_CLOCK_REASON),
-    ("recovery.after_run", |config| config.recovery.after_run, "loses power only when it is told to"),
+    ("recovery.after_run", |config| config.recovery.after_run, LOSES_POWER_WHEN_TOLD_REASON),
     (
         "recovery.after_requests",
         |config| config.recovery.after_requests.is_some(),
-        "loses power only when it is told to",
+        LOSES_POWER_WHEN_TOLD_REASON,
     ),
     ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), NO_CLOCK_REASON),
-    ("lifetime", |config| config.lifetime != LifetimeConfig::default(), NO_LIFETIME_MANAGEMENT_REASON),
+    (
+        "lifetime",
+        |config| config.lifetime != LifetimeConfig::default(),
+        "a drive that gets its requests one by one has no lifetime management",
+    ),
     (
         "precondition",
         |config| config.precondition != PreconditionConfig::default(),
-        STARTS_WITH_NEW_DRIVE_REASON,
+        "a drive that gets its requests one by one is new and empty at the start",
     ),
-    ("content", |config| config.content != ContentConfig::default(), STORES_PROGRAM_BYTES_REASON),
+    (
+        "content",
+        |config| config.content != ContentConfig::default(),
+        "a drive that gets its requests one by one stores the bytes that the program writes",
+    ),
     ("gc.background_share", |config| config.gc.background_share.is_some(), NO_CLOCK_REASON),
-    ("replay", |config| config.replay.differs_from_default_but_for_seed(), "gets its requests one by one"),
+    (
+        "replay",
+        |config| config.replay.differs_from_default_but_for_seed(),
+        "the requests of such a drive come one by one, whatever the section [replay] says",
+    ),
 ];
 
 /// Settings that are ignored on a live device: its clients send the requests with their bytes, its flash is memory or
 /// files, and it has no time model.
 const SETTINGS_IGNORED_BY_LIVE_DEVICE: [SettingCheck; 14] = [
-    ("device.fit", |config| config.device.fit.is_some(), "has the size that it is created with"),
+    (
+        "device.fit",
+        |config| config.device.fit.is_some(),
+        "a live device has the size that it is created with",
+    ),
     (
         "device.factory_bad_share",
         |config| config.device.factory_bad_share.is_some_and(|share| share > 0.0),
-        "has no bad blocks",
+        "a live device has no bad blocks at the start",
     ),
-    ("device.wear_out", |config| config.device.wear_out == Some(true), "does not wear out"),
+    ("device.wear_out", |config| config.device.wear_out == Some(true), "a live device does not wear out"),
     (
         "precondition",
         |config| {
             config.precondition != PreconditionConfig::default()
                 && config.precondition.mode != Precondition::None
         },
-        "begins empty",
+        "a live device begins empty",
     ),
-    ("content", |config| config.content != ContentConfig::default(), STORES_CLIENT_BYTES_REASON),
-    ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "has no last request"),
+    (
+        "content",
+        |config| config.content != ContentConfig::default(),
+        "a live device stores the bytes that its clients write",
+    ),
+    ("buffer.keep_at_end", |config| config.buffer.keep_at_end, "a live device has no last request"),
     (
         "gc.background_share",
         |config| config.gc.background_share.is_some(),
-        "collects only when it is written to",
+        "a live device collects garbage only when it is written to",
     ),
     ("recovery.after_run", |config| config.recovery.after_run, RECOVERS_AT_START_REASON),
     ("recovery.after_requests", |config| config.recovery.after_requests.is_some(), RECOVERS_AT_START_REASON),
-    ("recovery.spare_read_us", |config| config.recovery.spare_read_us.is_some(), "has no time model"),
-    ("timing", |config| config.timing.has_time_model_settings(), "models no time"),
+    (
+        "recovery.spare_read_us",
+        |config| config.recovery.spare_read_us.is_some(),
+        "a live device has no time model",
+    ),
+    ("timing", |config| config.timing.has_time_model_settings(), "a live device models no time"),
     (
         "replay",
         |config| config.replay.differs_from_default_but_for_seed(),
-        "gets its requests from its clients",
+        "a live device gets its requests from its clients",
     ),
     (
         "lifetime.schemes",
         |config| config.lifetime.is_throttling(),
-        "models no time, so that no write can be delayed",
+        "a live device models no time, so that no write can be delayed",
     ),
     (
         "device.striping",
         |config| config.device.striping.is_some_and(|order| order != StripingName::PlaneFirst),
-        "stripes its pages plane first",
+        "a live device stripes its pages plane first",
     ),
 ];
 

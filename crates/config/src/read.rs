@@ -102,11 +102,11 @@ fn apply_setting(table: &mut toml::Table, setting: &str) -> Result<(), ConfigErr
     };
     let (key, value) = setting
         .split_once('=')
-        .ok_or_else(|| refuse("expected `section.key=value`, such as `gc.policy=fifo`"))?;
+        .ok_or_else(|| refuse("a setting must be of the form section.key=value, such as gc.policy=fifo"))?;
     let (section, key) = key
         .trim()
         .split_once('.')
-        .ok_or_else(|| refuse("expected a key `section.key`, such as `gc.policy`"))?;
+        .ok_or_else(|| refuse("the key of a setting must be of the form section.key, such as gc.policy"))?;
     if is_too_large_integer(value.trim()) {
         return Err(refuse(TOO_LARGE_INTEGER_MESSAGE));
     }
@@ -131,14 +131,14 @@ fn is_too_large_integer(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|digit| digit.is_ascii_digit()) && digits.parse::<i64>().is_err()
 }
 
-/// End of a TOML parser's message about a value of the wrong type, and the words that replace it in our message.
+/// End of a TOML parser's message about a value of the wrong type, and what our message calls that type.
 const PLAIN_NAMES_OF_PARSER_TYPES: [(&str, &str); 6] = [
-    ("expected u64", "expected a whole number, not negative"),
-    ("expected u32", "expected a whole number from 0 to 4294967295"),
-    ("expected u8", "expected a whole number from 0 to 255"),
-    ("expected usize", "expected a whole number, not negative"),
-    ("expected f64", "expected a number"),
-    ("expected a boolean", "expected true or false"),
+    (", expected u64", "a whole number, not negative"),
+    (", expected u32", "a whole number from 0 to 4294967295"),
+    (", expected u8", "a whole number from 0 to 255"),
+    (", expected usize", "a whole number, not negative"),
+    (", expected f64", "a number"),
+    (", expected a boolean", "true or false"),
 ];
 
 /// Returns a message of the TOML parser in words that a user knows.
@@ -150,12 +150,12 @@ fn message_in_user_terms(message: &str) -> String {
         return "a number needs a digit before and after its decimal point: write 0.15, not .15".to_owned();
     }
     if message.starts_with("invalid type: unit variant") {
-        return "expected a name (docs/configuration.md lists the names that each setting accepts)"
+        return "the value must be a name (docs/configuration.md lists the names that each setting accepts)"
             .to_owned();
     }
     // Only a list of content mechanisms has more than one form.
     if message.starts_with("data did not match any variant of untagged enum") {
-        return "expected names of content mechanisms, such as dedup+recycle, or none".to_owned();
+        return "the value must be names of content mechanisms, such as dedup+recycle, or none".to_owned();
     }
     // What the parser calls a field is a key or a section, and a variant is a value.
     if let Some(rest) = message.strip_prefix("unknown field") {
@@ -164,10 +164,13 @@ fn message_in_user_terms(message: &str) -> String {
     if let Some(rest) = message.strip_prefix("unknown variant") {
         return format!("unknown value{rest}");
     }
-    let named = PLAIN_NAMES_OF_PARSER_TYPES.iter().find(|(named, _)| message.ends_with(named));
+    let of_value = message.strip_prefix("invalid type: ").or(message.strip_prefix("invalid value: "));
+    let named = PLAIN_NAMES_OF_PARSER_TYPES
+        .iter()
+        .find_map(|(named, plain)| Some((of_value?.strip_suffix(named)?, plain)));
     named.map_or_else(
         || message.to_owned(),
-        |(named, plain)| format!("{}{plain}", message.strip_suffix(named).unwrap_or(message)),
+        |(found, plain)| format!("the value must be {plain}, but is the {found}"),
     )
 }
 

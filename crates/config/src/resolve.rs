@@ -194,15 +194,12 @@ impl Config {
         };
         match bounds.into_iter().find(outside) {
             Some((name, value, low, high)) => {
-                let allowed = if high == f64::INFINITY {
-                    format!("be at least {low}")
+                let value = value.unwrap_or_default();
+                Err(ConfigError::InvalidValue(if high == f64::INFINITY {
+                    format!("{name} is {value}; it must be at least {low}")
                 } else {
-                    format!("be from {low} to {high}")
-                };
-                Err(ConfigError::InvalidValue(format!(
-                    "{name} is {}; it must {allowed}",
-                    value.unwrap_or_default()
-                )))
+                    format!("{name} is {value}; it must be from {low} to {high}")
+                }))
             }
             None => Ok(()),
         }
@@ -219,8 +216,8 @@ impl Config {
                 "delta.journal_pages has no effect with parts.map, because the maps that it chooses have no journal: \
                  leave delta.journal_pages out, or replace parts.map by delta.cache_entries"
             } else {
-                "delta.journal_pages sets a journal of a map on flash, but without delta.cache_entries the map of the design \
-                 delta is in RAM: set delta.cache_entries (how many entries of the map RAM holds), or leave \
+                "delta.journal_pages sets a journal of a map on flash, but without delta.cache_entries the map of the \
+                 design delta is in RAM: set delta.cache_entries (how many entries of the map RAM holds), or leave \
                  delta.journal_pages out"
             }
             .into(),

@@ -25,7 +25,12 @@ pub(crate) fn extract_integer_in_range(
             }
         }
     }
-    Err(refusal_error(format!("{}: give an integer from {} to {}", found(), range.start(), range.end())))
+    Err(refusal_error(format!(
+        "{found}: give an integer from {least} to {most}",
+        found = found(),
+        least = range.start(),
+        most = range.end()
+    )))
 }
 
 /// Returns the text by which Python shows a value (`repr`).

@@ -133,9 +133,12 @@ pub(crate) fn profile_files(
 pub(crate) fn write_trace_of_files(py: Python<'_>, path: PathBuf, target: PathBuf) -> PyResult<u64> {
     py.detach(|| {
         let mut files = ProfiledFiles::find(&path, None)
-            .map_err(|error| refusal_error(format!("{}: {error}", path.display())))?;
+            .map_err(|error| refusal_error(format!("{}: cannot read the files to profile, so allow this user to read \
+                                                    them or name others: {error}", path.display())))?;
         let out =
-            File::create(&target).map_err(|error| refusal_error(format!("{}: {error}", target.display())))?;
+            File::create(&target).map_err(|error| refusal_error(format!("{}: cannot write the trace of the files, so \
+                                                                         name a file in a folder in which files can \
+                                                                         be written: {error}", target.display())))?;
         files.write_trace(BufWriter::new(out), &mut |_| ControlFlow::Continue(())).map_err(refusal_error)
     })
 }

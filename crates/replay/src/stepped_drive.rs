@@ -45,7 +45,7 @@ impl SteppedDrive {
     ) -> std::result::Result<Self, ConfigError> {
         if let Some(setting) = config.setting_ignored_by_stepped_drive() {
             return Err(ConfigError::InvalidValue(format!(
-                "{} has no effect on a drive that gets its requests one by one, because such a drive {}: leave it out",
+                "{} has no effect, because {}: leave it out",
                 setting.key, setting.reason
             )));
         }

@@ -152,13 +152,20 @@ fn log_connection_end(end: &io::Result<ConnectionEnd>) {
             info!("the connection ended without a disconnect request of the client");
         }
         Ok(ConnectionEnd::MalformedRequest) => {
-            warn!("the client sent bytes that are no NBD request: the server closed the connection");
+            warn!(
+                "the client sent bytes that are no NBD request, so the server closed the connection: check the client"
+            );
         }
         Ok(ConnectionEnd::DeviceStopped) => {
-            warn!("the device of this export has stopped: the server closed the connection");
+            warn!(
+                "the device of this export has stopped, so the server closed the connection: start the server again"
+            );
         }
         Err(error) if matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::WouldBlock) => {
-            warn!("the client did not send the rest of a request in time: the server closed the connection");
+            warn!(
+                "the client did not send the rest of a request in time, so the server closed the connection: check \
+                 the client and its network"
+            );
         }
         Err(error) => info!("the connection to the client failed: {error}"),
     }
@@ -665,8 +672,8 @@ fn send_replies(
         if outcome.is_err_and(|error| error.kind() == io::ErrorKind::TimedOut) {
             let _logged_as = shared.log_span.enter();
             warn!(
-                "the client did not accept its replies in time, and they use memory that all clients share \
-                 (--max-memory): the server closed the connection"
+                "the client did not accept its replies in time, and they use memory that all clients share, so the \
+                 server closed the connection: check the client, or raise --max-memory"
             );
         }
         if is_gone {

@@ -254,9 +254,9 @@ impl FlashDevice {
         let end = Lpn((offset + len).div_ceil(page_bytes) as u32);
         match self.lpns_with_unproven_version.range(first..end).next() {
             Some(lpn) => Err(DeviceError::Failed(format!(
-                "the newest content of logical page {lpn} is not known, because the image is damaged: restore bytes {} \
-                 to {} of the device from a backup of the whole device, or the file that occupies them from a backup of \
-                 files",
+                "the newest content of logical page {lpn} is not known, because the image is damaged: restore bytes \
+                 {} to {} of the device from a backup of the whole device, or the file that occupies them from a \
+                 backup of files",
                 u64::from(lpn.0) * page_bytes,
                 (u64::from(lpn.0) + 1) * page_bytes - 1
             ))),
@@ -323,11 +323,17 @@ impl FlashDevice {
             error!("media error: {}", lost_page_sentence(lpn, ppn, page_bytes));
         }
         if new.len() > LOGGED_LOST_PAGES_MAX {
-            error!("media error: further logical pages that are lost: {}", new.len() - LOGGED_LOST_PAGES_MAX);
+            error!(
+                "media error: further {} logical pages are lost; overwrite or trim them to use them again",
+                new.len() - LOGGED_LOST_PAGES_MAX
+            );
         }
         if new.is_empty() {
             for ppn in found {
-                error!("media error: flash page {ppn} cannot be read; no logical page is lost with it");
+                error!(
+                    "media error: flash page {ppn} cannot be read, but no logical page is lost with it, so nothing \
+                     has to be done"
+                );
             }
         }
         self.logged_damage.lost_lpns = lost.into_iter().map(|(lpn, _)| lpn).collect();
@@ -342,9 +348,9 @@ impl FlashDevice {
     pub fn record_trace_to(&mut self, path: &Path, provenance: &str) -> Result<(), DeviceError> {
         if self.page_buffer.len() as u64 != wearwell_trace::PAGE_BYTES {
             return Err(DeviceError::Invalid(format!(
-                "a recording (--record) has pages of 4096 bytes, and this device has pages of {} bytes: with --memory set \
-                 device.page_bytes=4096; an image keeps its page size, so serve a copy that `wearwell copy FROM TO --set \
-                 device.page_bytes=4096` made",
+                "a recording (--record) has pages of 4096 bytes, and this device has pages of {} bytes: with --memory \
+                 set device.page_bytes=4096; an image keeps its page size, so serve a copy that `wearwell copy FROM \
+                 TO --set device.page_bytes=4096` made",
                 self.page_buffer.len()
             )));
         }

@@ -62,7 +62,7 @@ pub(crate) fn make_config_explicit(
 fn refuse_settings_without_effect(config: &Config) -> Result<(), ConfigError> {
     match config.setting_ignored_by_live_device() {
         Some(setting) => Err(ConfigError::InvalidValue(format!(
-            "{} has no effect on a live device, which {}: leave it out",
+            "{} has no effect, because {}: leave it out",
             setting.key, setting.reason
         ))),
         None => Ok(()),
@@ -122,8 +122,8 @@ fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, C
     }
     let too_large = || {
         ConfigError::InvalidValue(format!(
-            "a size of {bytes} bytes needs more flash than 2^32 - 1 pages of {page_bytes} bytes: choose a smaller size, \
-             or larger pages (device.page_bytes)"
+            "a size of {bytes} bytes needs more flash than 2^32 - 1 pages of {page_bytes} bytes: choose a smaller \
+             size, or larger pages (device.page_bytes)"
         ))
     };
     let pages = u32::try_from(bytes / page_bytes).map_err(|_| too_large())?;
@@ -142,7 +142,8 @@ fn resolve_for_size(config: &mut Config, bytes: u64) -> Result<ResolvedDevice, C
 /// A sentence: what is wrong with `text`.
 pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let no_number = || "expected a whole number of bytes with an optional unit, such as 4GiB".to_owned();
+    let no_number =
+        || "a size must be a whole number of bytes with an optional unit, such as 4GiB".to_owned();
     if digits.is_empty() {
         return Err(no_number());
     }
@@ -153,7 +154,9 @@ pub fn parse_size_bytes(text: &str) -> Result<u64, String> {
         "G" | "GiB" => 30,
         "T" | "TiB" => 40,
         "P" | "PiB" => 50,
-        unit => return Err(format!("unknown unit `{unit}`; expected one of KiB, MiB, GiB, TiB, PiB")),
+        unit => {
+            return Err(format!("the unit `{unit}` of a size is unknown: give KiB, MiB, GiB, TiB or PiB"));
+        }
     };
     let count: u64 = digits.parse().map_err(|_| no_number())?;
     count

@@ -64,7 +64,8 @@ impl Request {
     /// # Errors
     /// The error answer to send to the client.
     fn parse_header(head: &[u8]) -> Result<Self, Answer> {
-        let malformed = || Answer::refusal("400 Bad Request", "the request is not valid HTTP/1.1");
+        let malformed =
+            || Answer::refusal("400 Bad Request", "the request must be valid HTTP/1.1, but is not");
         if head.len() > REQUEST_HEADER_MAX_BYTES {
             return Err(Answer::refusal(
                 "431 Request Header Fields Too Large",

@@ -38,7 +38,7 @@ const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum ServeError {
     /// The server cannot listen on an address.
-    #[error("cannot listen on {address}: {source}{}", advice_for_refused_address(address, source))]
+    #[error("cannot listen on {address}: {source}{advice}", advice = advice_for_refused_address(address, source))]
     Listen {
         /// Address on which the server cannot listen.
         address: ListenAddress,
@@ -46,7 +46,9 @@ pub enum ServeError {
         source: io::Error,
     },
     /// A socket that was passed to this process (by systemd) cannot be used by the server.
-    #[error("cannot serve on a socket that was passed to this process (by systemd): {0}")]
+    #[error(
+        "cannot serve on a socket that was passed to this process by systemd, so correct its .socket unit: {0}"
+    )]
     InheritedSocket(io::Error),
     /// A device panicked.
     #[error(
@@ -77,7 +79,7 @@ fn advice_for_refused_address(address: &ListenAddress, error: &io::Error) -> &'s
         }
         (io::ErrorKind::NotFound, _) => "; make the directory that is to contain the socket first",
         (io::ErrorKind::InvalidFilename, _) => "; choose a path of at most 107 bytes",
-        _ => "",
+        _ => "; choose another address",
     }
 }
 

@@ -20,7 +20,7 @@ pub(crate) use without_tls::TlsSession;
 #[non_exhaustive]
 pub enum TlsError {
     /// A PEM file of a certificate or key cannot be read.
-    #[error("{path}: cannot read {expected_content}: {reason}")]
+    #[error("{path}: this file must hold {expected_content}, but that cannot be read: {reason}")]
     File {
         /// Content that the file should have: a certificate or a private key, in PEM format.
         expected_content: &'static str,
@@ -31,8 +31,8 @@ pub enum TlsError {
     },
     /// Certificates and private key do not belong together, or cannot be used. The text states the reason.
     #[error(
-        "the server's certificates and its key cannot be used together: {0}; give the private key of the first certificate in \
-         --tls-certificate as --tls-key"
+        "the server's certificates and its key cannot be used together: {0}; give the private key of the first \
+         certificate in --tls-certificate as --tls-key"
     )]
     Certificates(String),
     /// File for the check of client certificates that contains no certificate of an authority.
@@ -159,7 +159,7 @@ mod with_tls {
         let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
         match read {
             Ok(certificates) if certificates.is_empty() => {
-                Err(unreadable_file_error(CERTIFICATE_FILE_CONTENT, path, "the file holds none"))
+                Err(unreadable_file_error(CERTIFICATE_FILE_CONTENT, path, "there is no certificate in it"))
             }
             read => read.map_err(|error| unreadable_file_error(CERTIFICATE_FILE_CONTENT, path, error)),
         }

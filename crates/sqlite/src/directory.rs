@@ -226,7 +226,9 @@ impl FileDirectory {
         }
         let (body, crc) = page.split_at(page.len() - DIRECTORY_CRC_BYTES);
         if crc32c(body).to_le_bytes() != crc {
-            return Err(Error::Damaged("the checksum of that page is wrong".into()));
+            return Err(Error::Damaged(
+                "the checksum of that page must be that of its bytes, but is another".into(),
+            ));
         }
         let mut numbers = IntegerReader(&body[DIRECTORY_MAGIC.len()..]);
         let version = numbers.take_u32();
@@ -263,7 +265,7 @@ impl FileDirectory {
             (counts.iter().map(|&count| count as usize).sum::<usize>(), self.is_extent_taken.len());
         if listed > present {
             return Err(Error::Damaged(format!(
-                "the files of the database have {listed} extents there, but the device has only {present}"
+                "the files of the database must have at most {present} extents, those of the device, but have {listed}"
             )));
         }
         for (kind, count) in FileKind::ALL.into_iter().zip(counts) {
@@ -271,10 +273,14 @@ impl FileDirectory {
                 let extent = numbers.take_u16();
                 match self.is_extent_taken.get_mut(usize::from(extent)) {
                     Some(is_taken) if !*is_taken => *is_taken = true,
-                    Some(_) => return Err(Error::Damaged(format!("it lists extent {extent} twice"))),
+                    Some(_) => {
+                        return Err(Error::Damaged(format!(
+                            "it must list each extent at most once, but lists extent {extent} twice"
+                        )));
+                    }
                     None => {
                         return Err(Error::Damaged(format!(
-                            "it lists extent {extent}, but the device has only {present} extents"
+                            "it must list only extents of the device, which has {present}, but lists extent {extent}"
                         )));
                     }
                 }

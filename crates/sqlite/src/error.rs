@@ -71,8 +71,8 @@ pub enum Error {
     },
     /// A running server sent an answer that violates its protocol.
     #[error(
-        "{place}: the server sent {answer}: check that nbd= and control= name the NBD socket and the control socket of \
-         `wearwell serve`"
+        "{place}: the server violates its protocol: {answer}; check that nbd= and control= name the NBD socket and \
+         the control socket of `wearwell serve`"
     )]
     MalformedAnswer {
         /// Path of the server's socket on which the answer arrived.
@@ -91,8 +91,8 @@ pub enum Error {
     },
     /// The device of the server is in use by another process, or by another database of this process.
     #[error(
-        "the device is in use by another process, or by another database name of this one (lock file {place}): close that \
-         database first"
+        "the device is in use by another process, or by another database name of this one (lock file {place}): close \
+         that database first"
     )]
     Locked {
         /// Path of the lock file that marks the device as used.
@@ -160,8 +160,8 @@ pub enum Error {
     /// A database of this name is already open in this process, with other URI parameters than those of the new
     /// connection.
     #[error(
-        "the database {name} is already open in this process with other URI parameters: use the same parameters for the \
-         same device, or another name for another device"
+        "the database {name} is already open in this process with other URI parameters: use the same parameters for \
+         the same device, or another name for another device"
     )]
     OpenWithOtherParameters {
         /// Name of the database that is already open with other URI parameters.
@@ -201,7 +201,7 @@ pub enum Error {
     },
     /// An existing image has another property than the URI states.
     #[error(
-        "the image {place} {actual}, which the database URI contradicts: change or leave out {parameter}="
+        "the database URI contradicts the image {place}, because {actual}: change or leave out {parameter}="
     )]
     ImageContradictsUri {
         /// Path of the image's directory.
@@ -235,8 +235,8 @@ pub enum Error {
     /// The engine panicked earlier, so the device refuses all requests.
     #[error(
         "the device of this database has stopped after an internal error of wearwell, which the panic message on \
-         standard error describes: please report that message, close all connections of this process to the database, and \
-         open it again"
+         standard error describes: please report that message, close all connections of this process to the database, \
+         and open it again"
     )]
     DevicePanicked,
 }

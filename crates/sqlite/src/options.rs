@@ -129,7 +129,7 @@ impl Options {
                 Backend::Server { nbd_socket: nbd.into(), control: control.into() }
             }
             (false, None, Some(_), None) | (false, None, None, Some(_)) => {
-                return refuse("a running server needs both its sockets: nbd=SOCKET&control=SOCKET");
+                return refuse("a running server needs both its sockets: give nbd=SOCKET&control=SOCKET");
             }
             _ => {
                 return refuse(

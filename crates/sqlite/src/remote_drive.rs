@@ -74,7 +74,7 @@ impl RemoteDrive {
             }
             _ => Err(Error::MalformedAnswer {
                 place: remote.control_socket_path,
-                answer: "no size of the device".into(),
+                answer: "its answer must contain the size of the device, but does not".into(),
             }),
         }
     }
@@ -107,7 +107,7 @@ impl RemoteDrive {
             "" => server_error(&self.control_socket_path, io::ErrorKind::UnexpectedEof.into()),
             line => Error::MalformedAnswer {
                 place: self.control_socket_path.clone(),
-                answer: format!("`{line}`"),
+                answer: format!("its answer must be a line of JSON, but is `{line}`"),
             },
         })
     }
@@ -286,7 +286,7 @@ impl NbdClient {
     fn negotiate(&mut self) -> Result<(), Error> {
         let magics = [self.receive_array()?, self.receive_array()?].map(u64::from_be_bytes);
         if magics != [GREETING_MAGIC, OPTION_MAGIC] {
-            return Err(self.protocol_error("no NBD greeting"));
+            return Err(self.protocol_error("it must send an NBD greeting first, but does not"));
         }
         self.receive_array::<2>()?;
         self.send(&(FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes())?;
@@ -307,7 +307,7 @@ impl NbdClient {
             let kind = u32::from_be_bytes(self.receive_array()?);
             let len = u32::from_be_bytes(self.receive_array()?);
             if len > OPTION_MAX_BYTES {
-                return Err(self.protocol_error("an option reply of more than 64 KiB"));
+                return Err(self.protocol_error("an option reply must have at most 64 KiB, but has more"));
             }
             let mut data = vec![0; len as usize];
             self.receive(&mut data)?;
@@ -322,7 +322,11 @@ impl NbdClient {
                     "a database needs a server of one device: start `wearwell serve` with --image or --memory instead \
                      of NAME=DIRECTORY"
                 }
-                _ => return Err(self.protocol_error(format!("option reply {kind:#x}"))),
+                _ => {
+                    return Err(self.protocol_error(format!(
+                        "it must acknowledge the option NBD_OPT_GO, but sent option reply {kind:#x}"
+                    )));
+                }
             };
             let reason = String::from_utf8_lossy(&data).into_owned();
             return Err(Error::ServerRefused { place: self.socket_path.clone(), reason, advice });

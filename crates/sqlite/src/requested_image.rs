@@ -49,11 +49,11 @@ impl RequestedImage {
             Err(Error::ImageContradictsUri { place: directory.display().to_string(), parameter, actual })
         };
         if self.design.as_ref().is_some_and(|design| *design != image.design) {
-            return refuse("design", format!("was made with design={}", image.design));
+            return refuse("design", format!("the image was made with design={}", image.design));
         }
         let image_bytes = u64::from(image.logical_pages) * u64::from(image.geometry.page_bytes);
         if self.size_bytes.is_some_and(|bytes| bytes != image_bytes) {
-            return refuse("size", format!("has size={image_bytes}"));
+            return refuse("size", format!("the image has size={image_bytes}"));
         }
         // Some settings are replaced when an image is created, such as a preset by the geometry that it means. So they
         // differ from the image's configuration, but the same image would be made of them again.
@@ -64,7 +64,7 @@ impl RequestedImage {
         };
         match self.settings.iter().find(|setting| !is_setting_of(image, setting)) {
             Some(setting) if is_made_again() != Some(true) => {
-                refuse("set", format!("was made without `{setting}`"))
+                refuse("set", format!("the image was made without `{setting}`"))
             }
             _ => Ok(()),
         }

@@ -109,6 +109,6 @@ pub(crate) struct ReportArgs {
 fn parse_share(text: &str) -> Result<f64, String> {
     match text.parse() {
         Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-        _ => Err("expected a number from 0 to 1".to_owned()),
+        _ => Err("a share must be a number from 0 to 1, such as 0.01".to_owned()),
     }
 }

@@ -157,9 +157,11 @@ fn parse_named_image(text: &str) -> Result<NamedImage, String> {
         Some((name, directory)) if !name.is_empty() && !directory.is_empty() => {
             Ok(NamedImage { name: parse_export_name(name)?, directory: directory.into() })
         }
-        _ => Err("expected NAME=DIRECTORY, the name of an export and the directory of its image, such as \
+        _ => Err(
+            "an image must be given as NAME=DIRECTORY, the name of its export and its directory, such as \
              disk=/var/lib/disk.image"
-            .into()),
+                .into(),
+        ),
     }
 }
 
@@ -216,15 +218,18 @@ impl ImageOrMemoryArgs {
 fn parse_socket_mode(text: &str) -> Result<SocketMode, String> {
     let mode = u32::from_str_radix(text, 8).ok().filter(|&mode| mode <= 0o777);
     mode.map(SocketMode)
-        .ok_or_else(|| "expected permissions of three octal digits, such as 600 or 660".into())
+        .ok_or_else(|| "the permissions of a socket must be three octal digits, such as 600 or 660".into())
 }
 
 /// Parses an address with its port; a host name gives its first address.
 fn parse_socket_address(text: &str) -> Result<SocketAddr, String> {
     let mut found = text.to_socket_addrs().map_err(|error| {
-        format!("{error}; an address is a host and a port, such as 127.0.0.1:10809 or localhost:10809")
+        format!("this address cannot be used: {error}; an address must be a host and a port, such as 127.0.0.1:10809 \
+                 or localhost:10809")
     })?;
-    found.next().ok_or_else(|| "the host name has no address; use a number, such as 127.0.0.1:10809".into())
+    found
+        .next()
+        .ok_or_else(|| "the host name has no address: give a numeric address, such as 127.0.0.1:10809".into())
 }
 
 /// Options of the command `top`, which shows statistics of a served device.

@@ -390,7 +390,7 @@ fn student_t_quantile_95(freedom: usize) -> f64 {
 /// `None` if it uses all.
 pub fn first_ignored_setting_sentence(config: &Config) -> Option<String> {
     let ignored = config.setting_ignored_by_life_run()?;
-    Some(format!("{} has no effect on a life, which {}: leave it out", ignored.key, ignored.reason))
+    Some(format!("{} has no effect, because {}: leave it out", ignored.key, ignored.reason))
 }
 
 impl LifeRecord {

@@ -23,7 +23,7 @@ pub enum ProfileError {
     #[error(transparent)]
     Trace(#[from] TraceError),
     /// The files cannot be read, or the input has no request or no page.
-    #[error("{name}: {source}")]
+    #[error("{name}: the input cannot be profiled, so correct it or name another: {source}")]
     Input {
         /// Name of the input.
         name: String,
@@ -135,7 +135,7 @@ pub fn profile_files(
     let profile = profiler.to_profile(name.clone());
     if profile.content.is_none() && is_whole {
         let sentence = match notes.get(1) {
-            Some(unreadable) => format!("no page was read: {unreadable}"),
+            Some(unreadable) => format!("no page could be read, so allow this user to read the files: {unreadable}"),
             None => "no regular file here has a byte to profile (symbolic links are not followed): name a file or a \
                      directory with data"
                 .to_owned(),

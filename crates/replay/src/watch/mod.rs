@@ -128,7 +128,7 @@ fn refuse_ignored_settings(config: &Config) -> Result<(), ConfigError> {
     match rest.setting_ignored_by_stepped_drive() {
         None => Ok(()),
         Some(setting) => Err(ConfigError::InvalidValue(format!(
-            "{} has no effect on a drive whose steps are shown one by one, because such a drive {}: leave it out",
+            "{} has no effect on a drive whose steps are shown one by one, because {}: leave it out",
             setting.key, setting.reason
         ))),
     }

@@ -304,7 +304,11 @@ fn parse_request_size(options: &SpecOptions, pages: u64) -> Result<RequestSize, 
         require_within("size", text, *size, &(1.0..=largest))?;
         require_within("size", text, *weight, &(1e-9..=1e9))?;
         if size.fract() != 0.0 {
-            return Err(SpecError::BadValue { key: "size", value: text.into(), expected: "whole pages" });
+            return Err(SpecError::BadValue {
+                key: "size",
+                value: text.into(),
+                expected: "whole numbers of pages",
+            });
         }
     }
     Ok(match pairs[..] {

@@ -95,13 +95,13 @@ pub enum SpecError {
         valid_names: String,
     },
     /// A part of a specification string is not of the form `key=value`.
-    #[error("`{0}` in the specification is not of the form key=value, such as pages=1000")]
+    #[error("`{0}` in the specification must be of the form key=value, such as pages=1000")]
     NotAPair(String),
     /// A key appears twice in a specification string.
     #[error("the key `{0}` is given twice in the specification: leave one out")]
     RepeatedKey(String),
     /// A value in a specification string cannot be parsed.
-    #[error("`{key}={value}` in the specification: expected {expected}")]
+    #[error("`{key}={value}` in the specification is refused: the value must be {expected}")]
     BadValue {
         /// Key whose value cannot be parsed.
         key: &'static str,
@@ -121,7 +121,7 @@ pub enum SpecError {
         violated_bound: String,
     },
     /// Values in a specification string are valid individually but contradict each other.
-    #[error("in the specification, {0}")]
+    #[error("the specification contradicts itself: {0}")]
     ConflictingKeys(String),
 }
 
@@ -233,7 +233,7 @@ pub(crate) fn require_within<T: PartialOrd + std::fmt::Display>(
     }
     // The value may be a list, of which this is one number.
     let number = number.to_string();
-    let subject = if number == value { "it" } else { number.as_str() };
+    let subject = if number == value { "the value" } else { number.as_str() };
     let violated_bound = format!("{subject} must be from {} to {}", bounds.start(), bounds.end());
     Err(SpecError::OutOfRange { key, value: value.into(), violated_bound })
 }

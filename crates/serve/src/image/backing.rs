@@ -87,7 +87,10 @@ pub trait Backing: Debug + Send + 'static {
     /// # Errors
     /// Errors of the operating system; the directory is not empty; this backing is not a directory of files.
     fn copy_files_to(&self, _directory: &Path) -> io::Result<UnfinishedImage> {
-        Err(io::Error::new(io::ErrorKind::Unsupported, "this image is no directory of files"))
+        Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            "this image must be a directory of files, but is kept elsewhere",
+        ))
     }
 
     /// Returns the path of a file for error messages.

@@ -12,7 +12,10 @@ use super::image_file::ImageFile;
 #[non_exhaustive]
 pub enum ImageError {
     /// The operating system refused an operation on a file.
-    #[error("cannot {refused_operation} {path}: {source}{}", advice_for_io_error(refused_operation, .source))]
+    #[error(
+        "cannot {refused_operation} {path}: {source}{advice}",
+        advice = advice_for_io_error(refused_operation, source)
+    )]
     Io {
         /// Operation that was refused, as a verb.
         refused_operation: &'static str,
@@ -23,8 +26,9 @@ pub enum ImageError {
     },
     /// The operating system refused an operation on a file of an image while its device was used.
     #[error(
-        "{refusal}; {} and try again",
-        if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the cause" }
+        "the files of the image cannot be used: {refusal}; {advice} and try again",
+        advice = if *.is_disk_full { "free some space, or raise the quota or file-size limit," } else { "remove the \
+                                                                                                         cause" }
     )]
     IoWhileInUse {
         /// Sentence that states which operation failed on which file, and why.
@@ -34,8 +38,8 @@ pub enum ImageError {
     },
     /// The directory for a new image exists and is not empty.
     #[error(
-        "{path} exists and is not empty: {}name a new or empty directory for the image",
-        if *.holds_image { "it holds an image already; use or remove that one, or " } else { "" }
+        "{path} exists and is not empty: {use_or_remove}name a new or empty directory for the image",
+        use_or_remove = if *.holds_image { "it holds an image already; use or remove that one, or " } else { "" }
     )]
     DirectoryNotEmpty {
         /// Path of the directory that is not empty.
@@ -66,8 +70,8 @@ pub enum ImageError {
     /// The image has another version of the format than this program reads.
     #[error(
         "the image has format version {image_version}; this version of wearwell reads format version {known_version}: \
-         {}",
-        if *.image_version == 1 {
+         {advice}",
+        advice = if *.image_version == 1 {
             "upgrade the image with `wearwell upgrade`"
         } else {
             "use a version of wearwell that reads it"
@@ -89,9 +93,9 @@ pub enum ImageError {
     },
     /// Data or metadata of the image differs from what was written, and no copy of it is undamaged.
     #[error(
-        "the image is damaged: {}; restore it from a copy{}",
-        join_findings(.findings),
-        if *.may_be_rescued { ", or try to read what is left with `wearwell serve --rescue`" } else { "" }
+        "the image is damaged: {findings}; restore it from a copy{or_rescue}",
+        findings = join_findings(findings),
+        or_rescue = if *.may_be_rescued { ", or try to read what is left with `wearwell serve --rescue`" } else { "" }
     )]
     Damaged {
         /// Damage found, one sentence for each damaged item.
@@ -108,8 +112,8 @@ pub enum ImageError {
     },
     /// A logical page that is lost prevents the copying of the image.
     #[error(
-        "{refusal}; or leave lost pages out, so that they read as zeros in the new image: `wearwell copy \
-         --leave-lost-out`"
+        "the image cannot be copied as it is: {refusal}; or leave lost pages out, so that they read as zeros in the \
+         new image: `wearwell copy --leave-lost-out`"
     )]
     LostPage {
         /// Beginning of the message: which logical page is lost, and how to use it again.
@@ -117,8 +121,8 @@ pub enum ImageError {
     },
     /// The memory of the server machine, or the limit of this process, is too small for the device of a new image.
     #[error(
-        "the device needs about {needed_mib} MiB of memory, and the system does not grant them to this process: choose a \
-         smaller size or larger pages (device.page_bytes), or raise the limit (`ulimit -v`)"
+        "the device needs about {needed_mib} MiB of memory, and the system does not grant them to this process: \
+         choose a smaller size or larger pages (device.page_bytes), or raise the limit (`ulimit -v`)"
     )]
     InsufficientMemory {
         /// Estimated memory that the device needs, MiB.
@@ -200,8 +204,11 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
         }
         io::ErrorKind::ReadOnlyFilesystem => "; choose a file system that can be written to",
         io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",
-        io::ErrorKind::AlreadyExists if makes_directory => "; name a new or empty directory",
+        io::ErrorKind::AlreadyExists if makes_directory && error.raw_os_error().is_some() => {
+            "; name a new or empty directory"
+        }
         io::ErrorKind::NotADirectory => "; name a directory",
+        _ if error.raw_os_error().is_some() => "; remove the cause and try again",
         _ => "",
     }
 }

@@ -326,7 +326,7 @@ pub(super) fn read_and_repair_journal(
     let (before, now) =
         if generation_of(&second) > generation_of(&first) { (first, second) } else { (second, first) };
     let (Some(begin), Some(last)) = (now.records.first(), now.records.last()) else {
-        return Err("both copies of the journal are damaged".into());
+        return Err("one of the two copies of the journal must be intact, but both are damaged".into());
     };
     let follows = before.records.last().is_some_and(|record| {
         record.record_number + 1 == begin.record_number
@@ -334,7 +334,7 @@ pub(super) fn read_and_repair_journal(
     });
     if begin.journal_generation > 0 && !follows {
         return Err(format!(
-            "both copies of the journal are damaged: record number {} is missing in both",
+            "one of the two copies of the journal must have record number {}, but it is missing in both",
             begin.record_number.saturating_sub(1)
         ));
     }
@@ -453,8 +453,8 @@ fn read_and_repair_area(
     }
     match area.records.last() {
         Some(last) if has_later_record(backing, layout, begin + area.used_bytes..end, last) => Err(format!(
-            "both copies of the journal are damaged: the record after record number {} is missing, but later \
-             records exist",
+            "one of the two copies of the journal must have the record after record number {}, because later records \
+             exist, but it is missing in both",
             last.record_number
         )),
         _ => Ok(area),

@@ -264,7 +264,9 @@ impl<B: Backing> FlashLoader<'_, B> {
             .max_by_key(|sector| (sector.journal_generation, sector.last_journal_record_number))
             .cloned();
         let Some(sector) = &newest else {
-            self.add_finding(format!("both copies of sector {index} of the NVRAM are damaged"));
+            self.add_finding(format!(
+                "one of the two copies of sector {index} of the NVRAM must be intact, but both are damaged"
+            ));
             return None;
         };
         let bytes = self.layout.encode_state_sector(index, sector);
@@ -289,7 +291,7 @@ impl<B: Backing> FlashLoader<'_, B> {
             BlockRecord::decode(word).filter(|record| record.programmed_pages <= pages && !is_left_out);
         let Some(record) = record else {
             if !is_left_out {
-                self.add_finding(format!("the state word of block {id} is invalid: {word:#x}"));
+                self.add_finding(format!("the state word of block {id} must be valid, but is {word:#x}"));
             }
             return if self.settings.skips_damaged_metadata { self.rescue_block(id) } else { Ok(()) };
         };
@@ -377,7 +379,8 @@ impl<B: Backing> FlashLoader<'_, B> {
         let is_beyond = |slot: &OobSlot| matches!(slot, OobSlot::Record(record) if !is_known(record));
         if chosen.is_none() && k >= block.programmed_pages && slots.iter().all(is_beyond) {
             self.add_finding(format!(
-                "the OOB record of flash page {ppn} belongs to a journal record after number {}, the last one found",
+                "the OOB record of flash page {ppn} must belong to a journal record up to number {}, the last one \
+                 found, but belongs to a later one",
                 self.last_journal_record_number
             ));
         }
@@ -419,7 +422,8 @@ impl<B: Backing> FlashLoader<'_, B> {
             let is_counted = k < block.record.programmed_pages as usize;
             let contradiction = match &block.pages[k] {
                 None if is_counted => Some(format!(
-                    "both copies of the OOB record of flash page {ppn} in block {} are damaged",
+                    "one of the two copies of the OOB record of flash page {ppn} in block {} must be intact, but both \
+                     are damaged",
                     block.id
                 )),
                 None => None,
@@ -445,20 +449,21 @@ impl<B: Backing> FlashLoader<'_, B> {
     ) -> Option<String> {
         if !is_counted_as_programmed && record.journal_record_number <= self.last_journal_record_number {
             return Some(format!(
-                "the OOB record of flash page {ppn} belongs to journal record number {}, but the journal does not \
-                 count the page as programmed",
+                "the OOB record of flash page {ppn} belongs to journal record number {}, so the journal must count \
+                 the page as programmed, but does not",
                 record.journal_record_number
             ));
         }
         let oob = record.oob?;
         if !oob.kind.is_head_or_tail() && kind != Some(oob.kind) {
             return Some(format!(
-                "the OOB record of flash page {ppn} states another kind of page than block {block} holds"
+                "the OOB record of flash page {ppn} must state the kind of page that block {block} holds, but states \
+                 another"
             ));
         }
         (oob.kind == PageKind::Data && oob.owner >= self.settings.logical_pages).then(|| {
             format!(
-                "the OOB record of flash page {ppn} names logical page {}, which does not exist",
+                "the OOB record of flash page {ppn} must name a logical page of the device, but names {}",
                 oob.owner
             )
         })

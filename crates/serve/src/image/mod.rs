@@ -326,7 +326,7 @@ fn parts_and_endurance_cycles_of(
             .zip(&derived)
             .filter(|(described, derived)| described != derived)
             .map(|((key, described), (_, derived))| {
-                format!("device.{key} is {described} there, but derived as {derived}")
+                format!("device.{key} is {described} there, but must be {derived}")
             })
             .collect();
         return Err(ImageError::InvalidSetting(format!(
@@ -359,7 +359,8 @@ fn report_panic_as_damage<T>(work: impl FnOnce() -> Result<T, ImageError>) -> Re
     panic::catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panicked| {
         let text = panicked.downcast_ref::<String>().map(String::as_str);
         let broken = text.or(panicked.downcast_ref::<&str>().copied()).unwrap_or("an invariant is broken");
-        let findings = vec![format!("its records contradict each other ({broken})")];
+        let findings =
+            vec![format!("the records of the image must agree, but contradict each other ({broken})")];
         Err(ImageError::Damaged { findings, may_be_rescued: true })
     })
 }
@@ -523,8 +524,8 @@ impl FoundImage {
         };
         if session.was_closed && session.last_journal_record_number > journal.last_record_number() {
             return Err(damaged(format!(
-                "the end of the journal is missing in both copies: the last record found has number {}, but the image \
-                 was closed after record number {}",
+                "the last record of the journal in either copy has number {}, but must have number {}, after which \
+                 the image was closed",
                 journal.last_record_number(),
                 session.last_journal_record_number
             )));
@@ -592,7 +593,7 @@ fn require_plausible_nvram(image_header: &ImageHeader, config: &Config) -> Resul
         return Ok(());
     }
     let finding = format!(
-        "the superblock states {} words of NVRAM, but the design of the image needs {}",
+        "the superblock states {} words of NVRAM, but must state {}, which the design of the image needs",
         image_header.nvram_words,
         needed_bytes / 8
     );
@@ -617,7 +618,8 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         [Err(_), Ok(mirror)] if !belongs_to_this_image(backing, mirror) => {
             return Err(ImageError::Damaged {
                 findings: vec![
-                    "its superblock is damaged, and the copy of the superblock in `mirror` is of another image".into(),
+                    "the superblock or its copy in `mirror` must be intact and of this image, but the superblock is \
+                     damaged, and the copy is of another image".into(),
                 ],
                 may_be_rescued: false,
             });
@@ -638,7 +640,9 @@ fn read_image_header(backing: &mut impl Backing) -> Result<(ImageHeader, u64), I
         }
         [Err(_), Err(_)] => {
             return Err(ImageError::Damaged {
-                findings: vec!["both copies of its superblock are damaged".into()],
+                findings: vec![
+                    "one of the two copies of the superblock must be intact, but both are damaged".into(),
+                ],
                 may_be_rescued: false,
             });
         }
@@ -738,8 +742,8 @@ fn read_and_repair_session(
 /// shows which of them is wrong.
 fn foreign_mirror_error(backing: &impl Backing) -> ImageError {
     let finding = format!(
-        "its files `{}` and `{}` are not of the same moment, or one of them is of another copy of the image: put the right \
-         file back; if `{}` is the wrong one, move {} away, and opening makes it again from the other files",
+        "its files `{}` and `{}` are not of the same moment, or one of them is of another copy of the image: put the \
+         right file back; if `{}` is the wrong one, move {} away, and opening makes it again from the other files",
         ImageFile::Session.name(),
         ImageFile::Mirror.name(),
         ImageFile::Mirror.name(),

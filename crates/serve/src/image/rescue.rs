@@ -149,16 +149,20 @@ fn reason_that_rescue_is_impossible(
         !skipped_metadata.unknown_state_word_indices.is_empty() || !skipped_metadata.pages.is_empty();
     if parts.persistence != Persistence::NvramMap && lacks_any {
         return Some(
-            "recovery rebuilds its map from the spare areas of all flash pages, and the newest page of any logical \
-             page may be missing",
+            "recovery rebuilds the map of the image from the spare areas of all flash pages, which must be readable, \
+             but the newest page of any logical page may be missing",
         );
     }
     if !matches!(parts.mapping, MappingPart::Flat) && (lacks_nvram || !skipped_metadata.pages.is_empty()) {
-        return Some("its map is on flash, and the map entry of any logical page may be missing");
+        return Some(
+            "the map of the image is on flash and must be readable, but the map entry of any logical page may be \
+             missing",
+        );
     }
     if parts.content.delta.is_some() && may_lack_page_kind(skipped_metadata, PageKind::Delta) {
         return Some(
-            "a page of deltas may be missing, and it may hold the newest version of any logical page",
+            "all pages of deltas must be readable, but one may be missing, and it may hold the newest version of any \
+             logical page",
         );
     }
     None

@@ -165,7 +165,11 @@ fn io_error_of_creation(error: ImageError) -> io::Error {
     match error {
         ImageError::Io { source, .. } => source,
         ImageError::DirectoryNotEmpty { holds_image, .. } => {
-            let found = if holds_image { "it holds an image already" } else { "it exists and is not empty" };
+            let found = if holds_image {
+                "the directory holds an image already: name a new or empty directory"
+            } else {
+                "the directory exists and is not empty: name a new or empty directory"
+            };
             io::Error::new(io::ErrorKind::AlreadyExists, found)
         }
         error => io::Error::other(error),

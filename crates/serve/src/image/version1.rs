@@ -55,7 +55,7 @@ pub(super) fn read(backing: &impl Backing, layout: &Layout) -> io::Result<Versio
     };
     match SessionRecord::decode(&bytes, layout.checksum_salt) {
         Some(session) => image.session = session,
-        None => image.findings.push("its session record is damaged".into()),
+        None => image.findings.push("the session record of the image must be intact, but is damaged".into()),
     }
     let is_host = !image.session.was_closed && image.session.durability == Durability::Host;
     let batch = if is_host { read_journal_batch(backing, layout)? } else { None };
@@ -124,7 +124,7 @@ impl Version1Image {
         for (index, bytes) in (0..).zip(bytes.chunks_exact(CHECKSUMMED_WORD_BYTES)) {
             let crc = checksum(layout.checksum_salt, index, &bytes[..8]);
             if (u32_at(bytes, 8), u32_at(bytes, 12)) != (crc, !crc) {
-                self.findings.push(format!("word {index} of the NVRAM is damaged"));
+                self.findings.push(format!("word {index} of the NVRAM must be intact, but is damaged"));
             }
             self.state_words.push(u64_at(bytes, 0));
         }
@@ -134,7 +134,8 @@ impl Version1Image {
         for (block, bytes) in (0..blocks).zip(bytes.as_chunks().0) {
             let record = decode_block_record(layout, block, bytes);
             if record.is_none() {
-                self.findings.push(format!("the state record of block {block} is damaged"));
+                self.findings
+                    .push(format!("the state record of block {block} must be intact, but is damaged"));
             }
             self.state_words.push(record.map_or(0, BlockRecord::encode));
         }
@@ -163,8 +164,9 @@ impl Version1Image {
                 OobSlot::Record(page) if page.block_erase_count < record.erase_count => None,
                 OobSlot::Blank => None,
                 OobSlot::Damaged | OobSlot::Record(_) => {
-                    self.findings
-                        .push(format!("the OOB record of flash page {ppn} in block {block} is damaged"));
+                    self.findings.push(format!(
+                        "the OOB record of flash page {ppn} in block {block} must be intact, but is damaged"
+                    ));
                     None
                 }
             });
@@ -185,8 +187,9 @@ impl Version1Image {
                     .flatten()
                     .all(|page| page.oob.is_none_or(|oob| oob.sequence_number > synced_until_sequence));
                 if pages[k].is_none() && !is_possible {
-                    self.findings
-                        .push(format!("flash page {ppn} is missing among the pages of block {block}"));
+                    self.findings.push(format!(
+                        "flash page {ppn} must be among the pages of block {block}, but is missing"
+                    ));
                 }
                 pages[k] = Some(OobRecord::torn(record.erase_count, 0));
             }

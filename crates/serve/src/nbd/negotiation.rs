@@ -186,7 +186,7 @@ impl<'a> Negotiation<'a> {
                 reply,
                 number,
                 option_reply_type::ERR_TOO_BIG,
-                b"an option has at most 64 KiB of data",
+                b"an option must have at most 64 KiB of data",
             );
             return (OPTION_HEADER_BYTES, NegotiationState::Continues);
         }
@@ -234,7 +234,7 @@ impl<'a> Negotiation<'a> {
                     reply,
                     number,
                     option_reply_type::ERR_UNSUP,
-                    b"this server does not know the option",
+                    b"this server does not know the option: continue without it",
                 );
             }
         }
@@ -247,11 +247,11 @@ impl<'a> Negotiation<'a> {
         let chosen =
             if number == option::EXTENDED_HEADERS { HeaderForm::Extended } else { HeaderForm::Structured };
         let (kind, sentence): (u32, &[u8]) = if !data.is_empty() {
-            (option_reply_type::ERR_INVALID, b"this option has no data")
+            (option_reply_type::ERR_INVALID, b"this option must be sent without data")
         } else if self.negotiated.header_form == HeaderForm::Extended && chosen != HeaderForm::Extended {
             (
                 option_reply_type::ERR_EXT_HEADER_REQD,
-                b"extended headers were negotiated, which include structured replies",
+                b"extended headers were negotiated and include structured replies: do not request these",
             )
         } else {
             self.negotiated.header_form = chosen;
@@ -269,8 +269,9 @@ impl<'a> Negotiation<'a> {
                 b"this server offers no TLS, and listens on Unix sockets and loopback only: connect without TLS, or \
                   put a TLS tunnel in front",
             )),
-            _ if !data.is_empty() => Some((option_reply_type::ERR_INVALID, b"this option has no data")),
-            _ if self.is_encrypted => Some((option_reply_type::ERR_INVALID, b"the connection is encrypted already")),
+            _ if !data.is_empty() => Some((option_reply_type::ERR_INVALID, b"this option must be sent without data")),
+            _ if self.is_encrypted => Some((option_reply_type::ERR_INVALID, b"the connection is encrypted already: \
+                                                                              continue with another option")),
             _ => None,
         };
         if let Some((kind, sentence)) = refusal {
@@ -338,7 +339,7 @@ impl<'a> Negotiation<'a> {
                 reply,
                 option::LIST,
                 option_reply_type::ERR_INVALID,
-                b"this option has no data",
+                b"this option must be sent without data",
             );
         }
         for export in &self.exports {

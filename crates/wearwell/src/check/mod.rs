@@ -564,9 +564,13 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_wrong_count_of_erases_also_after_a_reset() {
-        assert_audit_notices("the erase counts of the flash blocks, which grew by", device_with_remaps(), |ftl| {
-            ftl.store.stats.erases[Cause::Gc as usize] += 1;
-        });
+        assert_audit_notices(
+            "the erase counts of the flash blocks, which grew by",
+            device_with_remaps(),
+            |ftl| {
+                ftl.store.stats.erases[Cause::Gc as usize] += 1;
+            },
+        );
         let mut ftl = device_with_remaps();
         ftl.clear_stats();
         assert_eq!(ftl.check(), Ok(()));

@@ -300,8 +300,8 @@ fn invalid_serve_options_are_refused_with_a_sentence() {
     refused(&["serve", "--socket", &socket, "--size", "1GiB"], 2, "--memory");
     refused_serve(&[], 2, "the size of the device is missing");
     refused_serve(&["--device", "auto"], 2, "the size of the device is missing");
-    refused_serve(&["--size", "1GB"], 2, "unknown unit `GB`");
-    refused_serve(&["--size", "large"], 2, "expected a whole number of bytes");
+    refused_serve(&["--size", "1GB"], 2, "the unit `GB` of a size is unknown");
+    refused_serve(&["--size", "large"], 2, "a size must be a whole number of bytes");
     refused_serve(&["--size", "900TiB"], 2, "choose a smaller size, or larger pages");
     refused_serve(&["--size", "16TiB"], 2, "choose a smaller size, or larger pages");
     refused_serve(&["--size", "1000"], 2, "give a positive multiple of the page size");

@@ -186,7 +186,7 @@ fn a_server_whose_images_all_fail_to_open_does_not_start() {
     assert!(text(&output.stderr).contains("2 of 2 exports failed"), "{}", text(&output.stderr));
     for (arguments, part) in [
         (&["one=a", "one=b"][..], "two exports are called `one`"),
-        (&["one"], "expected NAME=DIRECTORY"),
+        (&["one"], "an image must be given as NAME=DIRECTORY"),
         (&["one=a", "--image", "b"], "cannot be used with"),
         (&["one=a", "--export", "other"], "cannot be used with"),
         (&["one=a", "--record", "x.wwt"], "cannot be used with"),

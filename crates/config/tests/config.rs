@@ -68,8 +68,8 @@ fn an_unknown_named_value_is_refused_with_the_nearest_valid_one() {
 
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
-    let refused = refusal_message(config_of_file("[device]\n\nchannels = \"four\"\n"));
-    assert_contains_all(&refused, &["drive.toml:3:", "four", "expected a whole number"]);
+    let refused = sentence(config_of_file("[device]\n\nchannels = \"four\"\n"));
+    assert_contains_all(&refused, &["drive.toml:3:", "four", "the value must be a whole number"]);
 }
 
 /// Regression: messages named types of the program, such as `u64` and `unit variant`, and a seed above 2^63 - 1 was
@@ -77,14 +77,14 @@ fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
 #[test]
 fn values_of_the_wrong_kind_are_refused_in_words_of_the_user() {
     for (setting, said) in [
-        ("gc.d=x", "expected a whole number from 0 to 4294967295"),
-        ("gc.d=1.5", "expected a whole number from 0 to 4294967295"),
-        ("wear.dynamic=3", "expected true or false"),
-        ("delta.hot_accesses=300", "expected a whole number from 0 to 255"),
-        ("device.read_us=abc", "expected a number"),
-        ("gc.policy=3", "expected a name"),
-        ("parts.content=4", "expected names of content mechanisms, such as dedup+recycle, or none"),
-        ("replay.seed=-1", "expected a whole number, not negative"),
+        ("gc.d=x", "the value must be a whole number from 0 to 4294967295, but is the "),
+        ("gc.d=1.5", "the value must be a whole number from 0 to 4294967295, but is the "),
+        ("wear.dynamic=3", "the value must be true or false, but is the "),
+        ("delta.hot_accesses=300", "the value must be a whole number from 0 to 255, but is the "),
+        ("device.read_us=abc", "the value must be a number, but is the "),
+        ("gc.policy=3", "the value must be a name"),
+        ("parts.content=4", "the value must be names of content mechanisms, such as dedup+recycle, or none"),
+        ("replay.seed=-1", "the value must be a whole number, not negative, but is the "),
         ("replay.seed=9223372036854775808", "at most 9223372036854775807 (2^63 - 1)"),
         ("replay.seed=18_446_744_073_709_551_615", "at most 9223372036854775807 (2^63 - 1)"),
     ] {

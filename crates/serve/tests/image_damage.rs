@@ -446,19 +446,26 @@ fn an_image_with_both_copies_of_metadata_damaged_is_refused_with_a_sentence() {
     let mut files = worked.files.clone();
     both(ImageFile::Journal, before + 70, &mut files);
     let sentence = refusal(files);
-    assert!(sentence.contains("the image was closed after record"), "{sentence}");
+    assert!(sentence.contains("after which the image was closed"), "{sentence}");
     let mut files = worked.files.clone();
     both(ImageFile::Journal, ends[ends.len() - 3] + 70, &mut files);
     assert!(last > before);
     let sentence = refusal(files);
-    assert!(sentence.contains("is missing, but later records exist"), "{sentence}");
+    assert!(sentence.contains("because later records exist, but it is missing in both"), "{sentence}");
     let mut files = worked.files.clone();
     both(ImageFile::Nvram, 100, &mut files);
     let sentence = refusal(files);
-    assert!(sentence.contains("both copies of sector 0 of the NVRAM"), "{sentence}");
+    assert!(
+        sentence
+            .contains("one of the two copies of sector 0 of the NVRAM must be intact, but both are damaged"),
+        "{sentence}"
+    );
     let mut files = worked.files.clone();
     both(ImageFile::ImageHeader, 30, &mut files);
-    assert!(refusal_of_superblock(files).contains("both copies of its superblock"));
+    assert!(
+        refusal_of_superblock(files)
+            .contains("one of the two copies of the superblock must be intact, but both are damaged")
+    );
 }
 
 /// Opens an image whose header is damaged or missing, and returns the message of the refusal.

@@ -194,7 +194,10 @@ fn an_image_with_both_superblocks_damaged_cannot_be_rescued() {
     let mut files = worked.files.clone();
     worked.destroy(&mut files, ImageFile::ImageHeader, 0, 512);
     let error = rescue(files).expect_err("nobody knows the geometry").to_string();
-    assert!(error.contains("both copies of its superblock are damaged"), "{error}");
+    assert!(
+        error.contains("one of the two copies of the superblock must be intact, but both are damaged"),
+        "{error}"
+    );
 }
 
 /// Programs that copy a disk ask for holes first, and would copy zeros for a hole without reading it.

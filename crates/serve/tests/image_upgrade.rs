@@ -156,7 +156,7 @@ fn an_upgrade_leaves_a_damaged_image_of_version_1_unchanged() {
     bytes[20] ^= 1;
     fs::write(&nvram, &bytes).expect("writable");
     let error = upgrade(&archive.image).map(drop).expect_err("a word is damaged");
-    assert!(error.to_string().contains("word 1 of the NVRAM is damaged"), "{error}");
+    assert!(error.to_string().contains("word 1 of the NVRAM must be intact, but is damaged"), "{error}");
     assert_eq!(fs::read(&nvram).expect("it is there"), bytes);
     let files =
         OpenImageFiles::open(&archive.image, wearwell_serve::image::ImageAccess::ReadOnly).expect("an image");

@@ -224,10 +224,10 @@ fn files_without_valid_certificates_are_refused_with_a_sentence() {
     let nowhere = folder.path().join("nowhere.pem");
     for (certificate, key, signer, part) in [
         (&nowhere, &file("server.key"), None, "nowhere.pem"),
-        (&empty, &file("server.key"), None, "the file holds none"),
-        (&file("server.pem"), &file("server.pem"), None, "cannot read a private key"),
+        (&empty, &file("server.key"), None, "there is no certificate in it"),
+        (&file("server.pem"), &file("server.pem"), None, "this file must hold a private key"),
         (&file("server.pem"), &file("client.key"), None, "its key cannot be used together"),
-        (&file("server.pem"), &file("server.key"), Some(&*empty), "the file holds none"),
+        (&file("server.pem"), &file("server.key"), Some(&*empty), "there is no certificate in it"),
     ] {
         let error = TlsConfig::from_files(certificate, key, signer).expect_err("it is refused").to_string();
         assert!(error.contains(part), "`{part}` is missing in: {error}");

@@ -114,9 +114,9 @@ fn an_existing_image_is_opened_only_by_a_uri_that_describes_it() {
         assert_eq!(rows(&open("described", &format!("{place}{more}"))), expected, "{more}");
     }
     for (more, part) in [
-        ("&size=32MiB", "has size=67108864"),
-        ("&design=remap", "was made with design=delta"),
-        ("&set=gc.policy=greedy", "was made without `gc.policy=greedy`"),
+        ("&size=32MiB", "because the image has size=67108864"),
+        ("&design=remap", "because the image was made with design=delta"),
+        ("&set=gc.policy=greedy", "because the image was made without `gc.policy=greedy`"),
         ("&size=64MiB&set=gc.policy=fifo,device.pages_per_block=32", "without `device.pages_per_block=32`"),
     ] {
         require_refusal("described", &format!("{place}{more}"), part);

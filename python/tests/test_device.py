@@ -296,7 +296,7 @@ def test_the_whole_device_is_read_and_no_more() -> None:
 
 def test_a_column_that_is_not_there_and_names_that_it_has_not_are_said() -> None:
     pages = ww.Device("page-map", SMALL).view().pages
-    with pytest.raises(KeyError, match="no column 'stat': the columns are block, state, kind, owner"):
+    with pytest.raises(KeyError, match="there is no column 'stat': use one of block, state, kind, owner"):
         pages["stat"]
     with pytest.raises(ww.WearwellError, match="the column owner holds numbers"):
         pages.texts("owner")

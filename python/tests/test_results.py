@@ -276,7 +276,7 @@ import wearwell as ww
 ww.replay(ww.Trace.workload({TINY!r})).to_pandas()
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.stderr.strip().endswith("ImportError: to_pandas needs pandas: pip install pandas")
+    assert done.stderr.strip().endswith("ImportError: to_pandas needs the package pandas, which is missing: pip install pandas")
 
 
 def test_a_real_trace_has_the_figures_of_the_readme() -> None:

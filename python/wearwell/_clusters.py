@@ -231,7 +231,7 @@ def _queued_job_ids() -> set[str]:
     command = ["squeue", "--noheader", "--array", "--me", "--format=%A %F_%a"]
     answer = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
     if answer.returncode != 0:
-        raise WearwellError(answer.stderr.strip() or f"exit status {answer.returncode}")
+        raise WearwellError(answer.stderr.strip() or f"squeue ended with exit status {answer.returncode}: check that Slurm answers here")
     return {number for line in answer.stdout.splitlines() for number in line.split()}
 
 

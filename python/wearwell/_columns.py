@@ -33,7 +33,7 @@ class Columns(Mapping[str, memoryview]):
         try:
             return self._columns[name]
         except KeyError:
-            raise KeyError(f"no column {name!r}: the columns are {', '.join(self._columns)}") from None
+            raise KeyError(f"there is no column {name!r}: use one of {', '.join(self._columns)}") from None
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._columns)

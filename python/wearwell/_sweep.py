@@ -268,7 +268,7 @@ def _run_all(
     done = [point for point in points if point.outcome is not None]
     teller.end()
     if partial:
-        message = f"interrupted: {len(done)} of {len(points)} runs are done"
+        message = f"the sweep was interrupted: {len(done)} of {len(points)} runs are done; repeat it for the others"
         warnings.warn(message, PartialResultWarning, stacklevel=3)
     rows, results = [point.row(scale_to) for point in done], [point.result(scale_to) for point in done]
     refused = sum(point.key is None for point in done)

@@ -47,7 +47,7 @@ def import_optional(name: str, method: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise ImportError(f"{method} needs {name}: pip install {name}") from None
+        raise ImportError(f"{method} needs the package {name}, which is missing: pip install {name}") from None
 
 
 def to_pandas(rows: Sequence[Row]) -> pandas.DataFrame:

@@ -51,7 +51,7 @@ fn read_result(path: &Path) -> Result<ResultFile, Failure> {
             io::ErrorKind::InvalidData => {
                 format!("{name} is not UTF-8 text: name a result that a wearwell command wrote with --json")
             }
-            _ => format!("{name}: {error}"),
+            _ => format!("{name}: cannot read this result, so name another or remove the cause: {error}"),
         })
     })?;
     ResultFile::parse(&name, &text).map_err(|error| Failure::of_usage(error.to_string()))

@@ -211,6 +211,6 @@ impl ExperimentObserver for ExperimentReporter<'_> {
     }
 
     fn experiment_not_run(&mut self, name: &str, why: &str) {
-        self.reporter.print_message(&format!("{name}: no result: {why}"));
+        self.reporter.print_message(&format!("the experiment {name} has no result: {why}"));
     }
 }

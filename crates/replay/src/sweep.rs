@@ -91,7 +91,10 @@ impl SweepFile {
                     let line = sweep[..start].matches('\n').count() + 1;
                     ConfigError::Toml {
                         location: format!("{name}:{line}"),
-                        message: format!("{}; docs/sweep.md describes [sweep]", error.message()),
+                        message: format!(
+                            "{error}; docs/sweep.md describes what the section [sweep] may contain",
+                            error = error.message()
+                        ),
                     }
                 })?
                 .sweep;

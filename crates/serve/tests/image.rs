@@ -433,8 +433,13 @@ fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
     }
     create(&path, &specification("page-map", 4096)).expect("the remains are no obstacle");
     let again = create(&path, &specification("page-map", 4096)).expect_err("there is one").to_string();
-    assert!(again.ends_with("it holds an image already; use or remove that one, or name a new or empty directory for \
-                             the image"), "{again}");
+    assert!(
+        again.ends_with(
+            "it holds an image already; use or remove that one, or name a new or empty directory for \
+                             the image"
+        ),
+        "{again}"
+    );
     let copied = repair(&path, Some(&path)).expect_err("there is one").to_string();
     assert!(
         copied.contains("the directory holds an image already: name a new or empty directory"),

@@ -102,7 +102,10 @@ fn an_image_of_version_1_is_refused_until_upgraded_and_then_holds_all_data() {
         archive.compare(&mut image, design);
         image.close().expect("the disk takes it");
         let again = upgrade(&archive.image).map(drop).expect_err("there is nothing to do");
-        assert_eq!(again.to_string(), "the image has format version 2 already, and needs no upgrade");
+        assert_eq!(
+            again.to_string(),
+            "the image has format version 2 already, and needs no upgrade: use it as it is"
+        );
     }
 }
 

@@ -102,9 +102,9 @@ pub enum TraceError {
     },
     /// No known trace format fits the first lines or bytes of the file.
     #[error(
-        "{file}: the format of the trace is not recognised (first bytes `{start}`): describe the columns of a CSV with \
-         --columns, or name the format with --format, one of {}",
-        Format::all_names()
+        "{file}: the format of the trace is not recognised (first bytes `{start}`): describe the columns of a CSV \
+         with --columns, or name the format with --format, one of {all_formats}",
+        all_formats = Format::all_names()
     )]
     UnknownFormat {
         /// Name of the trace file.
@@ -114,9 +114,13 @@ pub enum TraceError {
     },
     /// Several trace formats fit the first lines of the file.
     #[error(
-        "{file}: the columns fit several formats, {}: name the format with --format{}",
-        Format::joined_names(candidates),
-        if candidates.contains(&Format::MqSim) { " (for mqsim also the unit of times with --time-unit)" } else { "" }
+        "{file}: the columns fit several formats, {formats}: name the format with --format{unit_option}",
+        formats = Format::joined_names(candidates),
+        unit_option = if candidates.contains(&Format::MqSim) {
+            " (for mqsim also the unit of times with --time-unit)"
+        } else {
+            ""
+        }
     )]
     AmbiguousFormat {
         /// Name of the trace file.

@@ -206,8 +206,9 @@ impl<'a> Plan<'a> {
             return Ok(());
         }
         Err(ConfigError::InvalidValue(format!(
-            "{}: the trace has requests of several devices at the same addresses, and with replay.addresses=exact they would \
-             overwrite each other on one drive: set replay.addresses=compact, which gives each device pages of its own",
+            "{}: the trace has requests of several devices at the same addresses, and with replay.addresses=exact \
+             they would overwrite each other on one drive: set replay.addresses=compact, which gives each device \
+             pages of its own",
             self.input.name()
         )))
     }
@@ -292,9 +293,10 @@ impl<'a> Plan<'a> {
             ", or set device.fit, which sizes the device to the input"
         };
         Err(ConfigError::InvalidValue(format!(
-            "{phrase} {}, but the device exports {}: choose a larger device{advice}",
-            size(touched),
-            size(exported)
+            "the input is too large: {phrase} {size}, but the device exports {exported_size}: choose a larger \
+             device{advice}",
+            size = size(touched),
+            exported_size = size(exported)
         )))
     }
 

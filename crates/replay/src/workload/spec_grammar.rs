@@ -66,8 +66,8 @@ fn add_help_line(text: &mut String, key: &SpecKey) {
 pub enum SpecError {
     /// The word before the colon of a specification string is not a known kind.
     #[error(
-        "there is no {kind_noun} `{name}`{} Valid: {valid_names}",
-        did_you_mean_or_sentence_end(name, nearest_name)
+        "there is no {kind_noun} `{name}`{did_you_mean} Valid: {valid_names}",
+        did_you_mean = did_you_mean_or_sentence_end(name, nearest_name)
     )]
     UnknownKind {
         /// What the unknown name should be: a "generator" or a "content model".
@@ -81,8 +81,8 @@ pub enum SpecError {
     },
     /// The kind of generator or model does not accept the key.
     #[error(
-        "`{kind}` has no key `{key}`{} Valid: {valid_names}",
-        did_you_mean_or_sentence_end(key, nearest_name)
+        "`{kind}` has no key `{key}`{did_you_mean} Valid: {valid_names}",
+        did_you_mean = did_you_mean_or_sentence_end(key, nearest_name)
     )]
     UnknownKey {
         /// The kind of generator or model before the colon.

@@ -86,7 +86,7 @@ fn read_image_header(backing: &impl Backing) -> Result<ImageHeader, ImageError> 
     let bytes = read_prefix(backing, file, most).map_err(io_error(backing, "read", file))?;
     ImageHeader::decode_as(1, &bytes).map_err(|wrong| match wrong {
         ImageHeaderError::Version(FORMAT_VERSION) => ImageError::InvalidSetting(format!(
-            "the image has format version {FORMAT_VERSION} already, and needs no upgrade"
+            "the image has format version {FORMAT_VERSION} already, and needs no upgrade: use it as it is"
         )),
         ImageHeaderError::Version(image_version) => {
             ImageError::UnsupportedVersion { image_version, known_version: FORMAT_VERSION }

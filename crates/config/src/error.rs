@@ -15,7 +15,7 @@ pub enum ConfigError {
         source: std::io::Error,
     },
     /// A syntax error, an unknown key, or a value of the wrong type.
-    #[error("{location}: the configuration is refused: {message}")]
+    #[error("{location}: the configuration is refused, so correct this: {message}")]
     Toml {
         /// File and line of the TOML error, or the setting that contains the error.
         location: String,
@@ -38,7 +38,7 @@ pub enum ConfigError {
     #[error("{0}")]
     InvalidValue(String),
     /// Parts of a design that cannot be combined.
-    #[error("the parts of the design cannot be combined: {reason}; {advice}")]
+    #[error("the parts of the design cannot be combined, so exchange one of them: {reason}; {advice}")]
     IncompatibleParts {
         /// Why the engine cannot combine the parts.
         reason: &'static str,

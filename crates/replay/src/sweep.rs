@@ -145,7 +145,7 @@ impl SweepFile {
                 let file = &self.name_and_configuration.0;
                 let number = index + 1;
                 ConfigError::InvalidValue(format!(
-                    "{file}: entry {number} of sweep.workloads, `{spec}`: {error}"
+                    "{file}: entry {number} of sweep.workloads, `{spec}`, is refused, so correct it: {error}"
                 ))
             })?;
         }

@@ -415,18 +415,21 @@ fn misspelt_workload_names_are_refused_with_the_nearest() {
 #[test]
 fn workload_values_out_of_range_are_refused_with_the_bound() {
     for (text, bound) in [
-        ("zipf:theta=2.5", "`theta=2.5` in the specification is out of range: it must be from 0 to 2"),
-        ("uniform:pages=0", "it must be from 1 to 4294967295"),
-        ("uniform:read=1.5", "it must be from 0 to 1"),
-        ("uniform:read=NaN", "it must be from 0 to 1"),
-        ("uniform:size=0", "it must be from 1 to 65536"),
-        ("uniform:pages=8,size=9", "it must be from 1 to 8"),
-        ("uniform:rate=0", "it must be from 0.001 to"),
+        (
+            "zipf:theta=2.5",
+            "`theta=2.5` in the specification is out of range, so choose another value: the value must be from 0 to 2",
+        ),
+        ("uniform:pages=0", "the value must be from 1 to 4294967295"),
+        ("uniform:read=1.5", "the value must be from 0 to 1"),
+        ("uniform:read=NaN", "the value must be from 0 to 1"),
+        ("uniform:size=0", "the value must be from 1 to 65536"),
+        ("uniform:pages=8,size=9", "the value must be from 1 to 8"),
+        ("uniform:rate=0", "the value must be from 0.001 to"),
         ("hotcold:zones=0.6:0.1/0.6:0.1", "must each sum to at most 1"),
         ("hotcold:zones=1:0.5", "zones that have accesses need space"),
-        ("uniform+dup:share=2", "it must be from 0 to 1"),
-        ("uniform+unique:compress=0", "it must be from 0.01 to 1"),
-        ("uniform+zipf:contents=0", "it must be from 1 to"),
+        ("uniform+dup:share=2", "the value must be from 0 to 1"),
+        ("uniform+unique:compress=0", "the value must be from 0.01 to 1"),
+        ("uniform+zipf:contents=0", "the value must be from 1 to"),
     ] {
         let error = text.parse::<WorkloadSpec>().expect_err(text);
         assert!(

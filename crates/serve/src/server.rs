@@ -38,7 +38,10 @@ const STOP_GRACE_TIME: Duration = Duration::from_secs(5);
 #[non_exhaustive]
 pub enum ServeError {
     /// The server cannot listen on an address.
-    #[error("cannot listen on {address}: {source}{advice}", advice = advice_for_refused_address(address, source))]
+    #[error(
+        "cannot listen on {address}, so remove the cause or choose another address: {source}{hint}",
+        hint = advice_for_refused_address(address, source)
+    )]
     Listen {
         /// Address on which the server cannot listen.
         address: ListenAddress,
@@ -79,7 +82,7 @@ fn advice_for_refused_address(address: &ListenAddress, error: &io::Error) -> &'s
         }
         (io::ErrorKind::NotFound, _) => "; make the directory that is to contain the socket first",
         (io::ErrorKind::InvalidFilename, _) => "; choose a path of at most 107 bytes",
-        _ => "; choose another address",
+        _ => "",
     }
 }
 

@@ -442,7 +442,7 @@ fn what_is_in_the_directory_of_an_unfinished_or_finished_image_is_said() {
     );
     let copied = repair(&path, Some(&path)).expect_err("there is one").to_string();
     assert!(
-        copied.contains("the directory holds an image already: name a new or empty directory"),
+        copied.contains("the directory holds an image already; name a new or empty directory"),
         "{copied}"
     );
 }

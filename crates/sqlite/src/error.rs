@@ -13,7 +13,7 @@ use wearwell_serve::image::ImageError;
 #[non_exhaustive]
 pub enum Error {
     /// The database's URI has wrong or contradictory parameters.
-    #[error("the database URI is not usable: {0}")]
+    #[error("the database URI is not usable, so correct it: {0}")]
     Parameter(String),
     /// The configuration of the device is invalid.
     #[error(transparent)]

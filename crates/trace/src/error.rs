@@ -54,7 +54,9 @@ pub enum TraceError {
         requirement: &'static str,
     },
     /// A file next to a capture (sizes or bytes of its pages) ends too early or is damaged.
-    #[error("{file}: the file beside the capture that line {line_number} needs is damaged: {reason}")]
+    #[error(
+        "{file}: the file beside the capture that line {line_number} needs is damaged, so get it again: {reason}"
+    )]
     BadSidecar {
         /// Name of the trace file.
         file: String,
@@ -129,7 +131,7 @@ pub enum TraceError {
         candidates: Vec<Format>,
     },
     /// The trace format needs an option that is not set, because the file lacks a fact that only the user knows.
-    #[error("{file}: a trace in the format {format} needs an option that is not set: {reason}")]
+    #[error("{file}: a trace in the format {format} needs an option that is not set, so add it: {reason}")]
     NeedsOption {
         /// Name of the trace file.
         file: String,

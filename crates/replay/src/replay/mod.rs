@@ -74,7 +74,7 @@ pub enum ReplayError {
     #[error(transparent)]
     Device(#[from] Error),
     /// The specification of a content model is invalid.
-    #[error("the content model (content.model) is refused: {0}")]
+    #[error("the content model (content.model) is refused, so correct it: {0}")]
     Content(String),
     /// The input has no requests, or writes nothing although it is to wear out a drive.
     #[error("{input}: the input has no requests{hint}; choose another input")]

@@ -111,7 +111,9 @@ pub enum SpecError {
         expected: &'static str,
     },
     /// A value in a specification string is outside its bounds.
-    #[error("`{key}={value}` in the specification is out of range: {violated_bound}")]
+    #[error(
+        "`{key}={value}` in the specification is out of range, so choose another value: {violated_bound}"
+    )]
     OutOfRange {
         /// Key whose value is outside its bounds.
         key: &'static str,
@@ -121,7 +123,7 @@ pub enum SpecError {
         violated_bound: String,
     },
     /// Values in a specification string are valid individually but contradict each other.
-    #[error("the specification contradicts itself: {0}")]
+    #[error("the specification contradicts itself, so change one of its keys: {0}")]
     ConflictingKeys(String),
 }
 

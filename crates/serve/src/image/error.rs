@@ -13,8 +13,8 @@ use super::image_file::ImageFile;
 pub enum ImageError {
     /// The operating system refused an operation on a file.
     #[error(
-        "cannot {refused_operation} {path}: {source}{advice}",
-        advice = advice_for_io_error(refused_operation, source)
+        "cannot {refused_operation} {path}, so remove the cause and try again: {source}{hint}",
+        hint = advice_for_io_error(refused_operation, source)
     )]
     Io {
         /// Operation that was refused, as a verb.
@@ -204,11 +204,8 @@ pub(crate) fn advice_for_io_error(refused_operation: &str, error: &io::Error) ->
         }
         io::ErrorKind::ReadOnlyFilesystem => "; choose a file system that can be written to",
         io::ErrorKind::NotFound if makes_directory => "; make the directory that is to contain it first",
-        io::ErrorKind::AlreadyExists if makes_directory && error.raw_os_error().is_some() => {
-            "; name a new or empty directory"
-        }
+        io::ErrorKind::AlreadyExists if makes_directory => "; name a new or empty directory",
         io::ErrorKind::NotADirectory => "; name a directory",
-        _ if error.raw_os_error().is_some() => "; remove the cause and try again",
         _ => "",
     }
 }

@@ -166,9 +166,9 @@ fn io_error_of_creation(error: ImageError) -> io::Error {
         ImageError::Io { source, .. } => source,
         ImageError::DirectoryNotEmpty { holds_image, .. } => {
             let found = if holds_image {
-                "the directory holds an image already: name a new or empty directory"
+                "the directory holds an image already"
             } else {
-                "the directory exists and is not empty: name a new or empty directory"
+                "the directory exists and is not empty"
             };
             io::Error::new(io::ErrorKind::AlreadyExists, found)
         }

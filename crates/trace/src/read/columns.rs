@@ -62,7 +62,7 @@ const DEVICE_REQUIREMENT: &str =
 /// Error that describes why a user's description of CSV columns is refused.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the description of CSV columns (--columns) is refused: {0}; a description is like \
+    "the description of CSV columns (--columns) is refused, so correct it: {0}; a description is like \
      t=1,op=2,offset=3,length=4,unit=us. Keys: {KEYS_HELP}"
 )]
 pub struct CsvColumnsError(String);

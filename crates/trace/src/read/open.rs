@@ -42,8 +42,7 @@ const FORMAT_DETECTION_BYTES: usize = 64 << 10;
 pub fn open(path: &Path, options: &OpenOptions) -> Result<Box<dyn TraceReader>, TraceError> {
     let open_error = |source| TraceError::CannotOpen { file: options.trace_name_of(path), source };
     if path.is_dir() {
-        let message =
-            "the path is that of a directory: name a trace file in it (of a capture, the .ops file)";
+        let message = "the path is a directory: name a trace file in it (of a capture, the .ops file)";
         return Err(open_error(std::io::Error::new(std::io::ErrorKind::IsADirectory, message)));
     }
     let file = File::open(path).map_err(open_error)?;

@@ -210,7 +210,7 @@ mod tests {
             assert_eq!(fs::read(to.join(file.name())).unwrap(), b"WEARWELL and more", "{file:?}");
         }
         let again = UnfinishedImage::copy_of(originals.each_ref(), &to).unwrap_err();
-        assert_eq!(again.to_string(), "it holds an image already");
+        assert_eq!(again.to_string(), "the directory holds an image already");
     }
 
     /// Bug: a copy whose files could not all be copied left its directory behind.

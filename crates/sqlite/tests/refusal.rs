@@ -185,7 +185,8 @@ fn a_refused_image_is_named_in_the_message() {
         bytes[20] ^= 1;
         std::fs::write(directory.join(file), bytes).expect("it can be written");
     }
-    let said = format!("{}: the image is damaged: both copies of its superblock", directory.display());
+    let said =
+        format!("{}: the image is damaged: one of the two copies of the superblock", directory.display());
     require_refusal("new", &image(folder.path(), ""), &said);
 }
 

@@ -584,7 +584,7 @@ fn designs_and_settings_that_need_hardware_an_image_lacks_are_refused() {
     ] {
         let ignored = refused(with_settings("page-map", 4096, &[setting]));
         let key = setting.split('=').next().expect("it has one");
-        assert!(ignored.starts_with(&format!("{key} has no effect on a live device, which ")), "{ignored}");
+        assert!(ignored.starts_with(&format!("{key} has no effect, because a live device ")), "{ignored}");
         assert!(ignored.ends_with(": leave it out"), "{ignored}");
     }
     with_settings("page-map", 4096, &["replay.seed=7"]).build_image_header(7).expect("the seed counts");

@@ -143,7 +143,7 @@ fn an_invalid_choice_of_a_user_supplied_victim_policy_is_refused_and_changes_not
     };
     assert_eq!(
         error.to_string(),
-        "the victim policy By failed: it chose block 4000, which is not one of the candidates that it was given; correct the policy"
+        "the victim policy By failed: it chose block 4000, but must choose one of the candidates that it was given; correct the policy"
     );
     let (erases, programs) = (ftl.stats().total_erases(), ftl.stats().total_programs());
     ftl.set_user_victim_policy(Some(UserVictimPolicy::new(By(|_: &VictimCandidates<'_>| {

@@ -529,7 +529,7 @@ fn an_image_with_one_damaged_superblock_is_never_replaced() {
         damage(&written.image);
         assert_eq!(audit(&written.image).expect("an image").verdict, AuditVerdict::Unclean);
         let refused = repair(&other.image, Some(&written.image)).expect_err("there is one").to_string();
-        assert!(refused.contains("it holds an image already"), "{refused}");
+        assert!(refused.contains("the directory holds an image already"), "{refused}");
         assert!(contents(&mut device(&written.image)) == written.bytes);
     }
 }
@@ -764,7 +764,10 @@ fn the_own_process_copies_an_image_to_a_full_disk() {
     let refused =
         copy(&written.image, &to, &ImageCopyOptions::default(), fill).expect_err("the disk is full");
     let message = refused.message_about(&written.image);
-    assert!(message.starts_with(&format!("cannot write {}", to.display())), "{message}");
+    assert!(
+        message.starts_with(&format!("the files of the image cannot be used: cannot write {}", to.display())),
+        "{message}"
+    );
     assert!(
         message.contains("File too large") && !message.contains("the next request that writes"),
         "{message}"
@@ -773,7 +776,13 @@ fn the_own_process_copies_an_image_to_a_full_disk() {
     let refused = resize(&written.image, 8 << 20, fill).expect_err("the disk is full");
     let message = refused.message_about(&written.image);
     let hidden = written.path(".image.resizing");
-    assert!(message.starts_with(&format!("cannot write {}", hidden.display())), "{message}");
+    assert!(
+        message.starts_with(&format!(
+            "the files of the image cannot be used: cannot write {}",
+            hidden.display()
+        )),
+        "{message}"
+    );
     limit_file_size(None);
     assert_eq!(names_beside(&written), ["image"], "what was begun is removed");
 }

@@ -97,8 +97,10 @@ fn a_server_log_line_has_time_level_connection_export_and_message() {
     only_line_containing(&lines, "  INFO serving page-map, 16 MiB at nbd+unix:///disk?socket=");
     let goodbye = only_line_containing(&lines, "the client disconnected");
     assert!(goodbye.contains("  INFO connection{number="), "{goodbye}");
-    let nonsense =
-        only(&lines, "the client sent bytes that are no NBD request, so the server closed the connection");
+    let nonsense = only_line_containing(
+        &lines,
+        "the client sent bytes that are no NBD request, so the server closed the connection",
+    );
     assert!(nonsense.contains("  WARN connection{number="), "{nonsense}");
     assert!(nonsense.contains("export=\"disk\"}: the client sent"), "{nonsense}");
     let number = |line: &str| line.split("number=").nth(1).unwrap().split(' ').next().unwrap().to_owned();

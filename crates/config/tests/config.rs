@@ -68,7 +68,7 @@ fn an_unknown_named_value_is_refused_with_the_nearest_valid_one() {
 
 #[test]
 fn a_value_of_the_wrong_kind_is_refused_with_its_line() {
-    let refused = sentence(config_of_file("[device]\n\nchannels = \"four\"\n"));
+    let refused = refusal_message(config_of_file("[device]\n\nchannels = \"four\"\n"));
     assert_contains_all(&refused, &["drive.toml:3:", "four", "the value must be a whole number"]);
 }
 

@@ -37,7 +37,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  without compress",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_flat_map(),
+        is_broken: |parts| parts.has_durable_reverse_map() && !parts.has_map_in_ram(),
         reason: "a reverse map in NVRAM or in a flash log (parts.reverse_map) needs a flat map (parts.map=flat), in \
                  which it looks up which of its entries are current, because a map on flash cannot answer without a \
                  flash read",
@@ -104,7 +104,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     // The map, and the binds in it.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_flat_map(),
+        is_broken: |parts| parts.recovers_from_spare_areas() && !parts.has_map_in_ram(),
         reason: "recovery from the spare areas of all pages (parts.survives=oob-scan or nvram-entries) rebuilds only \
                  a flat map (a table in RAM), so parts.map must be flat",
     },
@@ -122,7 +122,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
                  of a reverse map in NVRAM or on flash, so parts.reverse_map must be segments, nvram-log or flash-log",
     },
     IncompatiblePartsRule {
-        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_flat_map(),
+        is_broken: |parts| parts.persistence == Persistence::BatteryFlush && parts.has_map_in_ram(),
         reason: "a battery that lasts until dirty map entries are written to flash (parts.survives=battery-flush) \
                  needs a map on flash (parts.map=cached or lazy), and this map is in RAM",
     },
@@ -173,7 +173,7 @@ const INCOMPATIBLE_PARTS_RULES: &[IncompatiblePartsRule] = &[
     },
     // Backward scan, and options of lazy maps.
     IncompatiblePartsRule {
-        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_flat_map(),
+        is_broken: |parts| parts.recovers_by_backward_scan() && parts.has_map_in_ram(),
         reason: "recovery by a backward scan (parts.survives=backward) needs a map on flash (parts.map=lazy), and \
                  this map is in RAM",
     },

@@ -82,7 +82,7 @@ impl NvramLog {
         require_device_fits_log(io.geometry().pages())?;
         if slots < MIN_LOG_SLOTS {
             return Err(Error::InvalidOptions(format!(
-                "the reverse map needs room for at least {MIN_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes \
+                "the reverse map needs room for at least {MIN_LOG_SLOTS} entries of {} bytes, but its {nvram_bytes} bytes \
                  of NVRAM hold {slots}: raise remap.size_mib",
                 form.entry_bytes()
             )));

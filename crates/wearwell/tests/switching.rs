@@ -448,36 +448,39 @@ fn schemes_that_share_the_hash_are_switched_together() {
 /// A write becomes either a delta or a member of a compressed chunk. A delta of 0.4 pages saves nothing if the page
 /// would take 0.25 in a chunk.
 #[test]
-fn delta_encoding_runs_beside_compression_only_if_deltas_are_smaller() {
-    let decide = |of_delta: u64, of_chunk: u64| {
+fn a_scheme_is_worth_its_energy_sooner_if_each_page_is_copied_by_gc() {
+    let runs = |flash_bytes: u64, saved_bytes: u64| {
         let mut lifetime = LifetimeController::new(LifetimeOptions::without_target(
-            set(&[Delta, Compression]),
+            set(&[Compression]),
             1000,
             &EnergyModel::STATED_IN_PAPER,
         ));
-        let counters = |schemes| LifetimeCounters {
-            activity: WriteActivity::default(),
+        let counters = |epoch: u64| LifetimeCounters {
+            activity: WriteActivity {
+                host_bytes: 1000 * epoch,
+                host_programmed_bytes: 1000 * epoch,
+                flash_bytes: flash_bytes * epoch,
+                throttled_ns: 0,
+            },
             remaining_endurance_bytes: 0,
-            scheme_bytes: schemes,
+            scheme_bytes: vec![SchemeBytes {
+                offered_bytes: 1000 * epoch,
+                still_written_bytes: (1000 - saved_bytes) * epoch,
+                ..SchemeBytes::default()
+            }],
         };
-        lifetime.advance_to(0, &counters(vec![SchemeBytes::default(); 2]));
-        // Half of the pages become deltas.
-        let delta = SchemeBytes {
-            offered_bytes: 1000,
-            still_written_bytes: 500 + of_delta / 2,
-            scheme_programmed_bytes: of_delta / 2,
-            untried_bytes: 500,
-        };
-        let chunks =
-            SchemeBytes { offered_bytes: 500, still_written_bytes: of_chunk / 2, ..SchemeBytes::default() };
-        lifetime.advance_to(1000, &counters(vec![delta, chunks]));
-        lifetime.running_schemes()
+        lifetime.advance_to(0, &counters(0));
+        lifetime.advance_to(1000, &counters(1));
+        lifetime.running_schemes() == set(&[Compression])
     };
-    assert_eq!(decide(400, 250), set(&[Compression]));
-    assert_eq!(decide(200, 250), set(&[Delta, Compression]));
-    assert_eq!(decide(400, 750), set(&[Delta, Compression]));
-    assert_eq!(decide(400, 1000), set(&[Delta]), "chunks save nothing");
-    assert_eq!(decide(900, 1000), set(&[]), "a delta of 0.9 pages does not pay for its making");
+    // Compressing a page needs the energy of 0.132 programs.
+    assert_eq!([130, 134].map(|saved| runs(1000, saved)), [false, true], "no copies");
+    assert_eq!([43, 45].map(|saved| runs(3000, saved)), [false, true], "two copies of each page");
+    assert_eq!(
+        [130, 134].map(|saved| runs(500, saved)),
+        [false, true],
+        "a page costs at least its own program"
+    );
 }
 
 /// Algorithm 1 of the integrated-lifetime paper decides on each scheme independently, and so does this design, one of

@@ -88,9 +88,7 @@ impl MechanismCounters {
     /// Charges the content scheme `kind` (such as delta encoding) with `bytes` bytes of flash programs. If the scheme
     /// is off, these are the bytes that it would have programmed.
     pub(crate) fn count_programmed_bytes(&mut self, kind: MechanismKind, bytes: u64) {
-        let counts = &mut self.bytes_by_mechanism[kind as usize];
-        counts.still_written_bytes += bytes;
-        counts.scheme_programmed_bytes += bytes;
+        self.bytes_by_mechanism[kind as usize].still_written_bytes += bytes;
     }
 
     /// Counts a host write that the content scheme `kind` does not process because it is off. Returns `true` if the

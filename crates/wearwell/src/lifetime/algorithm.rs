@@ -67,19 +67,6 @@ pub fn combined_estimate(members: &[SchemeEstimate], overhead: f64) -> SchemeEst
     SchemeEstimate::new(saving.map(|member| member.written_share).product(), overhead)
 }
 
-/// Returns whether the lifetime scheme `scheme` (delta encoding) needs less energy than `rival` (compression), the
-/// scheme after it in the write pipeline, for the writes that either could serve. `own_programmed_share` is the share
-/// of its pages that `scheme` itself programs. Algorithm 1 does not test this: it treats schemes as independent.
-pub fn needs_less_energy_than(
-    scheme: SchemeEstimate,
-    own_programmed_share: f64,
-    rival: SchemeEstimate,
-) -> bool {
-    let passed = scheme.written_share - own_programmed_share;
-    let overhead = scheme.energy_in_programs_per_page - scheme.written_share;
-    own_programmed_share + overhead < (1.0 - passed) * rival.energy_in_programs_per_page
-}
-
 /// A set of lifetime schemes (such as deduplication or compression), identified by their positions in the write
 /// pipeline.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]

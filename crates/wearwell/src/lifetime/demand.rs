@@ -87,12 +87,17 @@ impl WriteActivity {
     /// and throttling, if the host goes on writing at the rate of this period, which lasted `elapsed_ns`. If writes
     /// were throttled all the time, one nanosecond is counted as unthrottled.
     pub fn demand_bytes(&self, elapsed_ns: u64, epoch_ns: u64) -> f64 {
-        let amplification = if self.host_programmed_bytes == 0 {
-            1.0
-        } else {
-            self.flash_bytes as f64 / self.host_programmed_bytes as f64
-        };
-        self.host_bytes as f64 * amplification * self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns)
+        let unthrottled = self.epoch_to_unthrottled_time_ratio(elapsed_ns, epoch_ns);
+        self.host_bytes as f64 * self.flash_bytes_per_stored_byte() * unthrottled
+    }
+
+    /// Returns the bytes programmed to flash per byte programmed for host writes, so that copies of GC and metadata are
+    /// counted: what one byte costs that no lifetime scheme (such as compression) saves. 1 if the host wrote nothing.
+    pub fn flash_bytes_per_stored_byte(&self) -> f64 {
+        if self.host_programmed_bytes == 0 {
+            return 1.0;
+        }
+        self.flash_bytes as f64 / self.host_programmed_bytes as f64
     }
 
     /// Returns the flash bytes that an epoch of `epoch_ns` would program if the host goes on writing at the rate of

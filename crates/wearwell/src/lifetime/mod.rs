@@ -14,9 +14,10 @@
 //!
 //! A drive without a target lifetime has no capacity per epoch. For it there is
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
-//! saves writes and energy runs. Delta encoding only runs together with compression if a delta costs less than a page's
-//! share of a chunk, because each write uses only one of the two ([`needs_less_energy_than`]). All schemes run in the
-//! first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
+//! saves writes and energy runs. A page that is not programmed is not copied by garbage collection either. So this rule
+//! counts a saved program as many times as flash is programmed per program for the host; the paper's algorithm counts
+//! it once. Whether a page becomes a delta or a member of a chunk is decided page by page
+//! (`content/delta/mod.rs`). All schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
 //! needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it did not pay, it
 //! does not run in the next. Its earlier history is dropped, so that good results of the past do not enable it again at
 //! once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
@@ -38,9 +39,7 @@ pub mod sampling;
 pub mod throttle;
 
 pub use crate::content::{MechanismKind, MechanismSet};
-pub use algorithm::{
-    EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes, needs_less_energy_than,
-};
+pub use algorithm::{EpochDecision, SchemeEstimate, SchemeSet, combined_estimate, decide_schemes};
 pub use demand::{WeightedEpochHistory, WriteActivity, epoch_write_budget_bytes, remaining_endurance_bytes};
 pub use energy::{EnergyModel, PageOperationCost, chunk_written_share, dedup_written_share, pages_per_chunk};
 pub use sampling::{SchemeBytes, ShadowSampler, WrittenShareEstimate};
@@ -219,7 +218,8 @@ pub struct LifetimeController {
     counters_at_decision: LifetimeCounters,
     /// Flash bytes per epoch that the host's writes would need without schemes and throttling, for the last epochs.
     demand_history: WeightedEpochHistory,
-    /// Predicted write ratio of each lifetime scheme (such as compression), in the order of the options.
+    /// Bytes programmed to flash per byte programmed for the host, of the last epochs.
+    flash_bytes_per_stored_byte: WeightedEpochHistory,
     written_share_estimates: Vec<WrittenShareEstimate>,
     /// Decision for the current epoch: the schemes that run, and whether host writes are throttled.
     decision: EpochDecision,
@@ -246,6 +246,7 @@ impl LifetimeController {
             decision_time_ticks: 0,
             counters_at_decision: LifetimeCounters::default(),
             demand_history: WeightedEpochHistory::default(),
+            flash_bytes_per_stored_byte: WeightedEpochHistory::default(),
             written_share_estimates: vec![WrittenShareEstimate::default(); options.schemes.len()],
             decision: EpochDecision::default(),
             throttle: None,
@@ -342,6 +343,9 @@ impl LifetimeController {
         for _ in decided..epoch.min(decided + demand::HISTORY_EPOCHS as u64) {
             self.demand_history.push_epoch(demand_bytes);
         }
+        if activity.host_programmed_bytes > 0 {
+            self.flash_bytes_per_stored_byte.push_epoch(activity.flash_bytes_per_stored_byte());
+        }
         let observed = counters.scheme_bytes.iter().zip(&self.counters_at_decision.scheme_bytes);
         let is_best = self.options.scheme_selection_rule == SchemeSelectionRule::SavesWritesAndEnergy;
         for (at, (ratio, (now, before))) in self.written_share_estimates.iter_mut().zip(observed).enumerate()
@@ -371,8 +375,7 @@ impl LifetimeController {
             SchemeSelectionRule::SavesWritesAndEnergy if self.decided_epoch.is_none() => {
                 EpochDecision { enabled_schemes: all, throttle_bytes_per_epoch: None }
             }
-            SchemeSelectionRule::SavesWritesAndEnergy => self
-                .without_delta_if_compression_is_cheaper(self.decide_by_paper_algorithm(0.0, f64::INFINITY)),
+            SchemeSelectionRule::SavesWritesAndEnergy => self.decide_by_paper_algorithm(0.0, f64::INFINITY),
         };
         if !self.options.may_throttle {
             decision.throttle_bytes_per_epoch = None;
@@ -385,7 +388,7 @@ impl LifetimeController {
     /// save nothing.
     fn decide_by_paper_algorithm(&self, demand_bytes: f64, capacity_bytes: f64) -> EpochDecision {
         let estimates: Vec<SchemeEstimate> =
-            self.options.schemes.iter().zip(&self.written_share_estimates).map(scheme_estimate).collect();
+            (0..self.options.schemes.len()).map(|at| self.scheme_estimate(at)).collect();
         let groups = self.jointly_decided_schemes();
         let of_groups: Vec<SchemeEstimate> = groups
             .iter()
@@ -393,7 +396,8 @@ impl LifetimeController {
                 1 => estimates[group.start],
                 _ => combined_estimate(
                     &estimates[group.clone()],
-                    self.options.schemes[group.start].energy_overhead_in_programs,
+                    self.options.schemes[group.start].energy_overhead_in_programs
+                        / self.programs_saved_with_a_page(),
                 ),
             })
             .collect();
@@ -401,28 +405,6 @@ impl LifetimeController {
         let running = groups.into_iter().enumerate().filter(|&(k, _)| decision.enabled_schemes.contains(k));
         let members = running.flat_map(|(_, group)| group).filter(|&at| estimates[at].saves_writes());
         EpochDecision { enabled_schemes: members.fold(SchemeSet::NONE, SchemeSet::with_scheme), ..decision }
-    }
-
-    /// Removes delta encoding from the decision if compression runs as well and needs less energy for the same writes.
-    fn without_delta_if_compression_is_cheaper(&self, decision: EpochDecision) -> EpochDecision {
-        let place = |kind| self.options.schemes.iter().position(|scheme| scheme.kind == kind);
-        let (Some(delta), Some(compression)) =
-            (place(MechanismKind::Delta), place(MechanismKind::Compression))
-        else {
-            return decision;
-        };
-        let of = |at: usize| scheme_estimate((&self.options.schemes[at], &self.written_share_estimates[at]));
-        let meet = decision.enabled_schemes.contains(delta) && decision.enabled_schemes.contains(compression);
-        if !meet
-            || needs_less_energy_than(
-                of(delta),
-                self.written_share_estimates[delta].scheme_programmed_share(),
-                of(compression),
-            )
-        {
-            return decision;
-        }
-        EpochDecision { enabled_schemes: decision.enabled_schemes.without_scheme(delta), ..decision }
     }
 
     /// Returns the groups of lifetime schemes (such as deduplication) that are decided together, as ranges of positions
@@ -447,11 +429,27 @@ impl LifetimeController {
             None => Throttle::new(budget_bytes, self.epoch_ticks, start_ns, flash_bytes),
         });
     }
-}
 
-/// Returns the expected effect of a lifetime scheme (such as compression), derived from its observations; a scheme
-/// without observations is expected to save nothing.
-fn scheme_estimate((scheme, ratio): (&LifetimeScheme, &WrittenShareEstimate)) -> SchemeEstimate {
-    let overhead = scheme.energy_overhead_in_programs * ratio.tried_share();
-    SchemeEstimate::new(ratio.written_share().unwrap_or(1.0), overhead)
+    /// Returns the expected effect of the lifetime scheme (such as compression) at position `at` of the write pipeline,
+    /// derived from its observations; a scheme without observations is expected to save nothing.
+    fn scheme_estimate(&self, at: usize) -> SchemeEstimate {
+        let (scheme, shares) = (&self.options.schemes[at], &self.written_share_estimates[at]);
+        let overhead = scheme.energy_overhead_in_programs * shares.tried_share();
+        SchemeEstimate::new(
+            shares.written_share().unwrap_or(1.0),
+            overhead / self.programs_saved_with_a_page(),
+        )
+    }
+
+    /// Returns the page programs that the decision counts as saved with one page that a lifetime scheme (such as
+    /// compression) saves. The paper's algorithm counts one program. Without a target lifetime, the copies by GC that
+    /// the page would have caused are counted as well, as in the last epochs.
+    fn programs_saved_with_a_page(&self) -> f64 {
+        match self.options.scheme_selection_rule {
+            SchemeSelectionRule::SavesWritesAndEnergy => {
+                self.flash_bytes_per_stored_byte.average().map_or(1.0, |programs| programs.max(1.0))
+            }
+            SchemeSelectionRule::Always | SchemeSelectionRule::PaperAlgorithm => 1.0,
+        }
+    }
 }

@@ -81,9 +81,6 @@ pub struct SchemeBytes {
     pub offered_bytes: u64,
     /// Bytes that the scheme (such as compression) did not save: it passed them on, or programmed them itself.
     pub still_written_bytes: u64,
-    /// Bytes that the scheme (such as delta encoding) did not save and programmed itself; later schemes do not receive
-    /// these bytes.
-    pub scheme_programmed_bytes: u64,
     /// Bytes of the pages offered to the scheme (such as compression) that it passed on without trying to save them.
     pub untried_bytes: u64,
 }
@@ -96,7 +93,6 @@ impl SchemeBytes {
         Self {
             offered_bytes: self.offered_bytes - earlier.offered_bytes,
             still_written_bytes: self.still_written_bytes - earlier.still_written_bytes,
-            scheme_programmed_bytes: self.scheme_programmed_bytes - earlier.scheme_programmed_bytes,
             untried_bytes: self.untried_bytes - earlier.untried_bytes,
         }
     }
@@ -111,9 +107,6 @@ pub struct WrittenShareEstimate {
     offered_bytes: WeightedEpochHistory,
     /// Bytes that the scheme did not save in each of the last epochs.
     still_written_bytes: WeightedEpochHistory,
-    /// Bytes that the scheme programmed itself in each of the last epochs.
-    scheme_programmed_bytes: WeightedEpochHistory,
-    /// Bytes that the scheme passed on without trying to save them in each of the last epochs.
     untried_bytes: WeightedEpochHistory,
 }
 
@@ -124,20 +117,14 @@ impl WrittenShareEstimate {
         if epoch.offered_bytes > 0 {
             self.offered_bytes.push_epoch(epoch.offered_bytes as f64);
             self.still_written_bytes.push_epoch(epoch.still_written_bytes as f64);
-            self.scheme_programmed_bytes.push_epoch(epoch.scheme_programmed_bytes as f64);
             self.untried_bytes.push_epoch(epoch.untried_bytes as f64);
         }
     }
 
     /// Drops from the history the bytes of all epochs except the newest.
     pub fn drop_all_but_newest_epoch(&mut self) {
-        let Self {
-            offered_bytes,
-            still_written_bytes: kept_bytes,
-            scheme_programmed_bytes: own,
-            untried_bytes: untried,
-        } = self;
-        [offered_bytes, kept_bytes, own, untried]
+        let Self { offered_bytes, still_written_bytes, untried_bytes } = self;
+        [offered_bytes, still_written_bytes, untried_bytes]
             .into_iter()
             .for_each(WeightedEpochHistory::drop_all_but_newest_epoch);
     }
@@ -151,20 +138,7 @@ impl WrittenShareEstimate {
     /// Returns the share of the bytes offered to a lifetime scheme (such as compression) that it tries to save; 1
     /// before the first observation.
     pub fn tried_share(&self) -> f64 {
-        1.0 - self.share_of_offered(&self.untried_bytes)
-    }
-
-    /// Returns the bytes that a lifetime scheme (such as compression) programs itself as a share of the bytes offered
-    /// to it.
-    pub fn scheme_programmed_share(&self) -> f64 {
-        self.share_of_offered(&self.scheme_programmed_bytes)
-    }
-
-    /// Returns the weighted average of `part` over the last epochs as a share of the average of the offered bytes; 0
-    /// before the first observation.
-    fn share_of_offered(&self, part: &WeightedEpochHistory) -> f64 {
-        part.average()
-            .zip(self.offered_bytes.average())
-            .map_or(0.0, |(part, offered_bytes)| part / offered_bytes)
+        let averages = self.untried_bytes.average().zip(self.offered_bytes.average());
+        averages.map_or(1.0, |(untried, offered)| 1.0 - untried / offered)
     }
 }

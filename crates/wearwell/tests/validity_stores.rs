@@ -516,7 +516,34 @@ fn entries_of_a_block_that_recovery_reports_as_opened_again_are_not_in_force() {
     assert_eq!((known[0], known[1]), (false, true));
 }
 
-/// The validity log can write a buffer that is not full, and a recovery then finds all reports.
+/// Regression: a device that lost power shortly after each start added a page to its log at each, because recovery
+/// reported more invalid pages than fit in one page of the log. In the end the log was longer than its positions can
+/// tell apart, and the device could not be opened any more.
+#[test]
+fn recoveries_that_repeat_reports_of_several_pages_do_not_lengthen_the_validity_log() {
+    let geometry = geometry([1, 64, 8, 512]);
+    let mut io = Store::new(sim(&geometry), FreeBlockOrder::Fifo);
+    let reports = log(&geometry, 150).entries_per_log_page() + 30;
+    for restart in 0..300 {
+        let mut log = log(&geometry, 150);
+        recovered_log(&mut log, &mut io, &[0; 64]);
+        (0..64).for_each(|block| log.record_block_opened(BlockId(block)));
+        log.drop_useless_newest_pages(&mut io).expect("no fault");
+        (0..reports).for_each(|page| log.invalidate(Ppn(page)));
+        if restart == 299 {
+            // This start lasts long enough for all reports.
+            while log.write_deferred_validity_step(&mut io).expect("no fault") {}
+            while log.write_back_step(&mut io).expect("no fault") {}
+            assert_eq!((log.log_page_count(), log.current_entry_count()), (2, reports.into()));
+        } else {
+            assert!(log.write_deferred_validity_step(&mut io).expect("no fault"));
+            assert_eq!(log.log_page_count(), 1, "restart {restart}");
+        }
+    }
+    let known = recovered_log(&mut log(&geometry, 150), &mut io, &[0; 64]);
+    assert_eq!(known.iter().filter(|&&is_dead| is_dead).count(), reports as usize);
+}
+
 #[test]
 fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let geometry = geometry([1, 64, 8, 512]);

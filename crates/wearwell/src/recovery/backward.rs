@@ -590,6 +590,7 @@ impl<N: Nand> Ftl<N> {
         for data in survey.data_blocks.iter().filter(|data| data.first_sequence > since) {
             self.validity.record_block_opened(data.block);
         }
+        self.validity.drop_reports_to_be_repeated(&mut self.store)?;
         let current: HashMap<Lpn, Ppn> = changes.map_entries.iter().copied().collect();
         for &ppn in &changes.invalid_pages {
             self.validity.invalidate(ppn);

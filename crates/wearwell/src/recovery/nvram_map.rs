@@ -125,7 +125,7 @@ impl<N: Nand> Ftl<N> {
     /// Corrects the page validity stored on flash to `derived`, the validity that follows from the recovered map:
     /// reports blocks opened, pages invalidated and pages revived since the validity buffer was last written.
     fn correct_validity(&mut self, derived: &AnyValidityStore) -> Result<()> {
-        self.report_blocks_opened_since_validity_flush();
+        self.report_blocks_opened_since_validity_flush()?;
         let mut invalid = HashMap::<BlockId, Vec<u64>, FxBuildHasher>::default();
         let Self { validity, store, .. } = self;
         validity.for_each_block_with_invalid_pages(store, |block, pages| {
@@ -170,13 +170,14 @@ impl<N: Nand> Ftl<N> {
     }
 
     /// Reports to the validity store the blocks that were opened for data since its buffer was last written to flash.
-    pub(super) fn report_blocks_opened_since_validity_flush(&mut self) {
+    pub(super) fn report_blocks_opened_since_validity_flush(&mut self) -> Result<()> {
         let since = self.validity.durable_until_sequence();
         for (block, opened_at) in (0..).map(BlockId).zip(self.sequence_before_opening_by_block()) {
             if opened_at != u64::MAX && opened_at >= since {
                 self.validity.record_block_opened(block);
             }
         }
+        self.validity.drop_reports_to_be_repeated(&mut self.store)
     }
 
     /// Surveys the flash, and returns the pages found, by kind. Of each translation page, only the newest version is

@@ -104,6 +104,18 @@ impl AnyValidityStore {
         }
     }
 
+    /// Discards, in a recovery, what the record of invalid pages has on flash of reports that this recovery is about to
+    /// repeat. Called once blocks are reported as opened, before any page is reported as invalid.
+    ///
+    /// # Errors
+    /// Any error of the flash.
+    pub(crate) fn drop_reports_to_be_repeated<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        match self {
+            Self::Ram(_) | Self::Bitmap(_) | Self::Gecko(_) => Ok(()),
+            Self::Log(log) => log.drop_useless_newest_pages(io),
+        }
+    }
+
     /// Executes deferred writes of the record of invalid pages while a device is built directly in a given state
     /// (without executing host writes). A bitmap on flash is written only when many invalid pages wait for their bits,
     /// so that its pages are not written again and again.

@@ -46,6 +46,11 @@
 //! newest page names another oldest page. A cleaned page without entries that still have to be written is discarded at
 //! once. A recovery may find it once more, which adds nothing. What is in RAM is lost;
 //! [`ValidityLog::durable_before_sequence`] tells which reports that are.
+//!
+//! A recovery reports these pages again. If they fill several pages of the log and power is lost after the first, the
+//! next recovery reports all of them once more, and the pages written in vain are of no use. That recovery removes such
+//! pages from the new end of the log ([`ValidityLog::drop_useless_newest_pages`]); otherwise a device that never runs
+//! for long would add a page to its log at each start.
 
 use std::collections::VecDeque;
 
@@ -145,6 +150,9 @@ pub struct ValidityLog {
     durable_before_sequence: u64,
     /// Buffer for a log page that is written, or read by a query.
     page_buffer: Vec<u8>,
+    /// Number of the newest log pages found by recovery that did not advance `durable_before_sequence`: they were
+    /// written while further reports waited.
+    newest_pages_without_progress: u32,
     /// Invalid pages that a recovery found in the validity log, so that the first scan after the recovery need not read
     /// the log again. `None` once the log has changed.
     recovered_invalid_pages: Option<PageSet>,
@@ -202,6 +210,7 @@ impl ValidityLog {
             waiting_invalid_pages: VecDeque::new(),
             durable_before_sequence: 0,
             page_buffer: page,
+            newest_pages_without_progress: 0,
             recovered_invalid_pages: None,
             counts: ValidityLogCounts::default(),
         })
@@ -270,10 +279,15 @@ impl ValidityLog {
         let mut dead = PageSet::new(self.physical_page_count);
         let mut number = newest.owner;
         self.oldest_page_number = number.wrapping_add(1);
-        let mut head = None;
+        let mut newest_header = None;
+        let mut has_progress = false;
         while let Some(&(_, place)) = copies.get(&number) {
             let oob = io.read(place, &mut self.page_buffer, Cause::Validity)?;
-            let head = *head.get_or_insert_with(|| ValidityLogPageHeader::read_from(&self.page_buffer));
+            let header = ValidityLogPageHeader::read_from(&self.page_buffer);
+            let head = *newest_header.get_or_insert(header);
+            // The oldest page with the newest statement made it; all newer ones only repeat it.
+            has_progress |= header.durable_before_sequence < head.durable_before_sequence;
+            self.newest_pages_without_progress += u32::from(!has_progress);
             self.durable_before_sequence = head.durable_before_sequence;
             self.log_page_ppns.push_front(place);
             self.oldest_page_number = number;
@@ -283,8 +297,36 @@ impl ValidityLog {
             }
             number = number.wrapping_sub(1);
         }
+        if self.durable_before_sequence > 0 {
+            self.newest_pages_without_progress = self.newest_pages_without_progress.saturating_sub(1);
+        }
         self.visit_blocks_with_invalid_pages(&dead, invalid);
         self.recovered_invalid_pages = Some(dead);
+        Ok(())
+    }
+
+    /// Removes from the log its newest pages that were written while further reports waited, and that have no entry in
+    /// force. Called in a recovery after [`ValidityLog::recover`], once the blocks are reported as opened whose entries
+    /// recovery will add again, and before it adds any. Reads each page that it removes, and one more; none if the last
+    /// page was written when no report waited.
+    ///
+    /// # Errors
+    /// Any error of the flash.
+    pub fn drop_useless_newest_pages<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        while self.newest_pages_without_progress > 0
+            && let Some(&place) = self.log_page_ppns.back()
+        {
+            io.read(place, &mut self.page_buffer, Cause::Validity)?;
+            let mut entries = (0..self.entries_per_log_page)
+                .map(|slot| ValidityLogEntry::read_from(&self.page_buffer, slot));
+            if entries.any(|entry| self.is_entry_current(&entry)) {
+                break;
+            }
+            self.log_page_ppns.pop_back();
+            io.count_page_invalid(place);
+            self.newest_pages_without_progress -= 1;
+        }
+        self.newest_pages_without_progress = 0;
         Ok(())
     }
 
@@ -376,7 +418,7 @@ impl ValidityLog {
             self.processed_entries_of_cleaned_page,
             self.has_reinserted_entries,
         ) = (0, 0, false);
-        self.recovered_invalid_pages = None;
+        (self.newest_pages_without_progress, self.recovered_invalid_pages) = (0, None);
     }
 
     /// Adopts, in a recovery, the entries of the validity log page in the page buffer, which was first programmed at

@@ -314,6 +314,8 @@ impl<N: Nand> Ftl<N> {
                 self.store.count_recovered_page_valid(ppn);
             }
         }
+        let Self { mapping, sharing, store, .. } = self;
+        sharing.as_mut().expect("only sharing records entries").clean_excess_log_pages(mapping, store)?;
         Ok(mapped)
     }
 

@@ -148,6 +148,24 @@ impl Sharing {
         reverse.make_room_for_entry(io, &|entry| entry_liveness(mapping, bound, *opening_lower_bound, entry))
     }
 
+    /// Cleans pages of a reverse-map log that recovery found longer than it may be; see
+    /// [`ReverseMap::clean_excess_page`].
+    pub(crate) fn clean_excess_log_pages<N: Nand>(
+        &mut self,
+        mapping: &AnyMapping,
+        io: &mut Store<N>,
+    ) -> Result<()> {
+        let Self {
+            reverse_map: reverse,
+            bound_lpns: bound,
+            block_opening_sequence_lower_bound: opening_lower_bound,
+            ..
+        } = self;
+        let liveness = |entry: &ReverseMapEntry| entry_liveness(mapping, bound, *opening_lower_bound, entry);
+        while reverse.clean_excess_page(io, &liveness)? {}
+        Ok(())
+    }
+
     /// Records a bind (mapping without a program) or trim as an entry in the reverse map; see
     /// [`ReverseMap::record_entry`].
     pub(crate) fn record_entry<N: Nand>(

@@ -14,14 +14,17 @@
 //! # Safe at every store and program
 //!
 //! - *Recording*: an entry with one torn bit is overwritten by the next one.
-//! - *Flushing*: the buffer is zeroed after its page is programmed, first slot first. A buffer that equals the youngest
-//!   page, or whose first slot is not intact, was being flushed: recovery zeroes the rest.
+//! - *Flushing*: the buffer is zeroed after its page is programmed, first slot first. A buffer whose entries are all on
+//!   flash, or whose first slot is not intact, was being flushed: recovery zeroes the rest.
 //! - *Cleaning*: needed entries of the oldest page are recorded again. Then the word `oldest` is stored, which makes
 //!   the page obsolete, and the page is discarded. If a power loss leaves an entry twice, recovery takes the younger
 //!   one.
 //! - *A command* of several entries is recorded within one buffer, which is flushed first if it has too little room. So
 //!   a page on flash holds complete commands only, and recovery zeroes a torn one in the buffer, youngest entry first.
 //!   A command with more entries than fit in a page is rejected.
+//! - *NVRAM that goes back*: an image file may restore the words of NVRAM as of the last batch, but keeps the pages
+//!   programmed since. Recovery then finds a buffer that is on flash, and pages that had been cleaned. It cleans the
+//!   excess pages again, as far as their needed entries fit in the buffer ([`ReverseMap::clean_excess_page`]).
 //!
 //! # Room for GC
 //!
@@ -270,7 +273,17 @@ impl FlashLog {
     /// Cleans the oldest page of the flash log: appends copies of those of its entries that are still needed to the
     /// log, and discards the page. Costs one page read and at most one program.
     fn clean_oldest_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<()> {
-        let Some(&place) = self.live_page_ppns.front() else { return Ok(()) };
+        if self.live_page_ppns.is_empty() {
+            return Ok(());
+        }
+        let (groups, entries) = self.read_oldest_page(io)?;
+        self.move_entries_out_of_oldest_page(io, &groups, &entries, liveness_of)
+    }
+
+    /// Reads the oldest page of the flash log. Returns the groups (blocks) of its entries in the index, and those of
+    /// its entries that the index still has.
+    fn read_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
+        let place = *self.live_page_ppns.front().expect("the log has a page");
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;
         let mut groups: Vec<usize> =
             self.entries_in_page_buffer().map(|entry| self.index.group_of(io, &entry)).collect();
@@ -280,8 +293,21 @@ impl FlashLog {
         let in_page = |&&(page, _): &&(u32, ReverseMapEntry)| page == id;
         let of_group =
             |&index: &usize| self.index.entries_in(index).iter().take_while(in_page).map(|&(_, entry)| entry);
-        let entries: Vec<ReverseMapEntry> = groups.iter().flat_map(of_group).collect();
-        let dropped = self.take_superseded_entries(io, &entries);
+        let entries = groups.iter().flat_map(of_group).collect();
+        Ok((groups, entries))
+    }
+
+    /// Appends copies of those of `entries` that are still needed to the flash log, and discards its oldest page, from
+    /// which `entries` and their `groups` were read.
+    fn move_entries_out_of_oldest_page<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        groups: &[usize],
+        entries: &[ReverseMapEntry],
+        liveness_of: LivenessOf<'_>,
+    ) -> Result<()> {
+        let id = self.oldest_page_number;
+        let dropped = self.take_superseded_entries(io, entries);
         let need = |entry: &ReverseMapEntry| {
             let need = liveness_of(entry);
             EntryLiveness {
@@ -290,14 +316,14 @@ impl FlashLog {
                 ..need
             }
         };
-        for rest in entries_to_keep(&entries, &need).into_iter().flatten() {
+        for rest in entries_to_keep(entries, &need).into_iter().flatten() {
             self.append_to_nvram_buffer(io, rest, None)?;
         }
         io.store_nvram_word(self.oldest_page_number_word_index(), id.wrapping_add(1) as u64)?;
         self.oldest_page_number = id.wrapping_add(1);
-        self.live_page_ppns.pop_front();
+        let place = self.live_page_ppns.pop_front().expect("the log has a page");
         io.count_page_invalid(place);
-        for index in groups {
+        for &index in groups {
             self.index.drop_oldest_while(index, |&(page, _)| page == id);
         }
         Ok(())
@@ -336,14 +362,18 @@ impl FlashLog {
     }
 
     /// Recovers the NVRAM buffer of reverse-map entries after a power loss: zeroes the buffer if its entries were
-    /// already programmed as a log page, otherwise continues with them. The page buffer in RAM must hold the youngest
-    /// log page.
-    fn recover_nvram_buffer<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+    /// already programmed, otherwise continues with them. `entries_on_flash` are those of all live log pages.
+    fn recover_nvram_buffer<N: Nand>(
+        &mut self,
+        io: &mut Store<N>,
+        entries_on_flash: &[(u32, ReverseMapEntry)],
+    ) -> Result<()> {
         io.charge_nvram_scan(self.page_buffer.len() as u64);
         let buffered: Vec<_> =
             (0..self.entries_per_page).map_while(|slot| self.buffered_entry(io, slot)).collect();
-        let entries = buffered.iter().map(|&(entry, _)| entry);
-        let flushed = !self.live_page_ppns.is_empty() && entries.eq(self.entries_in_page_buffer());
+        let on_flash: HashSet<ReverseMapEntry, FxBuildHasher> =
+            entries_on_flash.iter().map(|&(_, entry)| entry).collect();
+        let flushed = buffered.iter().all(|(entry, _)| on_flash.contains(entry));
         self.buffered_entries = buffered.len() as u32;
         if flushed || self.buffered_entries == 0 {
             return self.zero_nvram_buffer(io);
@@ -518,7 +548,7 @@ impl ReverseMap for FlashLog {
             entries.extend(self.entries_in_page_buffer().map(|entry| (id, entry)));
             self.live_page_ppns.push_back(place);
         }
-        self.recover_nvram_buffer(io)?;
+        self.recover_nvram_buffer(io, &entries)?;
         let buffered = (0..self.buffered_entries).filter_map(|slot| self.buffered_entry(io, slot));
         entries.extend(buffered.map(|(entry, _)| (self.next_page_number(), entry)));
         remove_older_entry_copies(&mut entries);
@@ -527,6 +557,19 @@ impl ReverseMap for FlashLog {
         }
         self.index.mark_tombstones_maybe_obsolete();
         Ok(entries.into_iter().map(|(_, entry)| entry).collect())
+    }
+
+    fn clean_excess_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+        if self.live_pages() <= self.max_log_pages {
+            return Ok(false);
+        }
+        let (groups, entries) = self.read_oldest_page(io)?;
+        let needed = entries_to_keep(&entries, liveness_of).into_iter().flatten().count();
+        if needed > (self.entries_per_page - self.buffered_entries) as usize {
+            return Ok(false);
+        }
+        self.move_entries_out_of_oldest_page(io, &groups, &entries, liveness_of)?;
+        Ok(true)
     }
 
     fn all_entries<N: Nand>(&self, _: &Store<N>) -> Vec<ReverseMapEntry> {

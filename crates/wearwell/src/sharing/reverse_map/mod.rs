@@ -62,7 +62,7 @@ use crate::nand::Nand;
 use crate::store::Store;
 
 /// A reverse-map entry: records one bind (mapping without a program), or one trim as a tombstone.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ReverseMapEntry {
     /// The logical page that the entry binds (maps without a program), or that was trimmed if the entry names no
     /// physical page.
@@ -634,6 +634,15 @@ pub trait ReverseMap {
     /// Errors of the medium.
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>>;
 
+    /// Cleans the oldest page of a log that recovery found longer than it may be, if no page has to be programmed for
+    /// this. Called after [`ReverseMap::recover`], once the map is rebuilt, until it returns `false`.
+    ///
+    /// # Errors
+    /// Errors of the medium.
+    fn clean_excess_page<N: Nand>(&mut self, _: &mut Store<N>, _: LivenessOf<'_>) -> Result<bool> {
+        Ok(false)
+    }
+
     /// Returns every recorded reverse-map entry, superseded ones included. For audits: no read is charged.
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry>;
 
@@ -864,6 +873,9 @@ impl ReverseMap for AnyReverseMap {
     }
     fn recover<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ReverseMapEntry>> {
         delegate!(self, m => m.recover(io), else Ok(Vec::new()))
+    }
+    fn clean_excess_page<N: Nand>(&mut self, io: &mut Store<N>, liveness_of: LivenessOf<'_>) -> Result<bool> {
+        delegate!(self, m => m.clean_excess_page(io, liveness_of), else Ok(false))
     }
     fn all_entries<N: Nand>(&self, io: &Store<N>) -> Vec<ReverseMapEntry> {
         delegate!(self, m => m.all_entries(io), else Vec::new())

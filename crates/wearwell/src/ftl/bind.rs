@@ -40,6 +40,7 @@ impl<N: Nand> Ftl<N> {
             // `lpn` is mapped to the unit already, and the unit's content is the current one: a delta against it is
             // obsolete.
             self.drop_delta_and_its_record(lpn);
+            self.apply_waiting_record_changes()?;
             return Ok(true);
         }
         if !self.has_content_table_room_or_count(1) {
@@ -70,6 +71,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
+        self.note_bind_if_delta(lpn)?;
         let old = self.change_map_entry(lpn, Some(self.store.entry_of_bind(unit)))?;
         self.release_reference(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
@@ -78,6 +80,21 @@ impl<N: Nand> Ftl<N> {
             self.release_reference(source, moved);
         }
         Ok(true)
+    }
+
+    /// If `lpn` has a delta, notes in NVRAM that `lpn` is about to be bound, so that a recovery does not take the delta
+    /// for one of the page to which `lpn` is bound. The map entry has to be changed next: nothing may drop the note
+    /// before.
+    pub(crate) fn note_bind_if_delta(&mut self, lpn: Lpn) -> Result<()> {
+        if !self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
+            return Ok(());
+        }
+        // Notes would be dropped if the change had to fetch the map entry, or had no room to note a chunk.
+        self.mapping.lookup(&mut self.store, lpn)?;
+        if !self.store.has_room_for_notes(2) {
+            self.apply_waiting_record_changes()?;
+        }
+        self.store.note_bind_of_delta(lpn)
     }
 
     /// Records the trim of the logical pages `first` to `last` durably, with one tombstone (reverse-map entry without a

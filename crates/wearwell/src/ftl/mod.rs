@@ -188,14 +188,12 @@ impl<N: Nand> Ftl<N> {
             if parts.persistence != Persistence::BatteryRam {
                 stage.limit_deltas_per_page_by_spare_bytes(ftl.store.geometry().spare_bytes);
             }
-            if parts.persistence == Persistence::NvramMap && (ftl.sharing.is_some() || ftl.recycle.is_some())
+            // With notes, records in NVRAM tell recovery which delta is current.
+            if parts.persistence == Persistence::NvramMap
+                && parts.recovery_block_scan != RecoveryBlockScan::FirstPages
+                && (ftl.sharing.is_some() || ftl.recycle.is_some())
             {
-                match parts.recovery_block_scan {
-                    RecoveryBlockScan::FirstPages => stage.forbid_binds_of_deltas(),
-                    RecoveryBlockScan::OobScan | RecoveryBlockScan::HeadTail => {
-                        stage.track_flash_deltas_and_forbid_binds();
-                    }
-                }
+                stage.track_flash_deltas_and_forbid_binds();
             }
         }
         if parts.persistence == Persistence::NvramMap

@@ -83,7 +83,7 @@ impl<N: Nand> Ftl<N> {
         self.store.swap_open_blocks_if_host_has_more_pages();
         self.drop_content_state()?;
         self.run_counted_step(&mut steps.restore_validity_buffer, |ftl| {
-            ftl.report_blocks_opened_since_validity_flush();
+            ftl.report_blocks_opened_since_validity_flush()?;
             ftl.add_noted_pages(&notes, &mut unsettled);
             ftl.read_owners(&mut unsettled)
         })?;
@@ -345,6 +345,7 @@ impl<N: Nand> Ftl<N> {
         }
         let deltas = std::mem::take(&mut map.content_records.delta_ppn_by_lpn);
         self.restore_recorded_deltas(&deltas, |ftl, lpn, must_be_known| {
+            let must_be_known = must_be_known || map.content_records.noted_lpns.contains(&lpn);
             let cached = ftl.demand_paged_map().cached_unit(lpn);
             let bound = map.content_records.bound_entries.get(&lpn).map(|entry| entry.without_bind_mark());
             let unit = match cached.or(bound) {

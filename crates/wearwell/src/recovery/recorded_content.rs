@@ -31,7 +31,9 @@ pub(super) struct NvramContentRecords {
     pub(super) chunk_pages: Vec<(Ppn, u32)>,
     /// Numbers of the compressed chunks from which the interrupted request may have taken members.
     pub(super) noted_chunks: Vec<u32>,
-    /// Flash page with the durable delta (compressed difference) of each logical page that has one.
+    /// Logical pages that the interrupted request may have bound to another page than the base of their delta.
+    pub(super) noted_lpns: FxHashSet<Lpn>,
+    /// Flash page of the durable delta of each logical page that has one.
     pub(super) delta_ppn_by_lpn: BTreeMap<Lpn, Ppn>,
     /// All records of content mechanisms as recovery found them in NVRAM.
     records: Vec<ContentRecord>,
@@ -99,6 +101,7 @@ impl<N: Nand> Ftl<N> {
         }
         content.bound_entries.extend(map.dirty_bound_entries());
         content.noted_chunks = self.store.noted_chunks();
+        content.noted_lpns = self.store.noted_logical_pages().collect();
         content.records = records;
         Ok(content)
     }

@@ -19,9 +19,10 @@
 //! holds as well (`mapping/nvram_entries.rs`), replaces the record of its logical page. Within a request they follow
 //! the map: a record is added before the state that it describes can be needed, and removed or corrected after the map
 //! entry has changed. Recovery drops records that nothing confirms, and looks at what the request in progress may have
-//! concerned: pages that the notes name ([`super::notes`]), and chunks that are *noted* here before a map entry stops
-//! naming one of their members. Recovery asks the map about each member of these. A chunk is noted until the records
-//! are true again.
+//! concerned: pages that the notes name ([`super::notes`]), and what is *noted* here before a map entry changes: chunks
+//! of which the entry stops naming a member, and logical pages that have a delta and are bound to another page. Recovery
+//! asks the map about each member of such a chunk, and compares the base of the delta of such a logical page. A note
+//! holds until the records are true again.
 //!
 //! The price: NVRAM, one store for each change, two more for a request that replaces chunk members, and room that has
 //! to be limited (`content/table_limit.rs`).
@@ -43,11 +44,14 @@ use crate::tables::prefetch::load_into_cpu_cache;
 /// for a chunk that is being written, and for one that GC packs again.
 const MAX_RECORDS_BEYOND_LIMIT: u64 = 32;
 
-/// Number of NVRAM words for the notes of chunks from which the request in progress takes members.
-const CHUNK_NOTE_WORDS: usize = 32;
-/// Number of NVRAM words before the chunk notes. They hold the number of the note round: notes of earlier rounds are
+/// Number of NVRAM words for the notes of chunks from which the request in progress takes members, and of logical pages
+/// with deltas that it binds.
+const NOTE_WORDS: usize = 32;
+/// Number of NVRAM words before these notes. They hold the number of the note round: notes of earlier rounds are
 /// obsolete.
 const NOTE_ROUND_WORDS: usize = 1;
+/// Bit of a note that is set if the note names a logical page, and not a chunk.
+const LOGICAL_PAGE_NOTE_BIT: u32 = 1 << 31;
 
 /// A record of content mechanisms (such as deduplication and compression) in NVRAM, for recovery.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -209,15 +213,16 @@ pub(super) struct ContentRecords {
     max_records: u64,
     /// Changes that are applied once NVRAM has the new map entries of all pages that GC moved, in order.
     waiting_changes: Vec<ContentRecordChange>,
-    /// Chunks that were noted since the waiting changes were last applied (in the present note round).
-    noted_chunks: ArrayVec<u32, CHUNK_NOTE_WORDS>,
+    /// What was noted since the waiting changes were last applied (in the present note round): numbers of chunks, and
+    /// logical pages with [`LOGICAL_PAGE_NOTE_BIT`].
+    notes_of_round: ArrayVec<u32, NOTE_WORDS>,
     /// Number of the present note round, which grows when notes are dropped; modulo 2^32.
     note_round: u32,
 }
 
 /// Returns the number of NVRAM words (8 bytes each) of a table for at most `limit` records, and of the notes of chunks.
 pub(crate) fn content_record_words(limit: u64) -> u64 {
-    if limit == 0 { 0 } else { (NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS) as u64 + record_table_words(limit) }
+    if limit == 0 { 0 } else { (NOTE_ROUND_WORDS + NOTE_WORDS) as u64 + record_table_words(limit) }
 }
 
 /// Returns the number of words of the record table for at most `limit` records: a quarter more than records, so that a
@@ -330,36 +335,36 @@ impl ContentRecords {
     /// Returns the index of the NVRAM word with the number of the present note round; chunk notes of earlier rounds are
     /// obsolete.
     fn round_word_index(&self) -> usize {
-        self.first_nvram_word - CHUNK_NOTE_WORDS - NOTE_ROUND_WORDS
+        self.first_nvram_word - NOTE_WORDS - NOTE_ROUND_WORDS
     }
 
-    /// Stores a note of the chunk `number` in NVRAM, unless the chunk is noted in this round already.
-    fn note_chunk<N: Nand>(&mut self, io: &mut Store<N>, number: u32) -> Result<()> {
-        if self.noted_chunks.contains(&number) {
+    /// Stores `note` (of a chunk or a logical page) in NVRAM, unless this round has it already.
+    fn store_note<N: Nand>(&mut self, io: &mut Store<N>, note: u32) -> Result<()> {
+        if self.notes_of_round.contains(&note) {
             return Ok(());
         }
-        let index = self.round_word_index() + NOTE_ROUND_WORDS + self.noted_chunks.len();
-        self.noted_chunks.push(number);
-        io.store_nvram_word(index, u64::from(self.note_round) << 32 | u64::from(number))
+        let index = self.round_word_index() + NOTE_ROUND_WORDS + self.notes_of_round.len();
+        self.notes_of_round.push(note);
+        io.store_nvram_word(index, u64::from(self.note_round) << 32 | u64::from(note))
     }
 
-    /// Makes all notes of chunks obsolete, by starting a new note round with one store to NVRAM.
-    fn drop_chunk_notes<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
-        if self.noted_chunks.is_empty() {
+    /// Makes all notes of chunks and logical pages obsolete, by starting a new note round with one store to NVRAM.
+    fn drop_notes<N: Nand>(&mut self, io: &mut Store<N>) -> Result<()> {
+        if self.notes_of_round.is_empty() {
             return Ok(());
         }
-        self.noted_chunks.clear();
+        self.notes_of_round.clear();
         self.note_round = self.note_round.wrapping_add(1);
         io.store_nvram_word(self.round_word_index(), self.note_round.into())
     }
 
-    /// Reads the chunk notes of the present round from NVRAM. On a new device, whose round is 0, vacant words count as
-    /// notes of chunk 0, which does no harm: notes may name too many chunks.
-    fn load_chunk_notes<N: Nand>(&mut self, io: &Store<N>) {
+    /// Reads the notes of the present round from NVRAM. On a new device, whose round is 0, vacant words count as notes of
+    /// chunk 0, which does no harm: notes may name too many chunks.
+    fn load_notes<N: Nand>(&mut self, io: &Store<N>) {
         let words = &io.nvram()[self.round_word_index()..self.first_nvram_word];
         self.note_round = words[0] as u32;
         let is_needed = |word: &&u64| (**word >> 32) as u32 == self.note_round;
-        self.noted_chunks =
+        self.notes_of_round =
             words[NOTE_ROUND_WORDS..].iter().filter(is_needed).map(|&word| word as u32).collect();
     }
 
@@ -375,7 +380,7 @@ impl ContentRecords {
     /// been moved and before their old position was vacant. Returns all others.
     fn load_records<N: Nand>(&mut self, io: &mut Store<N>) -> Result<Vec<ContentRecord>> {
         self.waiting_changes.clear();
-        self.load_chunk_notes(io);
+        self.load_notes(io);
         let table = self.first_nvram_word..self.first_nvram_word + self.table_words;
         self.record_count = io.nvram()[table].iter().filter(|&&word| word != 0).count() as u64;
         for position in 0..self.table_words {
@@ -406,24 +411,24 @@ impl<N: Nand> Store<N> {
             return Err(Error::of_small_nvram(part, needed_words * 8, self.nvram().len()));
         }
         self.content_records = Some(Box::new(ContentRecords {
-            first_nvram_word: first_nvram_word + NOTE_ROUND_WORDS + CHUNK_NOTE_WORDS,
+            first_nvram_word: first_nvram_word + NOTE_ROUND_WORDS + NOTE_WORDS,
             table_words: record_table_words(limit) as usize,
             record_count: 0,
             max_records: limit,
             waiting_changes: Vec::new(),
-            noted_chunks: ArrayVec::new(),
+            notes_of_round: ArrayVec::new(),
             note_round: 0,
         }));
         Ok(())
     }
 
-    /// Whether changes of content records wait to be applied, or notes of chunks to be dropped, by
+    /// Whether changes of content records wait to be applied, or notes to be dropped, by
     /// [`Store::apply_waiting_content_record_changes`].
     #[inline]
     pub(crate) fn has_waiting_content_record_changes(&self) -> bool {
         self.content_records
             .as_ref()
-            .is_some_and(|records| !records.waiting_changes.is_empty() || !records.noted_chunks.is_empty())
+            .is_some_and(|records| !records.waiting_changes.is_empty() || !records.notes_of_round.is_empty())
     }
 
     /// Reads the words of the records of these chunks, so that the cache misses of later changes overlap
@@ -437,7 +442,16 @@ impl<N: Nand> Store<N> {
     /// Whether no further chunk can be noted before [`Store::apply_waiting_content_record_changes`].
     #[inline]
     pub(crate) fn are_chunk_notes_full(&self) -> bool {
-        self.content_records.as_ref().is_some_and(|records| records.noted_chunks.is_full())
+        !self.has_room_for_notes(1)
+    }
+
+    /// Whether `count` further chunks and logical pages can be noted before
+    /// [`Store::apply_waiting_content_record_changes`].
+    #[inline]
+    pub(crate) fn has_room_for_notes(&self, count: usize) -> bool {
+        self.content_records
+            .as_ref()
+            .is_none_or(|records| records.notes_of_round.remaining_capacity() >= count)
     }
 
     /// Notes in NVRAM that map entries which name members of the chunk `number` are about to change. The note holds
@@ -446,7 +460,17 @@ impl<N: Nand> Store<N> {
     /// # Errors
     /// Power loss.
     pub(crate) fn note_chunk(&mut self, number: u32) -> Result<()> {
-        self.with_content_records(|records, io| records.note_chunk(io, number))
+        self.with_content_records(|records, io| records.store_note(io, number))
+    }
+
+    /// Notes in NVRAM that the map entry of `lpn`, which has a delta, is about to name another page without a program.
+    /// The note holds until the record of the delta is removed: recovery compares the base of the delta with the page
+    /// that the map names. Does nothing if the device keeps no records.
+    ///
+    /// # Errors
+    /// Power loss.
+    pub(crate) fn note_bind_of_delta(&mut self, lpn: Lpn) -> Result<()> {
+        self.with_content_records(|records, io| records.store_note(io, lpn.0 | LOGICAL_PAGE_NOTE_BIT))
     }
 
     /// Calls `change` with the content records and the store; does nothing if the device keeps no records.
@@ -489,7 +513,7 @@ impl<N: Nand> Store<N> {
         }
     }
 
-    /// Applies the waiting changes of content records, and drops the notes of chunks. NVRAM must have the map entries
+    /// Applies the waiting changes of content records, and then drops the notes. NVRAM must have the map entries
     /// of all pages that GC moved.
     ///
     /// # Errors
@@ -513,13 +537,26 @@ impl<N: Nand> Store<N> {
             changes.clear();
             records.waiting_changes = changes;
             outcome?;
-            records.drop_chunk_notes(io)
+            records.drop_notes(io)
         })
     }
 
     /// Returns the chunks that are noted. After a loss of power, map entries may have stopped naming members of these.
     pub(crate) fn noted_chunks(&self) -> Vec<u32> {
-        self.content_records.as_ref().map_or_else(Vec::new, |records| records.noted_chunks.to_vec())
+        self.notes().filter(|note| note & LOGICAL_PAGE_NOTE_BIT == 0).collect()
+    }
+
+    /// Returns the logical pages that are noted. After a loss of power, they may have been bound to another page than
+    /// the base of their recorded delta.
+    pub(crate) fn noted_logical_pages(&self) -> impl Iterator<Item = Lpn> + '_ {
+        self.notes()
+            .filter(|note| note & LOGICAL_PAGE_NOTE_BIT != 0)
+            .map(|note| Lpn(note & !LOGICAL_PAGE_NOTE_BIT))
+    }
+
+    /// Returns the notes of the present round: numbers of chunks, and logical pages with [`LOGICAL_PAGE_NOTE_BIT`].
+    fn notes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.content_records.iter().flat_map(|records| records.notes_of_round.iter().copied())
     }
 
     /// Returns the records of content mechanisms in NVRAM, after a loss of RAM. Stores to NVRAM only if power was lost
@@ -695,7 +732,7 @@ mod tests {
         let mut store = store_with_room_for_records();
         store.load_content_records().expect("power is on");
         store.apply_waiting_content_record_changes().expect("power is on");
-        let numbers: Vec<u32> = (0..CHUNK_NOTE_WORDS as u32).map(|k| 7 * k).collect();
+        let numbers: Vec<u32> = (0..NOTE_WORDS as u32).map(|k| 7 * k).collect();
         for _ in 0..3 {
             for &number in numbers.iter().chain(&numbers[..5]) {
                 assert!(number != numbers[31] || !store.are_chunk_notes_full());

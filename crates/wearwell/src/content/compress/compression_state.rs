@@ -19,7 +19,7 @@ use crate::tables::prefetch::load_into_cpu_cache;
 const CHUNKS_IN_AVERAGE: f64 = 64.0;
 /// Value, while no page has been compressed, of the moving average of the flash pages that compression takes per
 /// logical page.
-const INITIAL_SHARE_OF_PAGE: f64 = 1.0;
+const INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE: f64 = 1.0;
 
 /// State of compression: the RAM buffer of the next chunk, the table of chunks (pages compressed together), and the
 /// list of wasteful chunks (those with more flash pages than live members).
@@ -89,7 +89,7 @@ impl CompressionState {
             max_pages_beyond_live_members: 0,
             wasteful_chunks: Vec::new(),
             is_compression_on: true,
-            mean_flash_pages_per_logical_page: INITIAL_SHARE_OF_PAGE,
+            mean_flash_pages_per_logical_page: INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE,
             statistics: CompressionStatistics::default(),
         })
     }
@@ -290,8 +290,8 @@ impl CompressionState {
         mapped: impl Iterator<Item = Unit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
-        self.chunk_buffer_pages.clear();
-        self.mean_flash_pages_per_logical_page = INITIAL_SHARE_OF_PAGE;
+        self.pending_pages.clear();
+        self.mean_flash_pages_per_logical_page = INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE;
         self.chunks.clear();
         self.chunk_payload_bytes.clear();
         self.chunk_numbers_freed_since_sync.clear();

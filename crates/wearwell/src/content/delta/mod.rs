@@ -192,9 +192,6 @@ pub(crate) struct DeltaState {
     /// Table of the logical pages that have deltas on flash. `Some` only in designs in which such a page must not be
     /// bound (mapped to stored content).
     deltas_on_flash: Option<FlashDeltaTable>,
-    /// Whether a logical page with a current delta must not be bound (mapped to stored content without a program),
-    /// because a record in NVRAM holds the delta until after the change of the map.
-    forbids_bind_of_delta: bool,
     /// Flash pages of deltas, oldest first. Includes pages that hold no current delta.
     delta_page_log: VecDeque<Ppn>,
     /// Moving average of the number of deltas per flash page written for the host. Its inverse is the share of a page
@@ -295,7 +292,6 @@ impl DeltaState {
             current_deltas: HashMap::default(),
             live_delta_pages: HashMap::default(),
             deltas_on_flash: None,
-            forbids_bind_of_delta: false,
             delta_page_log: VecDeque::new(),
             mean_deltas_per_page: 0.0,
             delta_pages_in_average: 0,
@@ -333,17 +329,10 @@ impl DeltaState {
         self.deltas_on_flash = Some(FlashDeltaTable::default());
     }
 
-    /// Forbids to bind logical pages that have a current delta (to map them to stored content without a program).
-    /// Needed if records in NVRAM hold the durable deltas.
-    pub(crate) fn forbid_binds_of_deltas(&mut self) {
-        self.forbids_bind_of_delta = true;
-    }
-
     /// Returns whether `lpn` must not be bound (mapped to stored content), because recovery could take an obsolete
     /// delta on flash for current.
     pub(crate) fn forbids_bind(&self, lpn: Lpn) -> bool {
         self.deltas_on_flash.as_ref().is_some_and(|written| written.has_any_flash_delta(lpn))
-            || self.forbids_bind_of_delta && self.has_delta(lpn)
     }
 
     /// Returns the number of logical pages whose current content is a delta.
@@ -589,7 +578,6 @@ impl DeltaState {
             max_deltas_per_page: most_deltas,
             statistics,
             is_delta_encoding_on: is_on,
-            forbids_bind_of_delta,
             ..
         } = *self;
         let written = self.deltas_on_flash.as_ref().map(|_| FlashDeltaTable::default());
@@ -597,7 +585,6 @@ impl DeltaState {
         *self = Self {
             is_delta_encoding_on: is_on,
             deltas_on_flash: written,
-            forbids_bind_of_delta,
             max_delta_pages: page_limit,
             statistics,
             ..new
@@ -723,7 +710,9 @@ impl<N: Nand> Ftl<N> {
         let &HostWrite { lpn, content, fingerprint, .. } = write;
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.access_count_table.count_access(lpn, AccessKind::Write);
-        let is_eligible = stage.is_write_hot(heat) && !stage.is_read_hot(heat);
+        // A page whose entry was evicted from the table of access counts would be stored in a chunk, and lose its base.
+        let stays_hot = self.chunks.is_some() && stage.has_delta(lpn);
+        let is_eligible = (stage.is_write_hot(heat) || stays_hot) && !stage.is_read_hot(heat);
         if !stage.is_delta_encoding_on {
             self.sample_delta(lpn, is_eligible, &content, fingerprint)?;
             return Ok(false);

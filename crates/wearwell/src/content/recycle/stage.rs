@@ -212,6 +212,7 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         } else {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
+            self.note_bind_if_delta(lpn)?;
             let entry = self.store.entry_of_bind(dead.into());
             let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
             let stage = self.recycle.as_mut().expect("asked above");

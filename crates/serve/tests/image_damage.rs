@@ -12,11 +12,12 @@ use image_support::{
 };
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use wearwell::address::Ppn;
+use wearwell::address::{BlockId, Ppn};
 use wearwell_serve::image::journal::JournalRecord;
-use wearwell_serve::image::layout::{ImageHeader, Layout};
+use wearwell_serve::image::layout::{FIXED_RECORD_BYTES, ImageHeader, Layout, OobRecord, OobSlot};
 use wearwell_serve::image::{
     AuditVerdict, Backing as _, Image, ImageFile, ImageOpenOptions, audit_backing, close, create_on,
+    repair_backing,
 };
 
 use crate::image_support;
@@ -123,9 +124,10 @@ fn check_damaged_image(files: MemoryFiles, oracle: &Oracle, what: &str, tally: &
         tally.unreadable += 1;
         tally.lost_pages += violations.len() as u32;
     }
-    // What one copy lacked has both again.
-    let again = audit_backing(files_of(image)).expect("an image");
-    assert_eq!(again.repairable_metadata_copies, 0, "{what}: opening repairs");
+    // What one copy lacked has both again. (Opening does not read spare areas and metadata pages; a repair does.)
+    let (_, repaired) = repair_backing(files_of(image)).expect("an image");
+    let again = audit_backing(repaired).expect("an image");
+    assert_eq!(again.repairable_metadata_copies, 0, "{what}: a repair writes both copies");
 }
 
 /// Damages the files of an image while it is served, and continues to work on it. Every read must return the right data
@@ -416,6 +418,72 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
             }
         }
         assert_eq!((tally.unreadable, tally.refused), (0, 0), "there is a copy of each of these bytes");
+    }
+}
+
+/// Returns the offsets in the file `flash` of the first byte of each metadata page, and of each spare area in use, of
+/// the pages programmed since the last erase of their block, as an image holds them after a session.
+fn doubled_flash_offsets(worked: &Worked) -> Vec<u64> {
+    let layout = &worked.layout;
+    let flash = &worked.files.bytes(ImageFile::Flash);
+    let record = |ppn: Ppn| {
+        let at = layout.oob_record_offset(ppn) as usize;
+        let bytes = flash.get(at..at + FIXED_RECORD_BYTES)?.try_into().expect("as long as a record");
+        match layout.decode_oob_slot(ppn, bytes) {
+            OobSlot::Record(record) => Some(record),
+            OobSlot::Blank | OobSlot::Damaged => None,
+        }
+    };
+    let mut offsets = Vec::new();
+    for block in 0..layout.geometry.blocks() {
+        let first = layout.geometry.first_page(BlockId(block)).0;
+        let pages = first..first + layout.geometry.block_pages();
+        let records: Vec<(Ppn, OobRecord)> =
+            pages.map(Ppn).filter_map(|ppn| Some((ppn, record(ppn)?))).collect();
+        let erases = records.iter().map(|(_, record)| record.block_erase_count).max();
+        for (ppn, record) in
+            records.into_iter().filter(|(_, record)| Some(record.block_erase_count) == erases)
+        {
+            let Some(oob) = record.oob else { continue };
+            offsets.extend((!oob.kind.is_host_data()).then(|| layout.data_offset(ppn)));
+            offsets.extend((record.spare_bytes > 0).then(|| layout.spare_area_offset(ppn)));
+        }
+    }
+    offsets
+}
+
+/// Regression: damage of one copy of a spare area or of a metadata page was not counted by an audit, and a repair did
+/// not rewrite a copy in the mirror, so that the other copy could be damaged unnoticed.
+#[test]
+fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repair_rewrites_it() {
+    for design in ["dftl", "geckoftl", "wearwell"] {
+        let worked = worked_on(design, PROCESS, End::Closed);
+        let offsets = doubled_flash_offsets(&worked);
+        let (mut damaged_copies, mut found_copies) = (0, 0);
+        for at in offsets.into_iter().step_by(7) {
+            let copies = [
+                (ImageFile::Flash, at),
+                (ImageFile::Mirror, worked.layout.mirror_offset(ImageFile::Flash, at)),
+            ];
+            for (file, at) in copies {
+                let mut files = worked.files.clone();
+                files.bytes_mut(file)[at as usize] ^= 0x40;
+                let audited = audit_backing(files.clone()).expect("an image");
+                let seen = (audited.verdict, audited.repairable_metadata_copies);
+                damaged_copies += 1;
+                // The block was erased since, so that its old pages are not read.
+                if seen == (AuditVerdict::Clean, 0) {
+                    continue;
+                }
+                found_copies += 1;
+                assert_eq!(seen, (AuditVerdict::Unclean, 1), "{design}: byte {at} of {file:?}");
+                let (report, repaired) = repair_backing(files).expect("there is another copy");
+                assert_eq!(report.repaired_metadata_copies, 1, "{design}: byte {at} of {file:?}");
+                assert_eq!(repaired.bytes(file)[at as usize], worked.files.bytes(file)[at as usize]);
+                assert_eq!(audit_backing(repaired).expect("an image").verdict, AuditVerdict::Clean);
+            }
+        }
+        assert!(2 * found_copies > damaged_copies, "{design}: {found_copies} of {damaged_copies}");
     }
 }
 

@@ -48,7 +48,10 @@ use super::layout::{
     OobSlot, SessionRecord,
 };
 use super::load::{LoadedFlash, PageCrcAndSpareLength, read_spare};
-use super::metadata_copy::{METADATA_COPIES, PageToVerify, is_page_local_read_error, read_and_repair_page};
+use super::metadata_copy::{
+    METADATA_COPIES, PageToVerify, VerifiedPage, is_page_local_read_error, read_verified_page,
+    repair_differing_copies,
+};
 use super::operation_batch::{OperationBatch, PageProgram, RunBuffers};
 use crate::device_error::FileIoError;
 use crate::live_device::LiveDevice;
@@ -685,8 +688,13 @@ impl<B: Backing> FileNand<B> {
             spare_bytes,
             is_metadata: self.metadata_blocks.contains(&block.0),
         };
-        match read_and_repair_page(&mut self.backing, &self.layout, page) {
-            Ok(Some(bytes)) => Ok(bytes),
+        match read_verified_page(&self.backing, &self.layout, page) {
+            Ok(Some(VerifiedPage { bytes, is_from_mirror })) => {
+                if is_from_mirror {
+                    repair_differing_copies(&mut self.backing, &self.layout, page, &bytes);
+                }
+                Ok(bytes)
+            }
             Ok(None) => {
                 self.damaged_ppns.insert(ppn.0);
                 Err(NandError::Uncorrectable(ppn))

@@ -29,7 +29,9 @@ use super::layout::{
     BlockHealth, BlockRecord, FIXED_RECORD_BYTES, Layout, OobRecord, OobSlot, STATE_SECTOR_BYTES,
     STATE_SECTOR_WORDS, StateSector,
 };
-use super::metadata_copy::{METADATA_COPIES, MetadataCopy, PageToVerify, read_and_repair_page};
+use super::metadata_copy::{
+    METADATA_COPIES, MetadataCopy, PageToVerify, read_verified_page, repair_differing_copies,
+};
 
 /// Number of sectors of state words (512 bytes each) that one read returns.
 const STATE_SECTORS_PER_READ: u64 = 256;
@@ -129,6 +131,7 @@ pub(super) fn load_and_repair_flash_state(
         layout,
         backing,
         last_journal_record_number: journal.last_record_number(),
+        pages_with_repaired_record: BTreeSet::new(),
         loaded: LoadedFlash {
             flash_model: SimNand::new(geometry.clone(), retain).with_nvram(layout.nvram_words * 8),
             page_crcs_and_spare_lengths: vec![PageCrcAndSpareLength::default(); geometry.pages() as usize],
@@ -158,7 +161,10 @@ struct FlashLoader<'a, B> {
     backing: &'a mut B,
     /// Number of the last record of the journal.
     last_journal_record_number: u64,
-    /// State that was loaded so far.
+    /// Pages whose OOB record was damaged in one copy. The other bytes near it may be damaged as well, so both copies of
+    /// all metadata of the page are compared.
+    pages_with_repaired_record: BTreeSet<Ppn>,
+    /// The state that was loaded so far.
     loaded: LoadedFlash,
 }
 
@@ -407,6 +413,7 @@ impl<B: Backing> FlashLoader<'_, B> {
                     self.layout.oob_record_offset(ppn),
                 );
                 self.loaded.repaired_metadata_copies += 1;
+                self.pages_with_repaired_record.insert(ppn);
             }
         }
         chosen
@@ -524,14 +531,6 @@ impl<B: Backing> FlashLoader<'_, B> {
     /// recorded as damaged.
     fn check_fully_programmed(&mut self, ppn: Ppn, record: &OobRecord, oob: &Oob) -> io::Result<bool> {
         let may_be_torn = self.may_be_half_programmed(record.journal_record_number);
-        if !may_be_torn && !self.settings.verifies_all_data {
-            return Ok(true);
-        }
-        if record.is_lost {
-            let spare = read_spare(self.backing, self.layout, ppn, record);
-            return Ok(!may_be_torn || spare.is_some());
-        }
-        self.loaded.verified_pages += 1;
         let page = PageToVerify {
             ppn,
             block_erase_count: record.block_erase_count,
@@ -539,11 +538,24 @@ impl<B: Backing> FlashLoader<'_, B> {
             spare_bytes: record.spare_bytes,
             is_metadata: !oob.kind.is_host_data(),
         };
-        let is_whole = read_and_repair_page(self.backing, self.layout, page)?.is_some();
-        if !is_whole && !may_be_torn {
-            self.loaded.damaged_pages.push(ppn);
+        let copies_may_differ = self.pages_with_repaired_record.contains(&ppn) && page.has_second_copies();
+        if !may_be_torn && !self.settings.verifies_all_data && !copies_may_differ {
+            return Ok(true);
         }
-        Ok(is_whole || !may_be_torn)
+        if record.is_lost {
+            let spare = read_spare(self.backing, self.layout, ppn, record);
+            return Ok(!may_be_torn || spare.is_some());
+        }
+        self.loaded.verified_pages += 1;
+        let Some(verified) = read_verified_page(self.backing, self.layout, page)? else {
+            if !may_be_torn {
+                self.loaded.damaged_pages.push(ppn);
+            }
+            return Ok(!may_be_torn);
+        };
+        self.loaded.repaired_metadata_copies +=
+            repair_differing_copies(self.backing, self.layout, page, &verified.bytes);
+        Ok(true)
     }
 }
 

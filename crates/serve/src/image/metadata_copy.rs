@@ -80,16 +80,32 @@ pub(super) struct PageToVerify {
     pub(super) is_metadata: bool,
 }
 
-/// Reads data and spare bytes of a page from copies that match the page's checksum, and rewrites copies that do not
-/// match. `None` if no combination of copies matches.
+impl PageToVerify {
+    /// Whether any bytes of the page are stored twice: its data if it holds metadata, and its spare bytes.
+    pub(super) fn has_second_copies(self) -> bool {
+        self.is_metadata || self.spare_bytes > 0
+    }
+}
+
+/// Data and spare bytes of a page that match their checksum, and whether any of them were read from the mirror.
+pub(super) struct VerifiedPage {
+    /// Data of the page, then its spare bytes.
+    pub(super) bytes: Vec<u8>,
+    /// Whether the copy in `flash` of the data or of the spare bytes is damaged, so that the copy in the mirror was
+    /// read.
+    pub(super) is_from_mirror: bool,
+}
+
+/// Reads data and spare bytes of a page from copies that match the page's checksum; `None` if no combination of copies
+/// matches.
 ///
 /// # Errors
 /// Errors of the operating system, except a disk error (`EIO`), which counts as a copy that does not match.
-pub(super) fn read_and_repair_page(
-    backing: &mut impl Backing,
+pub(super) fn read_verified_page(
+    backing: &impl Backing,
     layout: &Layout,
     page: PageToVerify,
-) -> io::Result<Option<Vec<u8>>> {
+) -> io::Result<Option<VerifiedPage>> {
     let page_bytes = layout.geometry.page_bytes as usize;
     let mut bytes = vec![0; page_bytes + usize::from(page.spare_bytes)];
     let (data_at, spare_at) = (layout.data_offset(page.ppn), layout.spare_area_offset(page.ppn));
@@ -111,24 +127,44 @@ pub(super) fn read_and_repair_page(
             {
                 continue;
             }
-            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) != page.data_and_spare_crc {
-                continue;
+            if layout.page_crc(page.ppn, page.block_erase_count, &bytes, &[]) == page.data_and_spare_crc {
+                let is_from_mirror = [data_side, spare_side].contains(&MetadataCopy::Mirror);
+                return Ok(Some(VerifiedPage { bytes, is_from_mirror }));
             }
-            let (data, spare) = bytes.split_at(page_bytes);
-            if data_side == MetadataCopy::Mirror {
-                MetadataCopy::OwnFile.repair_metadata(backing, layout, ImageFile::Flash, data, data_at);
-            }
-            if spare_side == MetadataCopy::Mirror {
-                MetadataCopy::OwnFile.repair_metadata(backing, layout, ImageFile::Flash, spare, spare_at);
-            }
-            return Ok(Some(bytes));
         }
     }
     Ok(None)
 }
 
-/// Whether a failed read concerns only this place of the file, so that no more than one page is lost: an error of the
-/// disk (`EIO`), or a file that was cut short.
+/// Compares both copies of a page with `bytes`, its data and spare bytes as [`read_verified_page`] returned them: the
+/// copies of the data if the page holds metadata, and the copies of the spare bytes. Rewrites the copies that differ,
+/// and returns their number. Host data, which is stored once, is not compared.
+pub(super) fn repair_differing_copies(
+    backing: &mut impl Backing,
+    layout: &Layout,
+    page: PageToVerify,
+    bytes: &[u8],
+) -> u64 {
+    let (data, spare) = bytes.split_at(layout.geometry.page_bytes as usize);
+    let stored_twice = [
+        (if page.is_metadata { data } else { &[] }, layout.data_offset(page.ppn)),
+        (spare, layout.spare_area_offset(page.ppn)),
+    ];
+    let mut repaired_copies = 0;
+    for (whole, offset) in stored_twice.into_iter().filter(|(whole, _)| !whole.is_empty()) {
+        let mut copy = vec![0; whole.len()];
+        for side in METADATA_COPIES {
+            if !side.read_metadata(backing, layout, ImageFile::Flash, &mut copy, offset) || copy != whole {
+                side.repair_metadata(backing, layout, ImageFile::Flash, whole, offset);
+                repaired_copies += 1;
+            }
+        }
+    }
+    repaired_copies
+}
+
+/// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
+/// error of the disk (`EIO`), or a file that was cut short.
 pub(super) fn is_page_local_read_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -56,7 +56,7 @@ use layout::{
 };
 use load::{FlashLoadSettings, LoadedFlash, load_and_repair_flash_state};
 use metadata_copy::{METADATA_COPIES, MetadataCopy};
-pub use repair::{RepairReport, repair};
+pub use repair::{RepairReport, repair, repair_backing};
 pub use resize::resize;
 pub use unfinished::UnfinishedImage;
 pub use upgrade::{upgrade, upgrade_on};

@@ -78,7 +78,20 @@ pub fn repair(directory: &Path, copy: Option<&Path>) -> Result<RepairReport, Ima
     repaired
 }
 
-/// Repairs the image in `files`, closes the image, and passes the files to `finish`.
+/// Repairs the image in the files of `backing` as [`repair`] does, in place, and returns the files as well.
+///
+/// # Errors
+/// As [`Image::open`].
+pub fn repair_backing<B: Backing>(backing: B) -> Result<(RepairReport, B), ImageError> {
+    let mut repaired = None;
+    let report = repair_files(backing, |files| {
+        repaired = Some(files);
+        Ok(())
+    })?;
+    Ok((report, repaired.expect("a repair that succeeds passes on the files")))
+}
+
+/// Repairs the image in `files`, closes it, and passes the files to `finish`.
 fn repair_files<B: Backing>(
     files: B,
     finish: impl FnOnce(B) -> Result<(), ImageError>,

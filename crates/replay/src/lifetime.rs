@@ -20,6 +20,10 @@ use wearwell::{Device, Error};
 use crate::record::{LifetimeRecord, SchemeRecord};
 use crate::steadiness::Steadiness;
 
+/// Latest time at which a throttled write may start: 292 years of simulated time, half of what the clock of the timing
+/// engine can represent, so that sums with the times of operations do not overflow.
+const MAX_START_NS: u64 = u64::MAX / 2;
+
 /// Lifetime management of one run (choice of write-saving schemes, throttling), with its counters for the run record.
 #[derive(Clone, Debug)]
 pub(crate) struct LifetimeManagement {
@@ -84,6 +88,10 @@ impl LifetimeManagement {
 
     /// Returns the time in nanoseconds at which a request that arrived at `arrival_ns` may start: its arrival, or a
     /// later time if the request is a host write and writes are throttled.
+    ///
+    /// # Errors
+    /// [`Error::ThrottledForever`] if a write would start after [`MAX_START_NS`], because the drive has used up its
+    /// rated cycles; errors of the device if schemes are switched.
     pub(crate) fn admit_request_and_get_start_ns(
         &mut self,
         device: &mut Device<SimNand>,
@@ -98,6 +106,11 @@ impl LifetimeManagement {
             match self.lifetime_controller.delay_ns(now_ns, flash_bytes) {
                 delay_ns if is_write && delay_ns > 0 => {
                     now_ns = now_ns.saturating_add(delay_ns);
+                    if now_ns > MAX_START_NS {
+                        return Err(Error::ThrottledForever {
+                            max_years: MAX_START_NS / (YEAR_S * 1_000_000_000),
+                        });
+                    }
                     self.total_throttle_delay_ns += delay_ns;
                 }
                 _ => break,

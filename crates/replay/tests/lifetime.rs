@@ -81,8 +81,21 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
     }
 }
 
-/// With uneven arrivals, the drive lasts for five years, too: within an epoch, pages that a quiet period saves may be
-/// written in a later burst.
+/// Regression: a drive that had used up its rated cycles earned one byte per epoch, so that the time of its writes ran
+/// beyond the largest number of nanoseconds, and the replay never ended.
+#[test]
+fn a_replay_ends_with_a_reason_when_throttling_would_delay_writes_for_centuries() {
+    let worn_out = ["device.endurance_cycles=2", "lifetime.target_years=0.01"];
+    let record = run_scaled_device("throttling", &worn_out, "uniform:pages=50000,requests=400000,rate=2000");
+    assert!(record.partial);
+    let reason = record.partial_reason.expect("a partial run has a reason");
+    assert!(reason.contains("rated cycles") && reason.contains("past year 292"), "{reason}");
+    let elapsed_years = record.lifetime.elapsed_s / (365.0 * 86_400.0);
+    assert!((100.0..300.0).contains(&elapsed_years), "{elapsed_years}");
+}
+
+/// Requirement IL-16 with uneven arrivals: within an epoch, pages that a quiet period saves may be written in a later
+/// burst.
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {

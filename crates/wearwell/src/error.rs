@@ -129,6 +129,15 @@ pub enum Error {
         /// What the uncorrectable flash page holds, in words.
         metadata: &'static str,
     },
+    /// Throttling would delay a host write for longer than a simulation can represent, because the drive has used up its
+    /// rated cycles.
+    #[error(
+        "the drive has used up its rated cycles, and throttling would delay the next write past year {max_years} of the          simulated time: end the input earlier, or set device.endurance_cycles higher or lifetime.target_years lower"
+    )]
+    ThrottledForever {
+        /// Longest time that a simulation can represent, in years.
+        max_years: u64,
+    },
     /// A user-supplied GC victim policy failed to choose a victim, or chose a block that cannot be a victim.
     #[error("the victim policy {name} failed: {why}; correct the policy")]
     VictimPolicyFailed {

@@ -309,7 +309,7 @@ const MECHANISMS: [Mechanism; 5] = [
 
 /// Names of the mixtures that are tested by default. They combine every two mechanisms, with and without a third, and
 /// every mechanism with every map and every kind of page validity.
-const COVER: [&str; 30] = [
+const COVER: [&str; 33] = [
     "mixture flat recycle+share",
     "mixture flat delta+compress",
     "mixture flat recycle+share+delta+compress",
@@ -322,6 +322,9 @@ const COVER: [&str; 30] = [
     "mixture nvram cached recycle+delta",
     "mixture nvram cached share+compress",
     "mixture nvram cached recycle+share+delta+compress",
+    "mixture nvram flat+log recycle+share+compress",
+    "mixture nvram flat+gecko delta+compress",
+    "mixture nvram flat+log recycle+share+delta",
     "mixture nvram cached+log share+delta",
     "mixture nvram cached+gecko recycle+share+delta+compress",
     "mixture noted cached+log recycle+share+delta",
@@ -371,18 +374,21 @@ fn mixtures() -> Vec<(&'static str, Parts)> {
             format!("mixture {map} {content}").leak()
         };
         for (store, validity) in validity_on_flash() {
-            let parts = Parts { validity, ..parts.clone() };
-            mixtures.push((named(&format!("flat+{store}")), parts.clone()));
-            let mut cached = with_map_on_flash(6, parts);
+            let flat = Parts { validity, ..parts.clone() };
+            let mut cached = with_map_on_flash(6, flat.clone());
             if chosen == 0 {
                 cached.persistence = cached.default_persistence();
             }
-            mixtures.push((named(&format!("cached+{store}")), cached.clone()));
-            if !matches!(validity, ValidityStoreKind::Bitmap(_)) {
-                let in_nvram = with_map_in_nvram(cached);
-                mixtures
-                    .push((named(&format!("noted cached+{store}")), with_recovery_notes(in_nvram.clone())));
-                mixtures.push((named(&format!("nvram cached+{store}")), in_nvram));
+            for (map, parts) in [("flat", flat), ("cached", cached)] {
+                mixtures.push((named(&format!("{map}+{store}")), parts.clone()));
+                if !matches!(validity, ValidityStoreKind::Bitmap(_)) {
+                    let in_nvram = with_map_in_nvram(parts);
+                    mixtures.push((
+                        named(&format!("noted {map}+{store}")),
+                        with_recovery_notes(in_nvram.clone()),
+                    ));
+                    mixtures.push((named(&format!("nvram {map}+{store}")), in_nvram));
+                }
             }
         }
         if chosen.count_ones() < 2 {

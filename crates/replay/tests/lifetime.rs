@@ -94,8 +94,8 @@ fn a_replay_ends_with_a_reason_when_throttling_would_delay_writes_for_centuries(
     assert!((100.0..300.0).contains(&elapsed_years), "{elapsed_years}");
 }
 
-/// Requirement IL-16 with uneven arrivals: within an epoch, pages that a quiet period saves may be written in a later
-/// burst.
+/// With uneven arrivals, the drive lasts for five years, too: within an epoch, pages that a quiet period saves may be
+/// written in a later burst.
 #[test]
 fn uneven_arrivals_are_throttled_to_a_life_of_five_years() {
     for arrival in ["poisson", "bursty,on_ms=500,off_ms=2000"] {

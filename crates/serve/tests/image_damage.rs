@@ -423,7 +423,7 @@ fn a_change_of_any_byte_in_a_small_image_record_is_detected() {
 
 /// Returns the offsets in the file `flash` of the first byte of each metadata page, and of each spare area in use, of
 /// the pages programmed since the last erase of their block, as an image holds them after a session.
-fn doubled_flash_offsets(worked: &Worked) -> Vec<u64> {
+fn doubled_flash_offsets(worked: &ImageAfterWork) -> Vec<u64> {
     let layout = &worked.layout;
     let flash = &worked.files.bytes(ImageFile::Flash);
     let record = |ppn: Ppn| {
@@ -457,7 +457,7 @@ fn doubled_flash_offsets(worked: &Worked) -> Vec<u64> {
 #[test]
 fn an_audit_counts_one_damaged_copy_of_spare_areas_and_metadata_pages_and_a_repair_rewrites_it() {
     for design in ["dftl", "geckoftl", "wearwell"] {
-        let worked = worked_on(design, PROCESS, End::Closed);
+        let worked = worked_on(design, PROCESS, SessionEnd::Closed);
         let offsets = doubled_flash_offsets(&worked);
         let (mut damaged_copies, mut found_copies) = (0, 0);
         for at in offsets.into_iter().step_by(7) {

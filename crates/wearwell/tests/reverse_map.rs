@@ -709,7 +709,7 @@ fn recovery_shortens_a_reverse_map_log_on_flash_whose_nvram_words_went_back() {
     let cause = Cause::RemapLog as usize;
     let (mut excess_logs, mut runs) = (0, 0);
     for seed in 0..300 {
-        let mut world = World::new(FLOG, seed, None, CutOutcome::Torn);
+        let mut world = World::new(FLASH_LOG, seed, None, CutOutcome::Torn);
         (0..100).for_each(|_| world.step().expect("power is on"));
         let nvram = world.io.nvram().to_vec();
         let (erases, programs) = (world.io.stats.erases[cause], world.io.stats.programs[cause]);
@@ -746,7 +746,8 @@ fn recovery_shortens_a_reverse_map_log_on_flash_whose_nvram_words_went_back() {
     assert!(excess_logs > 20 && runs > excess_logs / 2, "{excess_logs} of {runs} logs were too long");
 }
 
-/// The random runs exercise every mechanism of the flash log: flushes, cleaning, collection of its blocks.
+/// The random runs of these tests must use every mechanism of the log on flash: flushes, cleaning, and collection of
+/// its blocks.
 #[test]
 fn random_runs_exercise_cleaning_and_gc_of_the_reverse_map_log_on_flash() {
     let mut world = World::new(FLASH_LOG, 3, None, CutOutcome::Torn);

@@ -544,6 +544,7 @@ fn recoveries_that_repeat_reports_of_several_pages_do_not_lengthen_the_validity_
     assert_eq!(known.iter().filter(|&&is_dead| is_dead).count(), reports as usize);
 }
 
+/// The validity log can write a buffer that is not full, and a recovery then finds all reports.
 #[test]
 fn the_validity_log_can_write_back_a_partly_filled_buffer() {
     let geometry = geometry([1, 64, 8, 512]);

@@ -164,7 +164,7 @@ struct FlashLoader<'a, B> {
     /// Pages whose OOB record was damaged in one copy. The other bytes near it may be damaged as well, so both copies of
     /// all metadata of the page are compared.
     pages_with_repaired_record: BTreeSet<Ppn>,
-    /// The state that was loaded so far.
+    /// State that was loaded so far.
     loaded: LoadedFlash,
 }
 

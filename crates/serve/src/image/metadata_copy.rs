@@ -163,8 +163,8 @@ pub(super) fn repair_differing_copies(
     repaired_copies
 }
 
-/// Whether a read failed only because this place of the file cannot be read, so that no more than this page is lost: an
-/// error of the disk (`EIO`), or a file that was cut short.
+/// Whether a failed read concerns only this place of the file, so that no more than one page is lost: an error of the
+/// disk (`EIO`), or a file that was cut short.
 pub(super) fn is_page_local_read_error(error: &io::Error) -> bool {
     error.raw_os_error() == Some(EIO) || error.kind() == io::ErrorKind::UnexpectedEof
 }

@@ -91,7 +91,7 @@ pub fn repair_backing<B: Backing>(backing: B) -> Result<(RepairReport, B), Image
     Ok((report, repaired.expect("a repair that succeeds passes on the files")))
 }
 
-/// Repairs the image in `files`, closes it, and passes the files to `finish`.
+/// Repairs the image in `files`, closes the image, and passes the files to `finish`.
 fn repair_files<B: Backing>(
     files: B,
     finish: impl FnOnce(B) -> Result<(), ImageError>,

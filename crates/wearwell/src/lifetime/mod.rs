@@ -220,6 +220,7 @@ pub struct LifetimeController {
     demand_history: WeightedEpochHistory,
     /// Bytes programmed to flash per byte programmed for the host, of the last epochs.
     flash_bytes_per_stored_byte: WeightedEpochHistory,
+    /// Predicted write ratio of each lifetime scheme (such as compression), in the order of the options.
     written_share_estimates: Vec<WrittenShareEstimate>,
     /// Decision for the current epoch: the schemes that run, and whether host writes are throttled.
     decision: EpochDecision,

@@ -107,6 +107,7 @@ pub struct WrittenShareEstimate {
     offered_bytes: WeightedEpochHistory,
     /// Bytes that the scheme did not save in each of the last epochs.
     still_written_bytes: WeightedEpochHistory,
+    /// Bytes that the scheme passed on without trying to save them in each of the last epochs.
     untried_bytes: WeightedEpochHistory,
 }
 

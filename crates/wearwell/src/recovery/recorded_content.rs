@@ -33,7 +33,7 @@ pub(super) struct NvramContentRecords {
     pub(super) noted_chunks: Vec<u32>,
     /// Logical pages that the interrupted request may have bound to another page than the base of their delta.
     pub(super) noted_lpns: FxHashSet<Lpn>,
-    /// Flash page of the durable delta of each logical page that has one.
+    /// Flash page with the durable delta (compressed difference) of each logical page that has one.
     pub(super) delta_ppn_by_lpn: BTreeMap<Lpn, Ppn>,
     /// All records of content mechanisms as recovery found them in NVRAM.
     records: Vec<ContentRecord>,

@@ -290,7 +290,7 @@ impl CompressionState {
         mapped: impl Iterator<Item = Unit>,
         mut found: RecoveredChunks,
     ) -> Result<()> {
-        self.pending_pages.clear();
+        self.chunk_buffer_pages.clear();
         self.mean_flash_pages_per_logical_page = INITIAL_MEAN_FLASH_PAGES_PER_LOGICAL_PAGE;
         self.chunks.clear();
         self.chunk_payload_bytes.clear();

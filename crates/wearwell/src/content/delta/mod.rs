@@ -711,7 +711,7 @@ impl<N: Nand> Ftl<N> {
         let Some(stage) = &mut self.delta else { return Ok(false) };
         let heat = stage.access_count_table.count_access(lpn, AccessKind::Write);
         // A page whose entry was evicted from the table of access counts would be stored in a chunk, and lose its base.
-        let stays_hot = self.chunks.is_some() && stage.has_delta(lpn);
+        let stays_hot = self.compression.is_some() && stage.has_delta(lpn);
         let is_eligible = (stage.is_write_hot(heat) || stays_hot) && !stage.is_read_hot(heat);
         if !stage.is_delta_encoding_on {
             self.sample_delta(lpn, is_eligible, &content, fingerprint)?;

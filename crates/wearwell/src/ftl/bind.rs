@@ -71,7 +71,7 @@ impl<N: Nand> Ftl<N> {
         } else {
             self.sharing.as_mut().expect("sharing binds").reference_counts.add_referrer(unit);
         }
-        self.note_bind_if_delta(lpn)?;
+        let has_delta = self.note_bind_if_delta(lpn)?;
         let old = self.change_map_entry(lpn, Some(self.store.entry_of_bind(unit)))?;
         self.release_reference(lpn, old);
         self.sharing.as_mut().expect("sharing binds").mark_bound(lpn);
@@ -79,22 +79,27 @@ impl<N: Nand> Ftl<N> {
             let moved = self.change_map_entry(source, None)?;
             self.release_reference(source, moved);
         }
+        if has_delta {
+            // The record of the delta must not outlive the request: damage of its page would lose `lpn` after a cut.
+            self.apply_waiting_record_changes()?;
+        }
         Ok(true)
     }
 
     /// If `lpn` has a delta, notes in NVRAM that `lpn` is about to be bound, so that a recovery does not take the delta
     /// for one of the page to which `lpn` is bound. The map entry has to be changed next: nothing may drop the note
-    /// before.
-    pub(crate) fn note_bind_if_delta(&mut self, lpn: Lpn) -> Result<()> {
+    /// before. Returns whether `lpn` has a delta.
+    pub(crate) fn note_bind_if_delta(&mut self, lpn: Lpn) -> Result<bool> {
         if !self.delta.as_ref().is_some_and(|stage| stage.has_delta(lpn)) {
-            return Ok(());
+            return Ok(false);
         }
         // Notes would be dropped if the change had to fetch the map entry, or had no room to note a chunk.
         self.mapping.lookup(&mut self.store, lpn)?;
         if !self.store.has_room_for_notes(2) {
             self.apply_waiting_record_changes()?;
         }
-        self.store.note_bind_of_delta(lpn)
+        self.store.note_bind_of_delta(lpn)?;
+        Ok(true)
     }
 
     /// Records the trim of the logical pages `first` to `last` durably, with one tombstone (reverse-map entry without a

@@ -212,13 +212,16 @@ impl<N: Nand> Ftl<N> {
             return Ok(false);
         } else {
             // The map may have to read and write translation pages; if that fails, nothing has changed yet.
-            self.note_bind_if_delta(lpn)?;
+            let has_delta = self.note_bind_if_delta(lpn)?;
             let entry = self.store.entry_of_bind(dead.into());
             let old = self.mapping.update(&mut self.store, lpn, Some(entry))?;
             let stage = self.recycle.as_mut().expect("asked above");
             stage.recycler.revive_page(dead, former, lpn);
             self.mark_dead_page_valid(dead);
             self.release_reference(lpn, old);
+            if has_delta {
+                self.apply_waiting_record_changes()?;
+            }
         }
         self.drop_page_from_chunk_buffer(lpn);
         self.store.stats.host_page_writes += 1;

@@ -490,6 +490,47 @@ fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
     );
 }
 
+/// Bug: the format of such a trace was said to be not recognised.
+#[test]
+fn a_gzip_trace_cut_in_its_first_line_is_reported_as_truncated() {
+    let line: String = (0..2000).map(|k| format!("{k:x}")).collect();
+    let packed = gzip(line.as_bytes());
+    for damaged in [packed[..packed.len() / 2].to_vec(), [&packed[..packed.len() / 2], &[0xff; 400]].concat()]
+    {
+        let error =
+            open_stream(std::io::Cursor::new(damaged), "cut.gz", &OpenOptions::default()).err().unwrap();
+        assert_eq!(error.requests_before_damage(), Some(0), "{error}");
+    }
+    // A file that is whole, or whose first line is whole, is not damaged where its format is looked for.
+    let lines = format!("no trace\n{line}");
+    let packed = gzip(lines.as_bytes());
+    for unknown in [gzip(line.as_bytes()), packed[..packed.len() * 3 / 4].to_vec()] {
+        let error =
+            open_stream(std::io::Cursor::new(unknown), "cut.gz", &OpenOptions::default()).err().unwrap();
+        assert!(matches!(error, TraceError::UnknownFormat { .. }), "{error}");
+    }
+}
+
+/// Bug: the format of a CSV that begins with the byte order mark of UTF-8 was said to be not recognised.
+#[test]
+fn the_byte_order_mark_of_utf_8_is_not_a_part_of_a_text_trace() {
+    for name in ["csv", "msr"] {
+        let fixture = fixture(name);
+        let marked = [b"\xef\xbb\xbf", &fixture.bytes[..]].concat();
+        for format in [None, Some(fixture.format)] {
+            for bytes in [marked.clone(), gzip(&marked)] {
+                let (requests, end) = read_all(&bytes, &OpenOptions { format, ..fixture.options.clone() });
+                let rows: Vec<_> = requests.iter().map(expected_fields_of).collect();
+                assert_eq!((end.unwrap(), rows), (0, fixture.rows.clone()), "{name}, {format:?}");
+            }
+        }
+    }
+    let mut binary = fixture("oracle-general");
+    binary.bytes[..3].copy_from_slice(b"\xef\xbb\xbf");
+    let options = OpenOptions { format: Some(binary.format), ..binary.options };
+    assert_eq!(read_all(&binary.bytes, &options).0.len(), binary.rows.len());
+}
+
 #[test]
 fn a_trace_in_utf_16_is_refused_with_the_way_to_convert_it() {
     let text = String::from_utf8(fixture("msr").bytes).unwrap();

@@ -145,6 +145,11 @@ impl DecompressedStream {
         Ok((&self.buffer[self.unread_start..self.unread_end.min(self.unread_start + len)], complete))
     }
 
+    /// Takes out the read error that occurred while looking ahead in the stream, if there was one.
+    pub(crate) fn take_postponed_error(&mut self) -> Option<io::Error> {
+        self.postponed_error.take()
+    }
+
     /// Consumes `len` bytes of the stream, which must have been returned by [`Self::peek`].
     #[inline]
     pub(crate) fn consume_bytes(&mut self, len: usize) {

@@ -84,6 +84,9 @@ pub(crate) fn open_decompressed_trace(
     options: &OpenOptions,
     sidecars: impl FnOnce() -> Result<CaptureSidecars, TraceError>,
 ) -> Result<Box<dyn TraceReader>, TraceError> {
+    if options.format.is_none_or(is_text) {
+        skip_utf_8_mark(&mut source, &file)?;
+    }
     let format = match options.format {
         Some(format) => format,
         None if options.columns.is_some() => Format::Columns,
@@ -127,16 +130,35 @@ fn detect_format(
     let (head, complete) =
         source.peek_up_to_damage(FORMAT_DETECTION_BYTES).map_err(|error| first_read_error(file, error))?;
     let candidates = candidate_formats(head, complete, options);
-    match candidates[..] {
-        [format] => Ok(format),
-        [] if head.is_empty() => Err(TraceError::Empty { file: file.to_owned() }),
-        [] if has_utf_16_mark(head) => Err(TraceError::Utf16 { file: file.to_owned() }),
+    let has_whole_line = memchr::memchr(b'\n', head).is_some();
+    let error = match candidates[..] {
+        [format] => return Ok(format),
+        [] if head.is_empty() => TraceError::Empty { file: file.to_owned() },
+        [] if has_utf_16_mark(head) => TraceError::Utf16 { file: file.to_owned() },
         [] => {
             let start = head[..head.len().min(40)].escape_ascii().to_string();
-            Err(TraceError::UnknownFormat { file: file.to_owned(), start })
+            TraceError::UnknownFormat { file: file.to_owned(), start }
         }
-        _ => Err(TraceError::AmbiguousFormat { file: file.to_owned(), candidates }),
+        _ => TraceError::AmbiguousFormat { file: file.to_owned(), candidates },
+    };
+    // Before the end of its first line, damage hides the format of a text.
+    match source.take_postponed_error() {
+        Some(damage) if !has_whole_line => Err(first_read_error(file, damage)),
+        _ => Err(error),
     }
+}
+
+/// Byte order mark with which some programs begin text in UTF-8.
+const UTF_8_MARK: &[u8] = b"\xef\xbb\xbf";
+
+/// Consumes the byte order mark of UTF-8 if the stream begins with it: it is not a part of the first line.
+fn skip_utf_8_mark(source: &mut DecompressedStream, file: &str) -> Result<(), TraceError> {
+    let (head, _) =
+        source.peek_up_to_damage(UTF_8_MARK.len()).map_err(|error| first_read_error(file, error))?;
+    if head == UTF_8_MARK {
+        source.consume_bytes(UTF_8_MARK.len());
+    }
+    Ok(())
 }
 
 /// Byte order marks with which text in UTF-16 begins: little-endian and big-endian.

@@ -558,7 +558,10 @@ fn misspelt_names_on_the_command_line_are_refused_with_the_nearest_right_one() {
         (vec!["replay", &trace, "--timing", "events"], vec!["timing.mode", "did you mean `event`?"]),
         (vec!["replay", &trace, "--set", "gc.polcy=fifo"], vec!["gc.polcy=fifo", "did you mean `policy`?"]),
         (vec!["replay", "--workload", "unifrom:pages=10"], vec!["`unifrom`", "did you mean `uniform`?"]),
-        (vec!["replay", &trace, "--content", "dupp"], vec!["content model", "did you mean `dup`?"]),
+        (
+            vec!["replay", &trace, "--design", "recyclable", "--content", "dupp"],
+            vec!["content model", "did you mean `dup`?"],
+        ),
     ] {
         assert_refused(USAGE, &arguments, &parts);
     }

@@ -75,8 +75,14 @@ const WHEN_PAGES_ARE_COMPRESSED: &str =
 const WHEN_REVERSE_MAP_IS_OF_REMAP: &str = "the design is remap; other designs have parts.reverse_map";
 /// Words for error messages: the condition that the configured size of the reverse map is used.
 const WHEN_REVERSE_MAP_HAS_SIZE: &str = "pages are shared, and parts.reverse_map (in the design remap: \
-                                         remap.reverse_map) is segments, nvram-log or flash-log, or \
+                                         remap.reverse_map) is segments, nvram-log or flash-log, or it is ideal and \
                                          precondition.bound_share is set";
+/// Words for error messages: the condition that deduplication searches a content index.
+const WHEN_PAGES_ARE_DEDUPLICATED: &str = "host writes are deduplicated: on the design wearwell, on the design remap unless remap.dedup is false, or with \
+     dedup in parts.content; and parts.reverse_map (in the design remap: remap.reverse_map) is not none";
+/// Words for error messages: the condition that the section `[mapping]` sets the size of the L2P map's cache.
+const WHEN_DFTL_SECTION_SETS_NO_CACHE_SIZE: &str =
+    "dftl.cache_entries, which replaces it on the design dftl, is not set";
 /// Words for error messages: the condition that the section `[remap]` sets options of page sharing that the design
 /// wearwell fixes.
 const WHEN_REMAP_SETS_SHARING_OPTIONS: &str = "pages are shared and the design is not wearwell: on the design remap, \
@@ -160,9 +166,26 @@ fn reverse_map_kind(chosen: &DesignWithParts<'_>) -> Option<ReverseMapKind> {
 /// fills a share of it.
 fn uses_size_of_reverse_map(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
     reverse_map_kind(chosen).is_some_and(|kind| {
-        let is_limited = !matches!(kind, ReverseMapKind::Ideal | ReverseMapKind::OobOnly);
-        is_limited || config.precondition.bound_share.is_some()
+        kind != ReverseMapKind::OobOnly
+            && (kind != ReverseMapKind::Ideal || config.precondition.bound_share.is_some())
     })
+}
+
+/// Returns whether the design has a reverse map that can record a bind of a logical page to stored content.
+fn can_record_binds(_: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    reverse_map_kind(chosen).is_some_and(|kind| kind != ReverseMapKind::OobOnly)
+}
+
+/// Returns whether the design deduplicates host writes by means of a content index.
+fn has_content_index(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    let has_dedup = chosen.parts.content.sharing.is_some_and(|sharing| sharing.dedup.is_some());
+    has_dedup && can_record_binds(config, chosen)
+}
+
+/// Returns whether the size of the L2P map's cache is that of the section `[mapping]`. The section `[dftl]` may set
+/// another one for the design `dftl`.
+fn uses_cache_size_of_mapping_section(config: &Config, chosen: &DesignWithParts<'_>) -> bool {
+    chosen.design != "dftl" || config.dftl.cache_entries.is_none()
 }
 
 /// Returns whether the section `[remap]` sets the options of page sharing. On the design wearwell these options are
@@ -264,6 +287,14 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         |config, chosen| config.parts.content.is_none() && chosen.design == "remap",
         "the design is remap and parts.content is not set; with parts.content, dedup in its list decides",
     ),
+    rule_for_key_or_section("remap.index_entries", has_content_index, WHEN_PAGES_ARE_DEDUPLICATED),
+    rule_for_key_or_section("remap.index_share", has_content_index, WHEN_PAGES_ARE_DEDUPLICATED),
+    rule_for_key_or_section(
+        "remap.index_share",
+        |config, _| config.remap.index_entries.is_none(),
+        "remap.index_entries is not set",
+    ),
+    rule_for_key_or_section("remap.verify_on_hit", has_content_index, WHEN_PAGES_ARE_DEDUPLICATED),
     rule_for_key_or_section("remap.size_mib", uses_size_of_reverse_map, WHEN_REVERSE_MAP_HAS_SIZE),
     rule_for_key_or_section(
         "remap.segment_bytes",
@@ -293,6 +324,11 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "the design is not wearwell, which fills one page of deltas at a time",
     ),
     rule_for_key_or_section(
+        "delta.scan_entries",
+        |config, _| config.delta.scan_interval_writes > 0,
+        "delta.scan_interval_writes is above 0",
+    ),
+    rule_for_key_or_section(
         "delta.cache_entries",
         |_, chosen| chosen.design == "delta",
         "the design is delta",
@@ -314,7 +350,23 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "tables.content_bytes_per_page is set, as on wearwell",
     ),
     rule_for_key_or_section("dftl.", |_, chosen| chosen.design == "dftl", "the design is dftl"),
+    rule_for_key_or_section("dftl.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
     rule_for_key_or_section("mapping.", uses_mapping_section, WHEN_MAP_IS_ON_FLASH),
+    rule_for_key_or_section(
+        "mapping.cache_entries",
+        uses_cache_size_of_mapping_section,
+        WHEN_DFTL_SECTION_SETS_NO_CACHE_SIZE,
+    ),
+    rule_for_key_or_section(
+        "mapping.least_cache_entries",
+        uses_cache_size_of_mapping_section,
+        WHEN_DFTL_SECTION_SETS_NO_CACHE_SIZE,
+    ),
+    rule_for_key_or_section(
+        "mapping.least_cache_entries",
+        |config, _| config.mapping.cache_entries.is_none(),
+        "mapping.cache_entries is not set",
+    ),
     SettingEffectRule {
         key_or_section: "validity.",
         excepted_keys: &["validity.kind"],
@@ -481,6 +533,17 @@ const SETTING_EFFECT_RULES: &[SettingEffectRule] = &[
         "precondition.bound_share",
         |_, chosen| chosen.parts.content.sharing.is_some(),
         WHEN_PAGES_ARE_SHARED,
+    ),
+    rule_for_key_or_section(
+        "precondition.bound_share",
+        can_record_binds,
+        "parts.reverse_map (in the design remap: remap.reverse_map) is not none",
+    ),
+    rule_for_key_or_section(
+        "content.model",
+        |_, chosen| chosen.parts.content != ContentParts::default(),
+        "the design has a content mechanism: on the designs recyclable, remap, delta, integrated and wearwell, or with \
+         parts.content",
     ),
     rule_for_key_or_section("replay.arrival", has_time_model, WHEN_TIME_IS_MODELLED),
     rule_for_key_or_section(

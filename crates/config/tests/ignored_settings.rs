@@ -346,6 +346,53 @@ fn settings_that_nothing_reads_are_reported_as_ignored() {
     }
 }
 
+/// Bug: these settings were accepted, without effect, beside another setting that replaces them or makes them unused.
+#[test]
+fn settings_that_another_setting_replaces_are_reported_as_ignored() {
+    let is_ignored = |settings: &[&str], design: &str, expected: bool| {
+        assert_eq!(last_is_ignored(settings, design), expected, "{settings:?} on {design}");
+    };
+    is_ignored(&["dftl.cache_entries=30", "mapping.cache_entries=60"], "dftl", true);
+    is_ignored(&["dftl.cache_entries=30", "mapping.least_cache_entries=60"], "dftl", true);
+    is_ignored(&["dftl.cache_entries=30", "mapping.cache_entries=60"], "geckoftl", false);
+    is_ignored(&["parts.map=flat", "dftl.cache_entries=30"], "dftl", true);
+    is_ignored(&["dftl.cache_entries=30"], "dftl", false);
+    is_ignored(&["mapping.cache_entries=60", "mapping.least_cache_entries=600"], "dftl", true);
+    is_ignored(&["mapping.least_cache_entries=600"], "dftl", false);
+
+    is_ignored(&["remap.index_entries=500", "remap.index_share=0.5"], "remap", true);
+    is_ignored(&["remap.index_share=0.5", "remap.index_entries=500"], "remap", false);
+    for index in ["remap.index_entries=500", "remap.index_share=0.5", "remap.verify_on_hit=true"] {
+        is_ignored(&["remap.dedup=false", index], "remap", true);
+        is_ignored(&["remap.reverse_map=none", index], "remap", true);
+        is_ignored(&["parts.content=remap", index], "page-map", true);
+        is_ignored(&["parts.content=dedup", index], "page-map", false);
+        is_ignored(&[index], "remap", false);
+        is_ignored(&[index], "wearwell", false);
+    }
+    is_ignored(&["remap.reverse_map=none", "precondition.bound_share=0.4"], "remap", true);
+    is_ignored(&["remap.reverse_map=ideal", "precondition.bound_share=0.4"], "remap", false);
+    let with_bound_share = ["precondition.bound_share=0.4", "remap.reverse_map=none", "remap.size_mib=10"];
+    is_ignored(&with_bound_share, "remap", true);
+
+    is_ignored(&["delta.scan_interval_writes=0", "delta.scan_entries=5"], "delta", true);
+    is_ignored(&["delta.scan_interval_writes=9", "delta.scan_entries=5"], "delta", false);
+}
+
+/// Bug: a content model was accepted, without effect, on designs that do not examine contents.
+#[test]
+fn a_content_model_is_ignored_by_designs_without_content_mechanism() {
+    let model = "content.model=dup:share=0.5";
+    for design in ["page-map", "dftl", "geckoftl"] {
+        assert!(last_is_ignored(&[model], design), "{design}");
+        assert!(!last_is_ignored(&["parts.content=silent", model], design), "{design}");
+    }
+    for design in ["recyclable", "remap", "delta", "integrated", "wearwell"] {
+        assert!(!last_is_ignored(&[model], design), "{design}");
+    }
+    assert!(last_is_ignored(&["parts.content=none", model], "recyclable"));
+}
+
 /// A rule for a key that does not exist would never apply.
 #[test]
 fn every_ignored_setting_rule_names_an_existing_key() {

@@ -113,6 +113,24 @@ fn a_resumed_sweep_executes_only_unfinished_runs() {
     assert_eq!((after.len(), after.iter().filter(|one| before.contains(one)).count()), (12, 8));
 }
 
+/// Bug: a copy of another run's file under the name of a run stood in that run's row.
+#[test]
+fn a_stored_run_under_the_name_of_another_run_is_repeated() {
+    let folder = tempfile::tempdir().unwrap();
+    let kept = folder.path().join("kept");
+    let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
+    let first = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let mut files: Vec<_> = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    let replaced = fs::read_to_string(&files[1]).unwrap();
+    fs::copy(&files[0], &files[1]).unwrap();
+    let again = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
+    assert_eq!(identities_and_figures(&again), identities_and_figures(&first));
+    let repeated = fs::read_to_string(&files[1]).unwrap();
+    let key_line = |text: &str| text.lines().nth(1).unwrap().to_owned();
+    assert_eq!(key_line(&repeated), key_line(&replaced));
+}
+
 #[test]
 fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let folder = tempfile::tempdir().unwrap();

@@ -7,9 +7,14 @@
 //! [`Plan::run_result_key`](crate::replay::Plan::run_result_key)). So no result in the folder can be out of date, and
 //! several commands may share the folder. The price: any change of the engine's code means that all results are
 //! computed anew.
+//!
+//! The file contains the digest too, as the first field `result_key`. A file that was copied or renamed to the name of
+//! another result is so noticed, and that result is computed anew.
 
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
 
 use crate::json::{FromJson, ToJson};
 use crate::life::{LifeEndReason, LifeRecord};
@@ -42,6 +47,13 @@ impl StorableResult for RunRecord {
     }
 }
 
+/// The field of a stored file that the results themselves do not have.
+#[derive(Deserialize)]
+struct StoredResultKey {
+    /// Digest under which the result was stored.
+    result_key: String,
+}
+
 /// A folder of finished results of one kind, one file per result.
 #[derive(Clone, Debug)]
 pub struct ResultFolder<T> {
@@ -66,9 +78,14 @@ impl<T: StorableResult> ResultFolder<T> {
         self.folder.join(format!("{}-{key}.json", T::RESULT_KIND))
     }
 
-    /// Returns the stored result of `key`; `None` if the folder has no readable and finished result for this key.
+    /// Returns the stored result of `key`; `None` if the folder has no readable and finished result for this key, or if
+    /// the file with the name of this key has the result of another one.
     pub fn get(&self, key: &str) -> Option<T> {
         let text = std::fs::read_to_string(self.result_path(key)).ok()?;
+        let stored: StoredResultKey = serde_json::from_str(&text).ok()?;
+        if stored.result_key != key {
+            return None;
+        }
         T::from_json(&text).ok().filter(T::is_finished)
     }
 
@@ -80,7 +97,9 @@ impl<T: StorableResult> ResultFolder<T> {
         if !result.is_finished() {
             return Ok(());
         }
-        let (path, text) = (self.result_path(key), result.to_pretty_json());
+        let json = result.to_pretty_json();
+        let fields = json.strip_prefix("{\n").expect("a result is an object with fields");
+        let (path, text) = (self.result_path(key), format!("{{\n  \"result_key\": \"{key}\",\n{fields}"));
         let partial = path.with_extension("partial");
         std::fs::write(&partial, text)?;
         std::fs::rename(&partial, &path)

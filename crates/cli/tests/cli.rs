@@ -376,6 +376,23 @@ fn pages_overwritten_in_the_compression_buffer_are_not_reported_as_compressed() 
     }
 }
 
+/// Bug: four writes of a page were one program and three deltas, and no note said that no delta was programmed.
+#[test]
+fn deltas_that_were_not_programmed_are_noted() {
+    let fixture = Fixture::new(0);
+    let header = fs::read_to_string(fixture.file("trace.csv")).unwrap();
+    let rows: Vec<String> = (0..4).map(|k| format!("{k},W,0,4096,0,,\n")).collect();
+    fs::write(fixture.file("again.csv"), header + &rows.concat()).unwrap();
+    let again = fixture.path("again.csv");
+    let run =
+        ["replay", &again, "--design", "delta", "--precondition", "none", "--content", "unique:delta=0.2"];
+    let record = only_run(&output_of_status(DONE, &[&run[..], &["--json", "-"]].concat()));
+    let deltas = &record["writes_by_form"]["delta"];
+    assert!(deltas.as_u64() > Some(0), "{record}");
+    let note = format!("writes whose delta was not programmed: {deltas};");
+    assert!(record["notes"].to_string().contains(&note), "{}", record["notes"]);
+}
+
 #[test]
 fn a_larger_drive_lives_longer_at_the_same_write_rate() {
     let load = "uniform:write=1.0,pages=3000,requests=20000,rate=100";

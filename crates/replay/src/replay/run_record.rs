@@ -424,6 +424,7 @@ impl Run<'_> {
         notes.extend(self.note_of_buffered_writes());
         notes.extend(self.note_of_chunk_buffer());
         notes.extend(self.note_of_unfinished_chunk());
+        notes.extend(self.note_of_unprogrammed_deltas());
         notes.extend(self.note_of_overload());
         notes.extend(self.note_of_unwritten_pages());
         notes.extend(self.note_of_recovery_time());
@@ -686,6 +687,20 @@ impl Run<'_> {
         let pages = self.device.ftl().logical_pages_awaiting_compression();
         (pages > 0).then(|| {
             format!("pages in the chunk buffer at the end: {pages}; the host wrote them, and they are not programmed")
+        })
+    }
+
+    /// Returns a note if the deltas of more than one percent of the host writes were not programmed, because they are
+    /// still in the RAM buffer of deltas at the end of the run, or were replaced there.
+    fn note_of_unprogrammed_deltas(&self) -> Option<String> {
+        let ftl = self.device.ftl();
+        let stats = ftl.stats();
+        let deltas = stats.delta_writes.saturating_sub(ftl.delta_statistics()?.committed_deltas);
+        (deltas > stats.host_page_writes / 100).then(|| {
+            format!(
+                "writes whose delta was not programmed: {deltas}; it is in RAM at the end, where deltas gather until they \
+                 fill a page, or a later write of the page replaced it there"
+            )
         })
     }
 

@@ -251,12 +251,23 @@ impl FinishedRuns {
         }
         self.outputs.write_tables(&self.comparison.data_table())?;
         self.outputs.write_html_page(&self.comparison)?;
-        if !args.quiet && !self.outputs.has_stdout_result() {
+        if args.quiet || self.outputs.has_stdout_result() {
+            print_partial_runs(&self.comparison);
+        } else {
             let table =
                 if args.markdown { self.comparison.to_markdown() } else { self.comparison.to_table() };
             print(&table)?;
         }
         Ok(if self.is_complete { Outcome::Done } else { Outcome::Partial })
+    }
+}
+
+/// Prints why runs ended early, which makes the exit status 3, to standard error. For commands that print no table with
+/// the reasons.
+pub(crate) fn print_partial_runs(comparison: &Comparison) {
+    let lines = comparison.partial_run_lines();
+    if !lines.is_empty() {
+        print_message(lines.trim_end_matches('\n'));
     }
 }
 

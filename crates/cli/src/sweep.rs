@@ -13,7 +13,9 @@ use crate::args::SweepArgs;
 use crate::jobs::run_concurrently;
 use crate::output::{print, print_message};
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
-use crate::run::{Configurations, DesignVariant, InputSource, Outputs, open_result_folder};
+use crate::run::{
+    Configurations, DesignVariant, InputSource, Outputs, open_result_folder, print_partial_runs,
+};
 use crate::{Failure, Outcome};
 
 /// Executes the command `sweep`: runs all combinations of a sweep file.
@@ -262,6 +264,7 @@ fn write_sweep_results(args: &SweepArgs, swept: &SweepResults, outputs: &Outputs
     if !args.quiet && !outputs.has_stdout_result() {
         print(&if args.markdown { swept.to_markdown() } else { swept.to_table() })?;
     }
+    print_partial_runs(&swept.comparison);
     let failures = swept.failure_lines();
     if !failures.is_empty() {
         print_message(failures.trim_end_matches('\n'));

@@ -662,6 +662,25 @@ fn replay_of_a_truncated_trace_writes_a_partial_record() {
     assert!(output_of_status(PARTIAL, &["trace", "info", &cut]).contains("DAMAGED"));
 }
 
+/// Bug: with `-q`, or with a result on standard output, nothing told why the exit status was 3.
+#[test]
+fn the_reason_of_a_partial_run_is_printed_without_a_table_too() {
+    let fixture = Fixture::new(300_000);
+    output_of_status(DONE, &["trace", "convert", &fixture.path("trace.csv"), &fixture.path("whole.wwt")]);
+    let whole = fs::read(fixture.file("whole.wwt")).unwrap();
+    fs::write(fixture.file("cut.wwt"), &whole[..whole.len() - whole.len() / 8]).unwrap();
+    let cut = fixture.path("cut.wwt");
+    for without_table in [&["-q"][..], &["--json", "-"], &["-q", "--json", "-"]] {
+        let output = wearwell(&[&["replay", &cut], without_table].concat());
+        let said = stderr(&output);
+        assert_eq!(output.status.code(), Some(PARTIAL), "{said}");
+        assert_eq!(said.matches("PARTIAL: page-map ended early").count(), 1, "{without_table:?}: {said}");
+        assert!(said.contains("truncated or corrupt"), "{without_table:?}: {said}");
+    }
+    let with_table = wearwell(&["replay", &cut]);
+    assert!(!stderr(&with_table).contains("PARTIAL"), "the table has the reason");
+}
+
 /// Returns the JSON output of `trace info`, without the fields that name the file.
 fn trace_info_of(path: &str) -> Value {
     let mut info: Value =

@@ -65,6 +65,14 @@ impl Comparison {
         self.runs_grouped_by_input().map(table).collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns a line for each run that ended early, with the reason, as they are below the tables.
+    pub fn partial_run_lines(&self) -> String {
+        let lines = |runs: &[RunRecord]| -> String {
+            labelled_runs(runs).iter().map(|(label, run)| partial_run_line(label, run)).collect()
+        };
+        self.runs_grouped_by_input().map(lines).collect()
+    }
+
     /// Returns the run records in groups: consecutive runs on the same input and device.
     pub(crate) fn runs_grouped_by_input(&self) -> impl Iterator<Item = &[RunRecord]> {
         let is_alike = |a: &RunRecord, b: &RunRecord| a.trace.path == b.trace.path && a.device == b.device;
@@ -975,15 +983,19 @@ pub(crate) fn lines_below_table(labelled: &[(String, &RunRecord)]) -> String {
         text += "note: years in closed loop are those of a drive that is written as fast as it can: a slower one has more\n";
     }
     for (label, run) in labelled {
-        if let Some(reason) = &run.partial_reason {
-            writeln!(text, "PARTIAL: {label} ended early: {reason}").expect("a string takes everything");
-        }
+        text += &partial_run_line(label, run);
         if run.trace.rejected > 0 {
             writeln!(text, "note: bad lines skipped: {}", run.trace.rejected)
                 .expect("a string takes everything");
         }
     }
     text
+}
+
+/// Returns the line that says why a run called `label` ended early; empty if the run is whole.
+fn partial_run_line(label: &str, run: &RunRecord) -> String {
+    let reason = run.partial_reason.as_ref();
+    reason.map_or_else(String::new, |reason| format!("PARTIAL: {label} ended early: {reason}\n"))
 }
 
 /// Returns rows as aligned text: the first column aligned to the left, all other columns to the right.

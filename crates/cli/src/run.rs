@@ -284,9 +284,10 @@ fn run_designs_on_inputs<'a>(
     let config = config_of_args(args)?;
     let variants: Vec<DesignVariant> = designs.iter().map(|text| DesignVariant::parse(text)).collect();
     let named: Vec<String> = variants.iter().map(|variant| variant.design.clone()).collect();
+    let points = args.sweep_points();
+    refuse_overridden_settings(args.all_settings().iter().chain(points.iter().flatten()), &variants)?;
     refuse_ignored_settings(&config, &named, args)?;
     let sources = input_sources(traces, args, &config)?;
-    let points = args.sweep_points();
     let recorded = timeline_cells_setting(
         args,
         &config,
@@ -439,6 +440,25 @@ fn settings_text(settings: &[String]) -> String {
         |(at, (key, _)): &(usize, &(String, String))| all[at + 1..].iter().all(|(later, _)| later != key);
     let counting = all.iter().enumerate().filter(is_last);
     counting.map(|(_, (key, value))| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Refuses a setting for all designs that no run uses because every design has a setting of its own with the same key.
+pub(crate) fn refuse_overridden_settings<'a>(
+    settings: impl IntoIterator<Item = &'a String>,
+    variants: &[DesignVariant],
+) -> Result<(), Failure> {
+    let key_of = |setting: &'a str| setting.split('=').next().unwrap_or_default().trim();
+    let is_set_by = |variant: &DesignVariant, key: &str| {
+        variant.settings.iter().any(|own| own.split('=').next().unwrap_or_default().trim() == key)
+    };
+    let mut keys = settings.into_iter().map(|setting| key_of(setting));
+    match keys.find(|key| variants.iter().all(|variant| is_set_by(variant, key))) {
+        None => Ok(()),
+        Some(key) => Err(Failure::of_usage(format!(
+            "{key} has no effect, because every design of the command has a value of its own for it: leave it out, or \
+             leave it out of a design"
+        ))),
+    }
 }
 
 /// Refuses settings of the command line that no design uses, and prints a note about those that only some designs use.

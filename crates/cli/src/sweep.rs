@@ -15,6 +15,7 @@ use crate::output::{print, print_message};
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
     Configurations, DesignVariant, InputSource, Outputs, open_result_folder, print_partial_runs,
+    refuse_overridden_settings,
 };
 use crate::{Failure, Outcome};
 
@@ -29,6 +30,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
     let config_of =
         |settings: &[String]| sweep.config_with_settings(settings).map_err(|error| usage_failure(&error));
     let configurations = Configurations::combine(&sweep.setting_combinations, &variants, config_of)?;
+    refuse_overridden_settings(sweep.setting_combinations.iter().flatten(), &variants)?;
     refuse_ignored_settings(&sweep, &variants, &reporter)?;
     let sources = sweep_inputs(&sweep, args, &configurations.configs)?;
     let total = sources.iter().map(|source| source.runs_using_input(&configurations).count()).sum();

@@ -481,12 +481,13 @@ fn options_and_settings_of_watch_and_of_live_devices_count_in_their_order() {
 #[test]
 fn the_label_of_a_run_has_one_value_for_each_key() {
     let compare = ["compare", "--workload", "uniform:pages=1000,requests=100", "--json", "-"];
-    let designs = "page-map:gc.policy=fifo,page-map:gc.policy=fifo:wear.dynamic=true:gc.policy=random";
+    let designs =
+        "page-map,page-map:gc.policy=fifo,page-map:gc.policy=fifo:wear.dynamic=true:gc.policy=random";
     let more = ["--designs", designs, "--over-provisioning", "0.1,0.2", "--gc-policy", "greedy,cost-benefit"];
     let result: Value =
         serde_json::from_str(&output_of_status(DONE, &[&compare[..], &more].concat())).unwrap();
     let runs = result["runs"].as_array().unwrap();
-    assert_eq!(runs.len(), 8);
+    assert_eq!(runs.len(), 12);
     for run in runs {
         let label = run["variant"].as_str().unwrap();
         let policy = run["config"]["gc"]["policy"].as_str().unwrap();
@@ -1168,6 +1169,19 @@ fn settings_that_a_run_would_ignore_are_refused() {
         "{}",
         stderr(&output)
     );
+}
+
+/// Bug: `--gc-policy` was accepted although every design had a policy of its own.
+#[test]
+fn a_setting_that_every_design_overrides_is_refused() {
+    let load = ["compare", "--workload", "uniform:pages=1000,requests=100", "--designs"];
+    let both = "page-map:gc.policy=fifo,dftl:gc.policy=random";
+    for option in
+        [&["--gc-policy", "greedy"][..], &["--set", "gc.policy=greedy"], &["--gc-policy", "greedy,fifo"]]
+    {
+        assert_refused(USAGE, &[&load[..], &[both], option].concat(), &["gc.policy has no effect", "own"]);
+    }
+    output_of_status(DONE, &[&load[..], &["page-map:gc.policy=fifo,dftl", "--gc-policy", "greedy"]].concat());
 }
 
 #[test]

@@ -14,8 +14,8 @@ use crate::jobs::run_concurrently;
 use crate::output::print;
 use crate::progress::{ProgressReporter, RemainingTimeReporter};
 use crate::run::{
-    InputSource, Outputs, checked_plan, config_with_settings, for_each_input, input_sources,
-    open_result_folder, refuse_ignored_settings, replay_failure,
+    InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, for_each_input,
+    input_sources, open_result_folder, refuse_ignored_settings, replay_failure,
 };
 use crate::{Failure, Outcome};
 
@@ -37,16 +37,18 @@ pub(crate) fn ablate(args: &AblateArgs) -> Result<Outcome, Failure> {
     let points =
         args.run.sweep_points().into_iter().map(|point| SweepPoint::of_settings(args, &mechanisms, &point));
     let points: Vec<SweepPoint> = points.collect::<Result<_, _>>()?;
+    let reporter = ProgressReporter::new(args.run.quiet);
+    let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let desk = AblationContext {
         args,
         mechanisms: &mechanisms,
-        reporter: &ProgressReporter::new(args.run.quiet),
+        reporter: &reporter,
         result_folder: result_folder.as_ref(),
+        unused_option_check: UnusedOptionCheck::of_inputs(&sources, &args.run, &reporter),
     };
-    let sources = input_sources(args.traces.iter(), &args.run, &config)?;
     let mut ablations = Vec::new();
     let complete =
-        for_each_input(&sources, desk.reporter, |source| desk.ablate_input(source, &points, &mut ablations))?;
+        for_each_input(&sources, &reporter, |source| desk.ablate_input(source, &points, &mut ablations))?;
     if ablations.is_empty() {
         return Err(if complete { Failure::interrupted() } else { Failure::no_replayable_input() });
     }
@@ -130,6 +132,7 @@ struct AblationContext<'a> {
     reporter: &'a ProgressReporter,
     /// Folder of `--resume`, which keeps finished runs; `None` without this option.
     result_folder: Option<&'a ResultFolder<RunRecord>>,
+    unused_option_check: UnusedOptionCheck<'a>,
 }
 
 impl AblationContext<'_> {
@@ -144,7 +147,8 @@ impl AblationContext<'_> {
         let mut plans: Vec<Plan<'_>> = Vec::new();
         for point in points {
             // Which parts can be combined is checked for each subset.
-            plans.push(checked_plan(&point.base_config, &opened.input, plans.first(), &[])?);
+            let check = &self.unused_option_check;
+            plans.push(checked_plan(&point.base_config, &opened.input, plans.first(), &[], check)?);
         }
         for (point, plan) in points.iter().zip(&plans) {
             ablations.extend(self.ablate_point(point, plan, &opened.input)?);

@@ -16,8 +16,8 @@ use crate::jobs::run_concurrently;
 use crate::output::{OverwriteRule, print};
 use crate::progress::ProgressReporter;
 use crate::run::{
-    InputSource, Outputs, checked_plan, config_with_settings, input_sources, open_result_folder,
-    refuse_ignored_settings, replay_failure, timeline_cells_setting,
+    InputSource, Outputs, UnusedOptionCheck, checked_plan, config_with_settings, input_sources,
+    open_result_folder, refuse_ignored_settings, replay_failure, timeline_cells_setting,
 };
 use crate::{Failure, Outcome};
 
@@ -65,8 +65,10 @@ pub(crate) fn life(args: &LifeArgs) -> Result<Outcome, Failure> {
     }
     refuse_ignored_settings(&config, &args.designs, &args.run)?;
     let reporter = ProgressReporter::new(args.run.quiet);
-    let opened = life_input_source(args, &config)?.open_for_runs([&config], &reporter)?;
-    let plan = checked_plan(&config, &opened.input, None, &args.designs)?;
+    let source = life_input_source(args, &config)?;
+    let opened = source.open_for_runs([&config], &reporter)?;
+    let check = UnusedOptionCheck::of_inputs(std::slice::from_ref(&source), &args.run, &reporter);
+    let plan = checked_plan(&config, &opened.input, None, &args.designs, &check)?;
     let (mut records, mut tasks) = (Vec::new(), Vec::new());
     for design in &args.designs {
         for leveling in args.compared_levelings() {

@@ -298,8 +298,9 @@ fn run_designs_on_inputs<'a>(
     })?;
     let reporter = ProgressReporter::new(args.quiet);
     let mut comparison = Comparison::of_runs(Vec::new());
+    let check = UnusedOptionCheck::of_inputs(&sources, args, &reporter);
     let mut complete = for_each_input(&sources, &reporter, |source| {
-        run_designs_on_one_input(source, &configurations, args, perfetto, &reporter, &mut comparison)
+        run_designs_on_one_input(source, &configurations, args, perfetto, &check, &mut comparison)
     })?;
     if comparison.runs.is_empty() && !complete {
         return Err(Failure::no_replayable_input());
@@ -583,15 +584,16 @@ fn run_designs_on_one_input(
     configurations: &Configurations,
     args: &RunArgs,
     perfetto: Option<&PerfettoOutput>,
-    reporter: &ProgressReporter,
+    check: &UnusedOptionCheck<'_>,
     comparison: &mut Comparison,
 ) -> Result<(), Failure> {
+    let reporter = check.reporter;
     let opened = source.open_for_runs(&configurations.configs, reporter)?;
     let mut plans: Vec<Plan<'_>> = Vec::new();
     for (number, config) in configurations.configs.iter().enumerate() {
         let of_config = configurations.runs.iter().filter(|run| run.0 == number);
         let designs: Vec<String> = of_config.map(|(_, design, _)| design.clone()).collect();
-        plans.push(checked_plan(config, &opened.input, plans.first(), &designs)?);
+        plans.push(checked_plan(config, &opened.input, plans.first(), &designs, check)?);
     }
     if perfetto.is_some() {
         plans
@@ -629,11 +631,57 @@ pub(crate) fn checked_plan<'a>(
     input: &'a Input,
     plan_of_same_input: Option<&Plan<'a>>,
     designs: &[String],
+    check: &UnusedOptionCheck<'_>,
 ) -> Result<Plan<'a>, Failure> {
     let plan = plan_of_same_input.map_or_else(|| Plan::new(config, input), |other| other.with_config(config));
     let plan = plan.map_err(|error| replay_failure(&error))?;
-    plan.check_designs_and_content_model(designs).map_err(|error| replay_failure(&error))?;
+    check.refuse_or_note_unused_options(&plan, input, plan_of_same_input.is_none())?;
+    plan.check_designs(designs).map_err(|error| replay_failure(&error))?;
     Ok(plan)
+}
+
+/// Check for options that have no effect because of what the input is: a content model for an input with contents, and
+/// a size to which lifetimes are scaled for an input without times. An option without effect on the only input is
+/// refused. If there are several inputs, the option may be meant for another one, and a note is printed.
+pub(crate) struct UnusedOptionCheck<'a> {
+    /// Whether the command has one input.
+    is_only_input: bool,
+    /// Exported bytes of the drive to which lifetimes are scaled (`--scale-to`).
+    scale_to: Option<u64>,
+    reporter: &'a ProgressReporter,
+}
+
+impl<'a> UnusedOptionCheck<'a> {
+    /// Creates the check for a command with these inputs and arguments.
+    pub(crate) fn of_inputs(sources: &[InputSource], args: &RunArgs, reporter: &'a ProgressReporter) -> Self {
+        Self { is_only_input: sources.len() == 1, scale_to: args.scale_to, reporter }
+    }
+
+    /// Refuses options that have no effect on the only input of the command. Of several inputs, prints a note if
+    /// `is_first_plan`, so that there is one note for each input.
+    fn refuse_or_note_unused_options(
+        &self,
+        plan: &Plan<'_>,
+        input: &Input,
+        is_first_plan: bool,
+    ) -> Result<(), Failure> {
+        let unused_scale = (self.scale_to.is_some() && !plan.takes_time()).then(|| {
+            format!(
+                "{}: --scale-to has no effect, because the requests of this input have no times, or all the same, and \
+                 no time model gives them any, so that no lifetime is known in years",
+                input.name()
+            )
+        });
+        for sentence in [plan.unused_content_model_sentence(), unused_scale].into_iter().flatten() {
+            if self.is_only_input {
+                return Err(Failure::of_usage(format!("{sentence}: leave it out")));
+            }
+            if is_first_plan {
+                self.reporter.print_message(&format!("wearwell: note: {sentence}"));
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Makes the failure of a run: exit status 2 if configuration or content model is wrong, else 1.

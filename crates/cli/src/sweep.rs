@@ -41,6 +41,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<Outcome, Failure> {
         reporter: &reporter,
         result_folder: result_folder.as_ref(),
         remaining_time_reporter,
+        is_only_input: sweep.traces.len() + sweep.workloads.len() == 1,
     };
     let mut swept = SweepResults { comparison: Comparison::of_runs(Vec::new()), failures: Vec::new() };
     for source in &sources {
@@ -153,6 +154,8 @@ struct SweepContext<'a> {
     result_folder: Option<&'a ResultFolder<RunRecord>>,
     /// Estimates the time that the remaining runs of the sweep will take.
     remaining_time_reporter: RemainingTimeReporter<'a>,
+    /// Whether the sweep has one input, so that a content model without effect on it is without effect on all runs.
+    is_only_input: bool,
 }
 
 /// One run of a sweep: index of its configuration, name of the design, settings that distinguish it.
@@ -179,6 +182,12 @@ impl SweepContext<'_> {
             }
         };
         let plans = self.plans_of_configurations(&opened.input, &tasks);
+        if !self.is_only_input
+            && let Some(sentence) =
+                plans.iter().flatten().flatten().find_map(Plan::unused_content_model_sentence)
+        {
+            self.reporter.print_message(&format!("note: {sentence}"));
+        }
         let run = |task: &SweepRun| {
             let outcome = match &plans[task.0] {
                 Some(Ok(plan)) => self.load_or_execute_run(plan, task),
@@ -235,8 +244,13 @@ impl SweepContext<'_> {
         design: &String,
         settings: &str,
     ) -> Result<RunRecord, String> {
-        plan.check_designs_and_content_model(std::slice::from_ref(design))
-            .map_err(|error| error.to_string())?;
+        let designs = std::slice::from_ref(design);
+        let checked = if self.is_only_input {
+            plan.check_designs_and_content_model(designs)
+        } else {
+            plan.check_designs(designs)
+        };
+        checked.map_err(|error| error.to_string())?;
         let label = format!("{design} {settings}");
         let record = plan
             .run(design, &mut self.reporter.run_progress_callback(label.trim_end()))

@@ -1150,6 +1150,8 @@ fn settings_that_a_run_would_ignore_are_refused() {
         (vec!["--set", "precondition.share=0.2"], "precondition.share"),
         (vec!["--set", "lifetime.target_years=3"], "lifetime.target_years"),
         (vec!["--design", "recyclable", "--content", "dup:share=0.5"], "content.model"),
+        (vec!["--content", "dup:share=0.5"], "content.model has no effect on page-map"),
+        (vec!["--scale-to", "1TiB"], "--scale-to"),
     ] {
         // Every write of this trace has content.
         fs::write(
@@ -1182,6 +1184,27 @@ fn a_setting_that_every_design_overrides_is_refused() {
         assert_refused(USAGE, &[&load[..], &[both], option].concat(), &["gc.policy has no effect", "own"]);
     }
     output_of_status(DONE, &[&load[..], &["page-map:gc.policy=fifo,dftl", "--gc-policy", "greedy"]].concat());
+}
+
+/// Bug: the size to which lifetimes are scaled was accepted, without effect, in a run without times.
+#[test]
+fn scaled_years_need_times() {
+    let untimed = ["replay", "--workload", "uniform:pages=1000,requests=100", "--scale-to", "1TiB"];
+    assert_refused(USAGE, &untimed, &["--scale-to has no effect", "leave it out"]);
+    output_of_status(DONE, &[&untimed[..], &["--timing", "event"]].concat());
+    let open = [&untimed[..], &["--timing", "event", "--arrival", "open"]].concat();
+    assert_refused(USAGE, &open, &["--scale-to has no effect"]);
+    let fixture = Fixture::new(400);
+    fs::write(
+        fixture.file("untimed.csv"),
+        "time_ns,op,offset_bytes,len_bytes,device\n0,W,0,4096,0\n0,W,4096,4096,0\n",
+    )
+    .unwrap();
+    let (timed, untimed) = (fixture.path("trace.csv"), fixture.path("untimed.csv"));
+    let several = wearwell(&["compare", &timed, &untimed, "--designs", "page-map", "--scale-to", "1TiB"]);
+    assert_eq!(several.status.code(), Some(DONE), "{}", stderr(&several));
+    let note = "untimed.csv: --scale-to has no effect";
+    assert_eq!(stderr(&several).matches(note).count(), 1, "{}", stderr(&several));
 }
 
 #[test]

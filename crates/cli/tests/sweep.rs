@@ -131,6 +131,35 @@ fn a_stored_run_under_the_name_of_another_run_is_repeated() {
     assert_eq!(key_line(&repeated), key_line(&replaced));
 }
 
+/// Bug: with a content model, the runs on an input with contents failed, although the model was meant for another input.
+#[test]
+fn a_sweep_mixes_inputs_with_and_without_contents() {
+    let folder = tempfile::tempdir().unwrap();
+    let written =
+        "time_ns,op,offset_bytes,len_bytes,device,fingerprints\n0,W,0,4096,0,7\n5,W,4096,4096,0,8\n";
+    let trace = folder.path().join("written.csv");
+    fs::write(&trace, written).unwrap();
+    let file = |workloads: &str| {
+        format!(
+            "[sweep]\ntraces = [{:?}]\nworkloads = [{workloads}]\ndesigns = ['recyclable']\n[content]\n\
+             model = 'dup:share=0.5'\n",
+            trace.to_str().unwrap()
+        )
+    };
+    let done = sweep(folder.path(), &file("'uniform:pages=2000,requests=100'"), &["--json", "-"]);
+    assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
+    let sentence = "written.csv: content.model has no effect";
+    assert_eq!(stderr(&done).matches(sentence).count(), 1, "{}", stderr(&done));
+    let result = swept(&done);
+    let has_note = |run: &Value| run["notes"].to_string().contains(sentence);
+    let noted: Vec<bool> = result["runs"].as_array().unwrap().iter().map(has_note).collect();
+    assert_eq!(noted, [true, false]);
+    // On the only input, the model is a mistake.
+    let alone = sweep(folder.path(), &file(""), &[]);
+    assert_eq!(alone.status.code(), Some(3), "{}", stderr(&alone));
+    assert!(stderr(&alone).contains("content.model has no effect"), "{}", stderr(&alone));
+}
+
 #[test]
 fn a_failed_run_of_a_sweep_is_a_row_and_the_other_runs_continue() {
     let folder = tempfile::tempdir().unwrap();

@@ -116,25 +116,46 @@ impl<'a> Plan<'a> {
     /// # Errors
     /// [`ReplayError::Config`].
     pub fn check_designs_and_content_model(&self, designs: &[String]) -> Result<(), ReplayError> {
-        if self.config.content.model.is_some() && !self.survey.has_writes_without_content {
-            let message = format!(
-                "{}: content.model has no effect, because {} no write without content: leave it out",
-                self.input.name(),
-                if self.aging_input.is_some() {
-                    "this input and the aging trace have"
-                } else {
-                    "this input has"
-                }
-            );
-            return Err(ConfigError::InvalidValue(message).into());
+        match self.unused_content_model_sentence() {
+            Some(sentence) => Err(ConfigError::InvalidValue(format!("{sentence}: leave it out")).into()),
+            None => self.check_designs(designs),
         }
+    }
+
+    /// Refuses an unknown design, and parts that cannot be combined.
+    ///
+    /// # Errors
+    /// [`ReplayError::Config`].
+    pub fn check_designs(&self, designs: &[String]) -> Result<(), ReplayError> {
         designs
             .iter()
             .try_for_each(|design| self.config.design_parts(design, &self.resolved_device).map(drop))?;
         Ok(())
     }
 
-    /// Resolves the device of the configuration for an input that was surveyed already.
+    /// Returns a sentence, with the name of the input, that says why the configured content model has no effect; `None`
+    /// if it has one, or if there is no model. The content model has no effect if all writes of the input and of the
+    /// aging trace have contents.
+    pub fn unused_content_model_sentence(&self) -> Option<String> {
+        let is_unused = self.config.content.model.is_some() && !self.survey.has_writes_without_content;
+        let with_contents =
+            if self.aging_input.is_some() { "this input and the aging trace have" } else { "this input has" };
+        is_unused.then(|| {
+            format!(
+                "{}: content.model has no effect, because {with_contents} no write without content",
+                self.input.name()
+            )
+        })
+    }
+
+    /// Returns whether a run takes time, so that its lifetime can be given in years: by the times of the input, or by
+    /// those of a time model that does not wait for the times of an input without times.
+    pub fn takes_time(&self) -> bool {
+        let has_times_of_device =
+            self.config.timing.timing_mode() != TimingMode::None && self.arrival_mode() != Arrival::Open;
+        self.survey.has_different_times || has_times_of_device
+    }
+
     fn of_survey(
         config: &'a Config,
         input: &'a Input,

@@ -397,6 +397,7 @@ impl Run<'_> {
                 self.input.content_model.describe()
             ));
         }
+        notes.extend(self.plan.unused_content_model_sentence());
         if let InputReader::Host(generator) = &self.input.request_reader {
             notes.push(format!("requests come from a host model; {}", generator.describe_content()));
         }

@@ -119,12 +119,12 @@ fn a_stored_run_under_the_name_of_another_run_is_repeated() {
     let folder = tempfile::tempdir().unwrap();
     let kept = folder.path().join("kept");
     let resume = ["--resume", kept.to_str().unwrap(), "--json", "-"];
-    let first = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let first = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
     let mut files: Vec<_> = fs::read_dir(&kept).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let replaced = fs::read_to_string(&files[1]).unwrap();
     fs::copy(&files[0], &files[1]).unwrap();
-    let again = swept(&sweep(folder.path(), SWEEP_FILE, &resume));
+    let again = sweep_result_json(&sweep(folder.path(), SWEEP_FILE, &resume));
     assert_eq!(identities_and_figures(&again), identities_and_figures(&first));
     let repeated = fs::read_to_string(&files[1]).unwrap();
     let key_line = |text: &str| text.lines().nth(1).unwrap().to_owned();
@@ -150,7 +150,7 @@ fn a_sweep_mixes_inputs_with_and_without_contents() {
     assert_eq!(done.status.code(), Some(0), "{}", stderr(&done));
     let sentence = "written.csv: content.model has no effect";
     assert_eq!(stderr(&done).matches(sentence).count(), 1, "{}", stderr(&done));
-    let result = swept(&done);
+    let result = sweep_result_json(&done);
     let has_note = |run: &Value| run["notes"].to_string().contains(sentence);
     let noted: Vec<bool> = result["runs"].as_array().unwrap().iter().map(has_note).collect();
     assert_eq!(noted, [true, false]);

@@ -164,7 +164,8 @@ pub enum ReasonSupport {
 }
 
 impl DifferenceReason {
-    /// Returns how well the reason for the difference is supported. A test refuses reasons with two kinds of support.
+    /// Returns how well the reason for the difference is supported. A reason must have one kind of support; a test
+    /// checks this.
     pub fn reason_support(&self) -> ReasonSupport {
         if !self.tested_by.is_empty() && self.remains.is_empty() {
             ReasonSupport::Confirmed

@@ -688,7 +688,8 @@ fn send_replies(
 /// its limit.
 #[derive(Debug, Default)]
 struct InFlightBytes {
-    /// Number of bytes in flight at present.
+    /// Number of bytes of data of requests that were received and not answered yet, over all requests of the
+    /// connection.
     in_flight_bytes: Mutex<usize>,
     /// Wakes a waiting thread when bytes are no longer in flight, or the client is gone.
     release_signal: Condvar,

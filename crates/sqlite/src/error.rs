@@ -100,7 +100,7 @@ pub enum Error {
     },
     /// The device holds data that this VFS did not write.
     #[error(
-        "the first page of the device is not that of a database which wearwell stored: use a new or empty device"
+        "the first page of the device that the database URI names must be empty or list the files of a wearwell database, but has other data: name a new or empty device"
     )]
     ForeignData,
     /// The directory page of the device, which lists the database's files, is damaged.

@@ -236,8 +236,8 @@ fn an_incompressible_difference_is_stored_as_a_whole_page() {
     assert!(drive.read_bytes(0) == page(7, 0, 0));
 }
 
-/// Requirements D9, D11: a delta larger than the permitted share of a page is stored as a page, whatever the mean ratio
-/// is.
+/// A write whose delta is larger than the permitted share of a page is stored as a whole page, however small deltas are
+/// on average.
 #[test]
 fn a_delta_larger_than_permitted_is_stored_as_a_whole_page() {
     let mut drive = Drive::new(DeltaOptions { max_mean_delta_share_of_page: 0.5, ..unscanned() });

@@ -595,7 +595,7 @@ fn host_page_rates_after_first_erase(runs: &ExperimentRecords) -> Result<Vec<Nam
         return Err(format!(
             "the experiments fillseq/segments and fillseq/noremap cannot be compared from {from:.1} to {to:.1} s of \
              simulated time (a tenth of the run of fillseq/segments, from its first erase on), because \
-             fillseq/noremap ends after {end_without_remaps:.1} s"
+             fillseq/noremap ends after {end_without_remaps:.1} s: give both experiments more requests"
         ));
     }
     let rate = |run: ExperimentRun<'_>| {

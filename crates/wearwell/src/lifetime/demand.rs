@@ -31,8 +31,8 @@ pub struct WeightedEpochHistory {
 }
 
 impl WeightedEpochHistory {
-    /// Adds the value of the newest epoch to the history; drops the oldest value if there are more than
-    /// [`HISTORY_EPOCHS`].
+    /// Adds the value of the newest epoch (such as the bytes offered to a scheme in it) to the history; drops the oldest
+    /// value if there are more than [`HISTORY_EPOCHS`].
     pub fn push_epoch(&mut self, value: f64) {
         if self.epoch_values.len() == HISTORY_EPOCHS {
             self.epoch_values.remove(0);

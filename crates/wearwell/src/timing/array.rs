@@ -721,9 +721,9 @@ impl DieOrPlaneState {
         if self.running_group.kind == OpKind::Erase { EventClass::Erased } else { EventClass::Programmed }
     }
 
-    /// Whether the array's running operation may be suspended for a waiting host read; an operation is suspended at
-    /// most `max_suspensions_per_op` times. Only a program or erase in its array phase (tPROG or tBERS) may be
-    /// suspended; before that phase, [`Self::start_transfer`] tries the suspension again.
+    /// Whether the array's running operation may be suspended now for a waiting host read. Only a program or erase may
+    /// be suspended, at most `max_suspensions_per_op` times, and only in its array phase (tPROG or tBERS), not while
+    /// its data is transferred.
     fn may_suspend(
         &self,
         max_suspensions_per_op: u32,

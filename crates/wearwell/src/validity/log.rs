@@ -84,7 +84,7 @@ pub struct ValidityLogOptions {
     pub physical_minus_logical_pages: u64,
 }
 
-/// Counts of the log of invalid pages on flash ([`ValidityLog`]).
+/// Counts of what the log of invalid pages on flash did: reports, pages written and cleaned, and entries written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ValidityLogCounts {
     /// Number of pages reported as invalid to the validity log.

@@ -75,7 +75,8 @@ struct FingerprintStoreSlot {
     fingerprint: Fingerprint,
     /// Dead page in the slot; [`Ppn::NONE`] if the slot is free.
     ppn: Ppn,
-    /// Ticket of the entry: its position in the log of its probability level in the eviction order.
+    /// Position of the entry in the queue of entries with its probability of return; entries are evicted from the front of
+    /// these queues.
     eviction_log_position: u32,
     /// Value of the store's counter of level changes when the entry in the slot was inserted or last changed its
     /// probability level. The counter wraps around.

@@ -409,8 +409,9 @@ impl FlashLog {
     }
 }
 
-/// Removes the older copy of each reverse-map entry that is in the flash log twice. A tombstone (record of a trim) also
-/// counts as a copy of the relocation entry from which cleaning derived it.
+/// Removes the older copy of each reverse-map entry that is in the flash log twice. Cleaning may write an entry of a
+/// relocation (remap that unmaps its source) again as a mere tombstone (record of a trim) of the source; this counts as
+/// a copy, too.
 fn remove_older_entry_copies(entries: &mut Vec<(u32, ReverseMapEntry)>) {
     let mut seen: HashSet<(Lpn, Option<Ppn>, u64), FxBuildHasher> = HashSet::default();
     entries.reverse();

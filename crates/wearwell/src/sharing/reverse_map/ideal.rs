@@ -81,7 +81,8 @@ impl IdealReverseMap {
         *self = Self { is_rebuilt_in_recovery, ..Self::new(self.physical_page_count) };
     }
 
-    /// Returns the bytes of controller RAM of the entries, one for each bound logical page.
+    /// Returns the bytes of controller RAM of all entries. There is one for each logical page that is bound, that is,
+    /// mapped to stored content without a program.
     pub(crate) fn total_entry_bytes(&self) -> u64 {
         self.entry_count
             * if self.is_rebuilt_in_recovery { RAM_BYTES_PER_REBUILT_ENTRY } else { REVERSE_MAP_ENTRY_BYTES }

@@ -156,6 +156,7 @@ impl<'a> Plan<'a> {
         self.survey.has_different_times || has_times_of_device
     }
 
+    /// Resolves the device of the configuration for an input that was surveyed already.
     fn of_survey(
         config: &'a Config,
         input: &'a Input,

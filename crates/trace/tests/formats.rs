@@ -493,7 +493,7 @@ fn a_compressed_trace_cut_in_its_first_block_is_reported_as_truncated() {
 /// Bug: the format of such a trace was said to be not recognised.
 #[test]
 fn a_gzip_trace_cut_in_its_first_line_is_reported_as_truncated() {
-    let line: String = (0..2000).map(|k| format!("{k:x}")).collect();
+    let line: String = (0..2000_u32).map(|k: u32| k.to_string()).collect();
     let packed = gzip(line.as_bytes());
     for damaged in [packed[..packed.len() / 2].to_vec(), [&packed[..packed.len() / 2], &[0xff; 400]].concat()]
     {

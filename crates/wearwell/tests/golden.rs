@@ -127,7 +127,7 @@ const EXPECTED: &[Row] = &[
     ("mixture nvram cached+log share+delta", [934, 5, 0, 2203, 37, 0, 0, 19], [1245, 5, 0, 9104, 2515, 0, 0, 209], [166, 0]),
     ("mixture flat+bitmap recycle+share+delta", [800, 7, 0, 0, 3, 0, 0, 655], [1224, 7, 0, 0, 2658, 0, 0, 671], [58, 0]),
     ("mixture cached+log recycle+share+delta", [798, 16, 0, 2265, 10, 0, 0, 16], [1242, 16, 0, 9153, 2681, 0, 0, 125], [160, 0]),
-    ("mixture noted cached+log recycle+share+delta", [816, 16, 0, 2201, 28, 0, 0, 25], [1242, 16, 0, 9096, 2668, 0, 0, 159], [157, 0]),
+    ("mixture noted cached+log recycle+share+delta", [805, 23, 0, 2205, 26, 0, 0, 24], [1242, 23, 0, 9100, 2686, 0, 0, 163], [159, 0]),
     ("mixture cached+gecko recycle+share+delta", [813, 2, 0, 2270, 1, 0, 0, 9], [1214, 2, 0, 9157, 2627, 0, 0, 27], [158, 0]),
     ("mixture nvram recycle+share+delta", [807, 5, 0, 0, 36, 0, 0, 0], [1203, 5, 0, 0, 2708, 0, 0, 0], [18, 0]),
     ("mixture noted cached+gecko recycle+compress", [127, 1332, 0, 2604, 2872, 0, 0, 13], [3324, 1493, 0, 9476, 1471, 0, 0, 84], [399, 0]),
@@ -151,8 +151,11 @@ const EXPECTED: &[Row] = &[
     ("recyclable history of the store", [3509, 2028, 0, 0, 0, 0, 0, 0], [1674, 2028, 0, 0, 314, 0, 0, 0], [310, 0]),
     ("nvram recyclable history of the store refreshed", [3553, 1852, 0, 0, 0, 0, 0, 0], [1674, 1852, 0, 0, 270, 0, 0, 0], [301, 0]),
     ("mixture of the design wearwell", [114, 0, 0, 2229, 643, 0, 0, 3], [2444, 0, 0, 9106, 5123, 0, 0, 5], [153, 0]),
-    ("mixture of the design wearwell dual-pool", [110, 0, 25, 2173, 622, 0, 0, 3], [2584, 0, 33, 9049, 5140, 0, 0, 4], [122, 27]),
+    ("mixture of the design wearwell dual-pool", [118, 0, 28, 2168, 650, 0, 0, 3], [2548, 0, 35, 9038, 5152, 0, 0, 5], [125, 27]),
     ("mixture of the design wearwell with full tables", [3529, 2106, 0, 2715, 42, 0, 0, 44], [1622, 2111, 0, 10136, 2626, 0, 0, 323], [493, 0]),
+    ("mixture nvram flat+log recycle+share+delta", [822, 6, 0, 0, 35, 0, 0, 16], [1233, 6, 0, 0, 2688, 0, 0, 132], [20, 0]),
+    ("mixture nvram flat+log recycle+share+compress", [106, 0, 0, 0, 658, 0, 0, 4], [2493, 0, 0, 0, 5107, 0, 0, 0], [13, 0]),
+    ("mixture nvram flat+gecko delta+compress", [119, 819, 0, 0, 3192, 0, 0, 13], [3489, 1005, 0, 0, 1313, 0, 0, 90], [224, 0]),
 ];
 
 /// Executes 5,000 host operations on the world (tiny device) `slc` without a write buffer. Returns the row of the

@@ -873,8 +873,8 @@ fn data_programs_by_design(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> 
     Ok(values)
 }
 
-/// Returns the cost of the map per host write of DFTL, u-FTL and `GeckoFTL`, and the largest of these costs divided by
-/// the smallest.
+/// Returns the cost of the map on flash per host write (programs plus a tenth of the reads) of DFTL, u-FTL and
+/// `GeckoFTL`, and the largest of these costs divided by the smallest.
 fn map_cost_of_similar_designs(runs: &ExperimentRecords) -> Result<Vec<NamedValue>> {
     let alike = |values: &mut Vec<NamedValue>| {
         values.retain(|value| ["DFTL", "u-FTL", "GeckoFTL"].contains(&value.of.as_str()));

@@ -360,7 +360,8 @@ fn build_block<N: Nand>(ftl: &mut Ftl<N>, pool: u32, valid: u32, pages: &mut Pag
     Ok(())
 }
 
-/// Logical pages in the pseudo-random order in which constructed blocks receive them.
+/// Pseudo-random order of all logical pages, in which preconditioning writes them into the blocks that it fills without
+/// executing host writes.
 struct PageOrder {
     /// Pseudo-random permutation of all logical pages.
     permutation: Permutation,

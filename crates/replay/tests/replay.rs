@@ -651,8 +651,8 @@ fn every_flash_operation_of_a_timed_run_takes_its_time_on_a_channel() {
     }
 }
 
-/// Bug: pages of the write buffer joined those that await compression after the latter had been stored. Stored as whole
-/// pages in the measured part, they made its count of compressed pages negative.
+/// Regression: the count of compressed pages was negative if preconditioning left pages in the write buffer. These
+/// pages moved on to the chunk buffer, and the measured part stored them as whole pages.
 #[test]
 fn the_forms_of_writes_add_up_although_the_measured_part_begins_with_a_full_buffer() {
     for pages in 1..10 {

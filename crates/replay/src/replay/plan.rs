@@ -36,8 +36,8 @@ pub struct Plan<'a> {
     pub(super) user_policy: Option<UserVictimPolicy>,
 }
 
-/// Results of surveying an input (a pass over all of its requests), from which further plans for the same input can be
-/// made.
+/// What a pass over all requests of an input found (such as the number of requests and the largest address). Further
+/// run plans for the same input can be made from it without another pass.
 #[derive(Clone, Debug)]
 pub struct InputSurveyResults {
     /// Trace that ages the device before the input; `None` if there is none.

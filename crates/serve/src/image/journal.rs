@@ -146,7 +146,8 @@ impl Journal {
         &self.state_words
     }
 
-    /// Makes the journal of a new image with the given state words. Writes nothing to files.
+    /// Makes the journal of a new image with the given state words: the words of NVRAM, then one word for the state of
+    /// each block. Writes nothing to files.
     pub(super) fn with_state_words(state_words: Vec<u64>) -> Self {
         Self { state_words, ..Self::default() }
     }

@@ -207,7 +207,8 @@ impl<N: Nand> Store<N> {
         self.store_nvram_word(index, word)
     }
 
-    /// Notes that GC is about to move the data pages of `victim`. Does nothing without notes.
+    /// Notes in NVRAM, for recovery, that GC is about to move the data pages of `victim`. Does nothing on a device that
+    /// keeps no such notes.
     ///
     /// # Errors
     /// Power loss.

@@ -45,10 +45,10 @@ impl FreeBlocksPerArray {
         i64::from(self.pages_per_block) * i64::from(erases) - i64::from(programs)
     }
 
-    /// Returns the number of background operations that an array (die or plane) serves before a host write. The array
-    /// has `ops` unstarted ones, waits for `awaited` pages to be erased, and GC has gained `gained_pages`. The result
-    /// is 0 while at most half of the free blocks wait for their erase. Otherwise half of the blocks are erased again
-    /// when host writes have used the pages that GC gained, and the next GC begins.
+    /// Returns how many background operations an array (die or plane) serves before its next host write. The array has
+    /// `ops` operations that have not begun, `awaited` pages of free blocks still wait for their erase, and GC has
+    /// gained `gained_pages` free pages. Returns 0 while at most half of the free blocks wait for their erase.
+    /// Otherwise returns so many that no more than half of them will wait when host writes have used the gained pages.
     #[inline]
     fn background_ops_before_host_write(self, ops: u32, awaited: i64, gained_pages: i64) -> u32 {
         let excess = awaited - self.free_pages() / 2;

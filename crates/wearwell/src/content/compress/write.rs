@@ -50,6 +50,8 @@ impl ContentMechanism for Compression {
         }
     }
 
+    /// Compresses a host write into a chunk. Returns whether the write is complete; otherwise it is offered to the next
+    /// mechanism.
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stage) = &ftl.compression else { return Ok(false) };

@@ -45,6 +45,8 @@ impl ContentMechanism for Deduplication {
         }
     }
 
+    /// Binds the logical page of a host write to stored content, if its content is stored. Returns whether the write is
+    /// complete.
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         let Some(stored) = ftl.find_stored_content(write.fingerprint, &write.content)? else {

@@ -40,6 +40,7 @@ impl ContentMechanism for DeltaEncoding {
         }
     }
 
+    /// Stores a host write as a delta, if that saves enough. Returns whether the write is complete.
     #[inline]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         if ftl.delta.is_none() || !ftl.try_store_as_delta_or_base(write)? {

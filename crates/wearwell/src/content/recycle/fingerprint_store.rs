@@ -37,7 +37,8 @@ pub(super) struct DeadPageCandidate {
     /// Fingerprint of the content of the dead page.
     pub(super) fingerprint: Fingerprint,
     /// Number of reads from which the recycle probability is computed: the reads of the page, or
-    /// [`super::MAX_READ_COUNT`] if the page was fast-loaded.
+    /// [`super::MAX_READ_COUNT`] if the page came into the store by fast loading (because a neighbouring page was
+    /// recycled).
     pub(super) read_count: u8,
 }
 

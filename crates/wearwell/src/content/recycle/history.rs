@@ -55,8 +55,8 @@ pub(super) enum HeadStorage {
     /// The list link of the logical page's valid page names the head. Requires that a valid page belongs to one logical
     /// page only.
     AtValidPages,
-    /// A hash map by logical page holds the heads. The price: 10 to 20 bytes per list, and a look-up for every page
-    /// that is invalidated.
+    /// A hash map by logical page holds the first dead page (the head) of the list of each logical page. The price: 10
+    /// to 20 bytes per list, and a look-up for every page that is invalidated.
     InHashMap,
 }
 

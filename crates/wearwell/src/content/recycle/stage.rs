@@ -62,6 +62,7 @@ impl ContentMechanism for Recycling {
         }
     }
 
+    /// Revives a dead page of equal content for a host write, if there is one. Returns whether the write is complete.
     #[inline(always)]
     fn offer_write<N: Nand>(ftl: &mut Ftl<N>, write: &HostWrite<'_>) -> Result<bool> {
         match ftl.find_dead_page(write.fingerprint, &write.content)? {

@@ -280,8 +280,8 @@ impl FlashLog {
         self.move_entries_out_of_oldest_page(io, &groups, &entries, liveness_of)
     }
 
-    /// Reads the oldest page of the flash log. Returns the groups (blocks) of its entries in the index, and those of
-    /// its entries that the index still has.
+    /// Reads the oldest page of the flash log. Returns the block numbers of its entries, each once, and those of its
+    /// entries that are still in the index by block.
     fn read_oldest_page<N: Nand>(&mut self, io: &mut Store<N>) -> Result<(Vec<usize>, Vec<ReverseMapEntry>)> {
         let place = *self.live_page_ppns.front().expect("the log has a page");
         io.read(place, &mut self.page_buffer, Cause::RemapLog)?;

@@ -1038,7 +1038,11 @@ fn a_closed_output_pipe_causes_no_panic() {
     }
     let full = run_shell("$W devices > /dev/full", &[]);
     assert_eq!(full.status.code(), Some(USAGE));
-    assert!(stderr(&full).contains("standard output: No space left"), "{}", stderr(&full));
+    assert!(
+        stderr(&full).contains("standard output: cannot write this result: No space left"),
+        "{}",
+        stderr(&full)
+    );
 }
 
 #[test]

@@ -53,7 +53,7 @@ fn assert_refused(arguments: &[&str], parts: &[&str]) {
 #[test]
 fn a_bad_second_line_of_a_wearwell_csv_is_reported_by_number() {
     let file = Fixture::new("bad.csv", &format!("{HEADER}0,write,0,4096,0,,\n"));
-    assert_refused(&["trace", "info", &file.1], &["line 2", "R, W, T"]);
+    assert_refused(&["trace", "info", &file.1], &["line 2", "R (read), W (write), T (trim)"]);
 }
 
 #[test]

@@ -487,7 +487,7 @@ low_blocks = 5
         let unknown = error("[sweep]\nworkloads = ['uniform:pages=9', 'unifrom:pages=9']\n");
         assert!(
             unknown.starts_with(
-                "sweep.toml: entry 2 of sweep.workloads, `unifrom:pages=9`: there is no workload"
+                "sweep.toml: entry 2 of sweep.workloads, `unifrom:pages=9`, is refused, so correct it: there is no workload"
             ),
             "{unknown}"
         );

@@ -85,8 +85,14 @@ fn a_host_that_writes_above_its_budget_is_throttled_to_a_life_of_five_years() {
 /// beyond the largest number of nanoseconds, and the replay never ended.
 #[test]
 fn a_replay_ends_with_a_reason_when_throttling_would_delay_writes_for_centuries() {
-    let worn_out = ["device.endurance_cycles=2", "lifetime.target_years=0.01"];
-    let record = run_scaled_device("throttling", &worn_out, "uniform:pages=50000,requests=400000,rate=2000");
+    let settings = [
+        "timing.mode=timeline",
+        "replay.arrival=think",
+        "lifetime.schemes=throttling",
+        "device.endurance_cycles=50",
+    ];
+    let input = generated_input("uniform:pages=2000,requests=400000,rate=2000");
+    let record = run_input(&config_of_settings(&settings), &input, "page-map");
     assert!(record.partial);
     let reason = record.partial_reason.expect("a partial run has a reason");
     assert!(reason.contains("rated cycles") && reason.contains("past year 292"), "{reason}");

@@ -132,7 +132,8 @@ pub enum Error {
     /// Throttling would delay a host write for longer than a simulation can represent, because the drive has used up its
     /// rated cycles.
     #[error(
-        "the drive has used up its rated cycles, and throttling would delay the next write past year {max_years} of the          simulated time: end the input earlier, or set device.endurance_cycles higher or lifetime.target_years lower"
+        "the drive has used up its rated cycles, and throttling would delay the next write past year {max_years} of the \
+         simulated time: end the input earlier, or set device.endurance_cycles higher or lifetime.target_years lower"
     )]
     ThrottledForever {
         /// Longest time that a simulation can represent, in years.

@@ -582,7 +582,7 @@ mod tests {
     #[test]
     fn the_audit_notices_a_page_mapped_without_a_program_and_without_a_reverse_map_entry() {
         assert_audit_notices(
-            "is marked in RAM as mapped without a program (bound), but no reverse-map entry records it so",
+            "is marked in RAM as mapped without a program (bound), so a reverse-map entry must record it, but none does",
             device_with_remaps(),
             |ftl| {
                 ftl.sharing.as_mut().expect("it shares").mark_bound(Lpn(4));
@@ -593,7 +593,7 @@ mod tests {
     #[test]
     fn the_audit_notices_a_wrong_count_of_valid_reverse_map_entries() {
         assert_audit_notices(
-            "than the number of valid entries of the reverse map",
+            "must be at most 1, the number of valid entries of the reverse map",
             device_with_remaps(),
             |ftl| {
                 let Ftl { sharing, store, mapping, .. } = ftl;
@@ -613,9 +613,13 @@ mod tests {
 
     #[test]
     fn the_audit_notices_a_trim_that_recovery_would_not_find() {
-        assert_audit_notices("but recovery would map it to", device_with_remaps(), |ftl| {
-            let old = ftl.change_map_entry(Lpn(4), None).expect("a flat map");
-            ftl.release_reference(Lpn(4), old);
-        });
+        assert_audit_notices(
+            "so recovery must map it there, too, but would map it to",
+            device_with_remaps(),
+            |ftl| {
+                let old = ftl.change_map_entry(Lpn(4), None).expect("a flat map");
+                ftl.release_reference(Lpn(4), old);
+            },
+        );
     }
 }

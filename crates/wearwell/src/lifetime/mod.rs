@@ -16,8 +16,9 @@
 //! [`SchemeSelectionRule::SavesWritesAndEnergy`], which is the first step of the algorithm alone: every scheme that
 //! saves writes and energy runs. A page that is not programmed is not copied by garbage collection either. So this rule
 //! counts a saved program as many times as flash is programmed per program for the host; the paper's algorithm counts
-//! it once. Whether a page becomes a delta or a member of a chunk is decided page by page
-//! (`content/delta/mod.rs`). All schemes run in the first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
+//! it once, and so does this rule for delta encoding, which stores deltas in addition to their bases. Whether a page
+//! becomes a delta or a member of a chunk is decided page by page (`content/delta/mod.rs`). All schemes run in the
+//! first epoch, which so measures them in full. Epochs are counted in host writes ([`EpochLength`]), so no times are
 //! needed. A scheme that ran is judged by that epoch alone, because all its pages were measured: if it did not pay, it
 //! does not run in the next. Its earlier history is dropped, so that good results of the past do not enable it again at
 //! once. A bad epoch keeps it off until samples outweigh that epoch, which takes about nine epochs.
@@ -398,7 +399,7 @@ impl LifetimeController {
                 _ => combined_estimate(
                     &estimates[group.clone()],
                     self.options.schemes[group.start].energy_overhead_in_programs
-                        / self.programs_saved_with_a_page(),
+                        / self.programs_saved_with_a_page(self.options.schemes[group.start].kind),
                 ),
             })
             .collect();
@@ -438,19 +439,19 @@ impl LifetimeController {
         let overhead = scheme.energy_overhead_in_programs * shares.tried_share();
         SchemeEstimate::new(
             shares.written_share().unwrap_or(1.0),
-            overhead / self.programs_saved_with_a_page(),
+            overhead / self.programs_saved_with_a_page(scheme.kind),
         )
     }
 
-    /// Returns the page programs that the decision counts as saved with one page that a lifetime scheme (such as
-    /// compression) saves. The paper's algorithm counts one program. Without a target lifetime, the copies by GC that
-    /// the page would have caused are counted as well, as in the last epochs.
-    fn programs_saved_with_a_page(&self) -> f64 {
+    /// Returns the page programs that the decision counts as saved with one page that a lifetime scheme of kind `kind`
+    /// saves. The paper's algorithm counts one program. Without a target lifetime, the copies by GC that the page would
+    /// have caused are counted as well, as in the last epochs; not for deltas, which GC copies beside their bases.
+    fn programs_saved_with_a_page(&self, kind: MechanismKind) -> f64 {
         match self.options.scheme_selection_rule {
-            SchemeSelectionRule::SavesWritesAndEnergy => {
+            SchemeSelectionRule::SavesWritesAndEnergy if kind != MechanismKind::Delta => {
                 self.flash_bytes_per_stored_byte.average().map_or(1.0, |programs| programs.max(1.0))
             }
-            SchemeSelectionRule::Always | SchemeSelectionRule::PaperAlgorithm => 1.0,
+            _ => 1.0,
         }
     }
 }

@@ -110,7 +110,7 @@ def test_what_a_policy_raises_ends_the_run_and_is_raised() -> None:
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
-        (100_000, "it chose block 100000, which is not one of the candidates that it was given"),
+        (100_000, "it chose block 100000, but must choose one of the candidates that it was given"),
         (-1, "it chose block -1, which is not one of the candidates that it was given"),
         (1 << 32, "it chose block 4294967296, which is not one of the candidates that it was given"),
         (2.9, "it returned 2.9, which is no integer"),
